@@ -1,0 +1,85 @@
+"""Example inputs: specs such as ``2x3x224x224`` or ``ids=2x16:int64``, and arrays made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir import UsageError, numpy_dtype
+from ..ir.types import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """Shape and element type of one input; `name` is empty for a positional one."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @staticmethod
+    def parse(text: str) -> InputSpec:
+        """Read ``[NAME=]SHAPE[:DTYPE]``; a scalar's SHAPE is ``scalar``.
+
+        Raises:
+            UsageError: when `text` is not of that form.
+        """
+        name, _, rest = text.rpartition("=")
+        shape, _, dtype = rest.partition(":")
+        dims = [] if shape == "scalar" else shape.lower().split("x")
+        if not all(d.isdigit() for d in dims) or (dtype and dtype not in DTYPES):
+            raise UsageError(
+                "E001",
+                f"expected an input such as `2x3x224x224` or `ids=2x16:int64`, got `{text}`",
+                hint=f"element types: {', '.join(sorted(DTYPES))}",
+            )
+        return InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32")
+
+    def array(self, seed: int = 0, high: int = 2) -> np.ndarray:
+        """A seeded array: standard normal for floats, 0 <= value < high for integers."""
+        random = np.random.default_rng(seed)
+        if self.dtype == "bool":
+            return random.random(self.shape) < 0.5
+        if self.dtype.startswith(("int", "uint")):
+            return random.integers(0, high, self.shape).astype(self.dtype)
+        return random.standard_normal(self.shape).astype(numpy_dtype(self.dtype))
+
+
+Inputs = Sequence[object] | Mapping[str, object] | None
+"""What a caller may give: arrays, framework tensors or specs, by position or by name."""
+
+
+def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, np.ndarray | None]]:
+    """(name, array) of every input; the name is empty for a positional one, the array None for None.
+
+    Specs (text or `InputSpec`) become seeded arrays, framework tensors become NumPy arrays.
+
+    Raises:
+        UsageError: for something that is neither.
+    """
+    if inputs is None:
+        return []
+    named = inputs.items() if isinstance(inputs, Mapping) else (("", value) for value in inputs)
+    out: list[tuple[str, np.ndarray | None]] = []
+    for position, (name, value) in enumerate(named):
+        if isinstance(value, str):
+            value = InputSpec.parse(value)
+        if isinstance(value, InputSpec):
+            out.append((name or value.name, value.array(seed + position)))
+        else:
+            out.append((name, _array(value)))
+    return out
+
+
+def _array(value: object) -> np.ndarray | None:
+    if value is None:
+        return None
+    if hasattr(value, "asnumpy"):  # mindspore.Tensor
+        return np.asarray(value.asnumpy())  # type: ignore[attr-defined]
+    if hasattr(value, "detach"):  # torch.Tensor
+        return np.asarray(value.detach().cpu().numpy())  # type: ignore[attr-defined]
+    if isinstance(value, (np.ndarray, np.generic, int, float, bool, list, tuple)):
+        return np.asarray(value)
+    raise UsageError("E001", f"expected an array, a tensor or a spec as input, got `{type(value).__name__}`")

@@ -1,0 +1,24 @@
+"""What a caller may say about how a model is to be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Options of every frontend.
+
+    Attributes:
+        params: file with the parameters (``.params`` for MXNet), or None to look beside the model.
+        dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
+        dynamic: input name -> axes that become symbolic instead.
+        arguments: constructor arguments of a class or factory named as ``file.py:Name``.
+    """
+
+    params: Path | None = None
+    dynamic_batch: bool = True
+    dynamic: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,113 @@
+"""Models named as ``file.py:Name`` or ``package.module:Name``; naming one runs its code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from ..ir import ModelError
+
+
+def load_object(reference: str, arguments: Mapping[str, object] | None = None) -> object:
+    """Import the module of `reference` and make the model it names.
+
+    A class or factory is called with `arguments`; an instance is returned as it is. The module gets a unique
+    name in `sys.modules`, because MindSpore compiles Cells only from files it can find there.
+
+    Raises:
+        ModelError: when the file is missing or raises, or has no such name.
+    """
+    where, _, name = reference.rpartition(":")
+    module = _import(where, reference)
+    target: object = module
+    for part in name.split("."):
+        if not hasattr(target, part):
+            known = ", ".join(sorted(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__))
+            raise ModelError(
+                "E102", f"expected `{name}` in `{where}`, got no such name", hint=f"it defines {known}" if known else ""
+            )
+        target = getattr(target, part)
+    if _is_model(target):
+        if arguments:
+            raise ModelError("E102", f"`{reference}` is an instance and takes no arguments, got {sorted(arguments)}")
+        return target
+    if not callable(target):
+        raise ModelError("E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference)
+    try:
+        return target(**dict(arguments or {}))
+    except Exception as error:  # the model's own code may raise anything; say where
+        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+
+
+def framework_of(model: object) -> str | None:
+    """"torch" or "mindspore" when `model` is one of their modules, judged without importing either."""
+    for cls in type(model).__mro__:
+        home = cls.__module__ or ""
+        if cls.__name__ == "Module" and home.startswith("torch.nn"):
+            return "torch"
+        if cls.__name__ == "Cell" and home.startswith("mindspore.nn"):
+            return "mindspore"
+        if cls.__name__ == "ExportedProgram" and home.startswith("torch.export"):
+            return "torch"
+    return None
+
+
+def _is_model(target: object) -> bool:
+    return not isinstance(target, type) and framework_of(target) is not None
+
+
+def _import(where: str, reference: str) -> ModuleType:
+    if not where.endswith(".py"):
+        try:
+            return importlib.import_module(where)
+        except Exception as error:  # the module's own code may raise anything
+            raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+    path = Path(where)
+    if not path.is_file():
+        raise ModelError("E101", f"expected a Python file, got no file `{where}`")
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    unique = f"regraft_model_{path.stem}_{digest}_{path.stat().st_mtime_ns:x}"
+    if unique in sys.modules:
+        return sys.modules[unique]
+    spec = importlib.util.spec_from_file_location(unique, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[unique] = module
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[unique]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _summary(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"the model's code raised {type(error).__name__}{': ' + text[:300] if text else ''}"
+
+
+def _last_line(error: BaseException, reference: str) -> str:
+    """The innermost line of the user's own file in a traceback."""
+    where = reference.rpartition(":")[0]
+    line = ""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if Path(file).name == Path(where).name:
+            line = f"{where}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    if not line and isinstance(error, SyntaxError) and error.lineno:
+        line = f"{where}:{error.lineno}"
+    return line or reference

@@ -1,0 +1,79 @@
+"""The intermediate representation: one graph, two structures (dataflow and module tree) over the same nodes."""
+
+from __future__ import annotations
+
+from .builder import Builder, expand
+from .composites import COMPOSITES, composite
+from .errors import (
+    CODES,
+    BackendError,
+    InvalidGraphError,
+    MismatchError,
+    Missing,
+    ModelError,
+    PassError,
+    RegraftError,
+    TextFormError,
+    UnsupportedError,
+    UsageError,
+)
+from .graph import Graph, Origin, rewrite_operators, walk_operators
+from .inference import infer_types
+from .initializers import Initializer
+from .modules import Call, Module, ModuleTree
+from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
+from .operators import DOMAIN, OPSET, Signature, signature
+from .parsing import parse
+from .tensors import TensorData
+from .text import render
+from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type
+from .validation import validate
+
+__all__ = [
+    "CODES",
+    "COMPOSITES",
+    "DOMAIN",
+    "OPSET",
+    "BackendError",
+    "Builder",
+    "Call",
+    "Capture",
+    "Constant",
+    "Dim",
+    "Graph",
+    "Initializer",
+    "Input",
+    "InvalidGraphError",
+    "MismatchError",
+    "Missing",
+    "ModelError",
+    "Module",
+    "ModuleTree",
+    "Node",
+    "Operator",
+    "Origin",
+    "Parameter",
+    "PassError",
+    "RegraftError",
+    "Signature",
+    "TensorData",
+    "TensorType",
+    "TextFormError",
+    "UnsupportedError",
+    "UsageError",
+    "Value",
+    "composite",
+    "dtype_name",
+    "expand",
+    "infer_types",
+    "merge_types",
+    "numpy_dtype",
+    "onnx_dtype",
+    "parse",
+    "parse_type",
+    "render",
+    "rewrite_operators",
+    "signature",
+    "validate",
+    "walk_operators",
+]

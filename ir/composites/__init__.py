@@ -1,0 +1,30 @@
+"""Composites: what frameworks have as one layer and ONNX only as several operators.
+
+A composite is a signature, a typing rule and an expansion into ONNX operators. A backend that knows it emits
+it whole; every other backend gets the expansion. One file per family, each with its own table.
+"""
+
+from __future__ import annotations
+
+from .base import Composite, CompositeTable
+from .linear import TABLE as LINEAR
+from .pool import TABLE as POOL
+
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(LINEAR, POOL)
+"""Every composite by name."""
+
+
+def composite(name: str) -> Composite:
+    """The composite of that name.
+
+    Raises:
+        InvalidGraphError: when there is none.
+    """
+    from ..errors import InvalidGraphError
+
+    if name not in COMPOSITES:
+        raise InvalidGraphError("E301", f"expected a composite ({', '.join(COMPOSITES)}), got `{name}`")
+    return COMPOSITES[name]
+
+
+__all__ = ["COMPOSITES", "Composite", "CompositeTable", "composite"]

@@ -1,0 +1,87 @@
+"""What a composite is, and the table that a family file fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..operators import DOMAIN, AttributeSpec, Formal, Signature
+from ..types import TensorType
+
+if TYPE_CHECKING:
+    from ..builder import Builder
+    from ..nodes import Operator, Value
+
+InferTypes = Callable[["Operator", Sequence[TensorType | None]], list[TensorType | None]]
+"""(operator, operand types) -> output types."""
+
+Expand = Callable[["Builder", "Operator", Sequence["Value | None"]], "list[Value]"]
+"""(builder, operator, operands) -> the values of its outputs, made of ONNX operators or other composites."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """One composite operator."""
+
+    signature: Signature
+    infer: InferTypes
+    expand: Expand
+    summary: str
+
+
+class CompositeTable:
+    """The composites of one family file; a name claimed twice raises on import."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Composite] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        inputs: str,
+        outputs: str = "Y",
+        attributes: Sequence[AttributeSpec] = (),
+        infer: InferTypes,
+        expand: Expand,
+        summary: str,
+    ) -> None:
+        """Add a composite.
+
+        Args:
+            name: its operator name.
+            inputs: formal inputs separated by spaces; ``?`` marks an optional one, ``*`` a variadic one.
+            outputs: likewise.
+            attributes: its attributes.
+            infer: typing rule.
+            expand: expansion into ONNX operators.
+            summary: one line of what it computes.
+        """
+        if name in self.rows:
+            raise ValueError(f"composite `{name}` claimed twice")
+        self.rows[name] = Composite(
+            Signature(name, DOMAIN, _formals(inputs), _formals(outputs), {a.name: a for a in attributes}),
+            infer,
+            expand,
+            summary,
+        )
+
+    @staticmethod
+    def merge(*tables: CompositeTable) -> dict[str, Composite]:
+        """One table of several, by name.
+
+        Raises:
+            ValueError: when two tables claim one name.
+        """
+        merged: dict[str, Composite] = {}
+        for table in tables:
+            for name, row in table.rows.items():
+                if name in merged:
+                    raise ValueError(f"composite `{name}` claimed twice")
+                merged[name] = row
+        return merged
+
+
+def _formals(text: str) -> tuple[Formal, ...]:
+    return tuple(Formal(n.rstrip("?*"), "?" in n or "*" in n, "*" in n) for n in text.split())

@@ -1,0 +1,112 @@
+"""Every error regraft raises: a stable code, what was expected, where, and a hint.
+
+The class says who must act: the user (`UsageError`, `ModelError`), whoever adds an operator
+(`UnsupportedError`), the author of a frontend or pass (`InvalidGraphError`), of an IR text
+(`TextFormError`), of a pipeline (`PassError`), or us (`MismatchError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CODES: dict[str, str] = {
+    "E001": "a command-line value or argument cannot be understood",
+    "E002": "an output exists already, or cannot be written",
+    "E101": "a model file is missing, truncated or malformed",
+    "E102": "a Python model file raised, or does not define the name asked for",
+    "E103": "the inputs given do not fit the model",
+    "E104": "the framework refused to capture the model",
+    "E105": "a framework that the model needs is not installed",
+    "E201": "operators without a lowering",
+    "E202": "an operator has an attribute that its lowering does not read",
+    "E203": "an operator is used in a form that its lowering does not cover",
+    "E301": "the graph is not valid",
+    "E401": "a text in the IR's text form cannot be parsed",
+    "E501": "a pass cannot do what it was asked",
+    "E502": "no pass or option of that name",
+    "E601": "operators that a backend can neither emit nor expand",
+    "E602": "a model that a backend cannot express",
+    "E701": "the target does not compute what the source computes",
+    "E702": "a model could not be run for the comparison",
+}
+"""Code -> what it means, in one line; `regraft explain` prints it."""
+
+
+class RegraftError(Exception):
+    """Base of every error of ours.
+
+    Args:
+        code: a key of `CODES`.
+        message: what was expected and what was found, lower case.
+        place: where, e.g. a module path, a file and line, or a line of IR text.
+        hint: what to do about it.
+    """
+
+    def __init__(self, code: str, message: str, *, place: str = "", hint: str = "") -> None:
+        assert code in CODES, code
+        self.code, self.message, self.place, self.hint = code, message, place, hint
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        at = f" - at {self.place}" if self.place else ""
+        hint = f"\nhint: {self.hint}" if self.hint else ""
+        return f"{self.code} {self.message}{at}{hint}"
+
+
+class UsageError(RegraftError):
+    """The user asked for something that cannot be understood or must not be done."""
+
+
+class ModelError(RegraftError):
+    """The model or its inputs cannot be read: the user must act."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One operator that nothing lowers or emits, and the places that use it."""
+
+    operator: str
+    places: tuple[str, ...]
+
+
+class UnsupportedError(RegraftError):
+    """Operators without a lowering or an emitter, all of a model's at once.
+
+    Args:
+        missing: every such operator with the places that use it.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, missing: Sequence[Missing] = (), place: str = "", hint: str = ""
+    ) -> None:
+        self.missing = tuple(missing)
+        super().__init__(code, message, place=place, hint=hint)
+
+    def __str__(self) -> str:
+        rows = [
+            f"  {m.operator}: {len(m.places)} use{'s' if len(m.places) != 1 else ''}, e.g. {m.places[0]}"
+            for m in self.missing
+        ]
+        head, *tail = super().__str__().split("\n")
+        return "\n".join([head, *rows, *tail])
+
+
+class InvalidGraphError(RegraftError):
+    """A graph breaks an invariant: the author of what built it must act."""
+
+
+class TextFormError(RegraftError):
+    """A text is not in the IR's text form."""
+
+
+class PassError(RegraftError):
+    """A pass cannot do what its options ask of this graph."""
+
+
+class BackendError(RegraftError):
+    """A backend cannot express the graph."""
+
+
+class MismatchError(RegraftError):
+    """A rewritten model does not compute what its source computes."""

@@ -1,0 +1,286 @@
+"""The module tree: which module, under which paths, in which call, each operator came from.
+
+A module called twice is one module with two calls; a module registered under two paths is one module
+with two paths; a module registered and never called is there too, with no calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
+
+CONTAINERS = ("sequential", "list", "dict")
+"""Kinds of container: called in order, indexed, or looked up by name."""
+
+
+@dataclass(slots=True)
+class Module:
+    """One module object of the source.
+
+    Attributes:
+        key: its number in the tree.
+        class_name: class in the source, e.g. ``Conv2d``.
+        container: None or one of `CONTAINERS`.
+        children: attribute name -> module key, in registration order; one key may occur twice.
+        parameters: attribute name -> key of the parameter node in the root graph.
+        location: where it was registered, e.g. ``net.py:12``; empty when not known.
+        arguments: what the source's constructor was given, as far as the frontend knows it.
+    """
+
+    key: int
+    class_name: str
+    container: str | None = None
+    children: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    location: str = ""
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a module, made in the call `parent` of another (None for the root's own)."""
+
+    key: int
+    module: int
+    parent: int | None
+
+
+class ModuleTree:
+    """Modules and their calls; keys never change. Module 0 is the root."""
+
+    def __init__(self) -> None:
+        self._modules: dict[int, Module] = {}
+        self._calls: dict[int, Call] = {}
+        self._next_module = self._next_call = 0
+        self._path_cache: dict[int, tuple[str, ...]] | None = None
+
+    # -- building ------------------------------------------------------------------------------
+
+    def add(
+        self,
+        class_name: str,
+        parent: int | None = None,
+        name: str = "",
+        *,
+        container: str | None = None,
+        location: str = "",
+        arguments: dict[str, object] | None = None,
+    ) -> int:
+        """Add a module, registered as `name` in `parent` (the root has none); returns its key."""
+        assert container is None or container in CONTAINERS, container
+        key = self._next_module
+        self._next_module += 1
+        self._modules[key] = Module(
+            key, class_name, container, location=location, arguments=dict(arguments or {})
+        )
+        if parent is not None:
+            self.register(parent, name, key)
+        self._path_cache = None
+        return key
+
+    def register(self, parent: int, name: str, child: int) -> None:
+        """Register `child` as `name` in `parent`; a module may be registered more than once."""
+        if not name or "." in name:
+            raise ValueError(f"a module name must not be empty or contain a dot, got `{name}`")
+        self._modules[parent].children[name] = child
+        self._path_cache = None
+
+    def unregister(self, parent: int, name: str) -> None:
+        """Remove one registration; the module itself stays until `prune`."""
+        del self._modules[parent].children[name]
+        self._path_cache = None
+
+    def add_call(self, module: int, parent: int | None = None) -> int:
+        """Add a call of `module` made inside the call `parent`; returns the call's key."""
+        key = self._next_call
+        self._next_call += 1
+        self._calls[key] = Call(key, module, parent)
+        self._path_cache = None
+        return key
+
+    def remove_call(self, key: int) -> None:
+        """Remove a call that no node and no other call refers to."""
+        del self._calls[key]
+        self._path_cache = None
+
+    def replace_call(self, key: int, *, module: int, parent: int | None) -> None:
+        """Make the call `key` one of another module or of another parent."""
+        self._calls[key] = Call(key, module, parent)
+        self._path_cache = None
+
+    def prune(self) -> list[Module]:
+        """Remove modules that no path reaches any more; returns them."""
+        reached = set(self._walk_keys())
+        gone = [m for k, m in self._modules.items() if k not in reached]
+        for module in gone:
+            del self._modules[module.key]
+        for call in [c for c in self._calls.values() if c.module not in self._modules]:
+            del self._calls[call.key]
+        self._path_cache = None
+        return gone
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        """Modules in depth-first registration order, each once."""
+        return (self._modules[k] for k in self._walk_keys())
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._modules
+
+    def module(self, key: int) -> Module:
+        """The module of that key."""
+        return self._modules[key]
+
+    def call(self, key: int) -> Call:
+        """The call of that key."""
+        return self._calls[key]
+
+    @property
+    def root(self) -> Module | None:
+        """Module 0, or None for a graph without modules."""
+        return self._modules.get(0)
+
+    def calls(self, module: int | None = None) -> list[Call]:
+        """All calls, or those of one module, in the order they were made."""
+        return [c for c in self._calls.values() if module is None or c.module == module]
+
+    def calls_by_module(self) -> dict[int, list[Call]]:
+        """Module key -> its calls, in the order they were made."""
+        out: dict[int, list[Call]] = {k: [] for k in self._modules}
+        for call in self._calls.values():
+            out[call.module].append(call)
+        return out
+
+    def paths(self, key: int) -> tuple[str, ...]:
+        """Every path of a module, the canonical one first: that under which it was first called."""
+        if self._path_cache is None:
+            self._path_cache = self._compute_paths()
+        return self._path_cache.get(key, ())
+
+    def path(self, key: int) -> str:
+        """The canonical path of a module; the root's is empty."""
+        return self.paths(key)[0]
+
+    def find(self, path: str) -> Module | None:
+        """The module registered under `path`, canonical or not."""
+        module = self.root
+        for name in path.split(".") if path else []:
+            if module is None or name not in module.children:
+                return None
+            module = self._modules[module.children[name]]
+        return module
+
+    def call_name(self, key: int) -> str:
+        """``path#n``, the text form's name of a call; n counts the module's calls from 1."""
+        call = self._calls[key]
+        index = [c.key for c in self.calls(call.module)].index(key) + 1
+        return f"{self.path(call.module)}#{index}"
+
+    def call_names(self) -> dict[int, str]:
+        """Call key -> `call_name`, for all calls in one pass."""
+        seen: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for call in self._calls.values():
+            seen[call.module] = seen.get(call.module, 0) + 1
+            names[call.key] = f"{self.path(call.module)}#{seen[call.module]}"
+        return names
+
+    def ancestors(self, call: int | None) -> list[int]:
+        """The call itself, its parent, and so on up to the outermost."""
+        out: list[int] = []
+        while call is not None:
+            out.append(call)
+            call = self._calls[call].parent
+        return out
+
+    def parameter_paths(self) -> dict[int, list[str]]:
+        """Parameter node key -> every path that holds it, canonical module paths first."""
+        primary: dict[int, list[str]] = {}
+        secondary: dict[int, list[str]] = {}
+        for module in self:
+            for at, path in enumerate(self.paths(module.key)):
+                for name, parameter in module.parameters.items():
+                    full = f"{path}.{name}" if path else name
+                    (primary if at == 0 else secondary).setdefault(parameter, []).append(full)
+        called = {c.module for c in self._calls.values()}
+        if called:  # a path through a module that runs comes before one through a module that never does
+            runs = {
+                f"{self.path(m.key)}.{n}" if self.path(m.key) else n
+                for m in self
+                if m.key in called
+                for n in m.parameters
+            }
+            for paths in primary.values():
+                paths.sort(key=lambda p: p not in runs)
+        for parameter, paths in secondary.items():
+            primary.setdefault(parameter, []).extend(paths)
+        return primary
+
+    def copy(self) -> ModuleTree:
+        """An independent tree with the same keys."""
+        new = ModuleTree()
+        for key, module in self._modules.items():
+            twin = copy(module)
+            twin.children, twin.parameters = dict(module.children), dict(module.parameters)
+            twin.arguments = dict(module.arguments)
+            new._modules[key] = twin
+        new._calls = dict(self._calls)
+        new._next_module, new._next_call = self._next_module, self._next_call
+        return new
+
+    # -- paths ---------------------------------------------------------------------------------
+
+    def _walk_keys(self) -> list[int]:
+        """Module keys in depth-first registration order, each once."""
+        if 0 not in self._modules:
+            return []
+        seen: dict[int, None] = {}
+        stack = [0]
+        while stack:
+            key = stack.pop()
+            if key in seen:
+                continue
+            seen[key] = None
+            stack.extend(reversed(self._modules[key].children.values()))
+        return list(seen)
+
+    def _compute_paths(self) -> dict[int, tuple[str, ...]]:
+        """All registration paths, the path of the first call in front."""
+        found: dict[int, list[str]] = {}
+        stack: list[tuple[int, str, frozenset[int]]] = [(0, "", frozenset())] if 0 in self._modules else []
+        while stack:
+            key, path, above = stack.pop()
+            if key in above:
+                continue  # a cycle of registrations: the paths already found are all it has
+            found.setdefault(key, []).append(path)
+            for name, child in reversed(self._modules[key].children.items()):
+                stack.append((child, f"{path}.{name}" if path else name, above | {key}))
+        first_call: dict[int, Call] = {}
+        for call in self._calls.values():
+            first_call.setdefault(call.module, call)
+        canonical: dict[int, str] = {}
+        for call in self._calls.values():  # a parent call is older than the calls made in it
+            if call.module in canonical or call.module not in found:
+                continue
+            path = found[call.module][0]
+            if call.parent is not None:
+                parent = self._calls[call.parent].module
+                name = next((n for n, c in self._modules[parent].children.items() if c == call.module), None)
+                if name is not None and parent in canonical:
+                    path = f"{canonical[parent]}.{name}" if canonical[parent] else name
+                else:  # called by way of a container that is not called itself, or from elsewhere
+                    above = canonical.get(parent, "")
+                    inside = [p for p in found[call.module] if p.startswith(f"{above}.") or not above]
+                    path = (inside or found[call.module])[0]
+            canonical[call.module] = path
+        for key in self._walk_keys():  # never called: under the canonical path of its first parent
+            if key not in canonical:
+                canonical[key] = found[key][0]
+        return {
+            key: (canonical[key], *(p for p in paths if p != canonical[key])) for key, paths in found.items()
+        }

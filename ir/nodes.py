@@ -1,0 +1,170 @@
+"""The kinds of node in the dataflow graph, and references to their outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .initializers import Initializer
+from .tensors import TensorData
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class Value(NamedTuple):
+    """Output number `output` of the node with key `node`."""
+
+    node: int
+    output: int = 0
+
+
+AttributeValue = "int | float | str | list[int] | list[float] | list[str] | np.ndarray | Graph"
+"""What an attribute may be; ONNX has no booleans, a flag is 0 or 1."""
+
+
+@dataclass(slots=True, eq=False)
+class Input:
+    """A formal input of a graph."""
+
+    name: str
+    type: TensorType
+    key: int = -1
+
+    @property
+    def types(self) -> list[TensorType | None]:
+        """The type of its one output."""
+        return [self.type]
+
+
+@dataclass(slots=True, eq=False)
+class Capture:
+    """In a nested graph: a value of the enclosing graph, number `index` of its owner's captures."""
+
+    index: int
+    type: TensorType
+    key: int = -1
+
+    @property
+    def types(self) -> list[TensorType | None]:
+        """The type of its one output."""
+        return [self.type]
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    """A tensor that is part of the program rather than of the state."""
+
+    data: TensorData
+    key: int = -1
+
+    @property
+    def types(self) -> list[TensorType | None]:
+        """The type of its one output."""
+        return [self.data.type]
+
+
+@dataclass(slots=True, eq=False)
+class Parameter:
+    """State of the model: a weight, or a buffer such as a running mean. Lives in the root graph only.
+
+    Identity is the node, never the name: two parameters may have one name, and the paths that hold a
+    parameter are in the module tree (`Graph.parameter_paths`).
+
+    Attributes:
+        name: current name.
+        declared: name in the source, which may collide.
+        data: the values.
+        trainable: whether an optimizer may change it.
+        is_buffer: whether it is state that no gradient reaches by design (running statistics).
+        initializer: initial distribution, or None for unknown.
+        location: where the source created or inserted it; empty when not known.
+        role: what the state is for, where a framework tells ("weight", "moving_mean"…); informative.
+        absorbed: declared names of the parameters that were tied into this one, in the order it happened.
+    """
+
+    name: str
+    declared: str
+    data: TensorData
+    trainable: bool = True
+    is_buffer: bool = False
+    initializer: Initializer | None = None
+    location: str = ""
+    role: str = ""
+    absorbed: tuple[str, ...] = ()
+    key: int = -1
+
+    @property
+    def type(self) -> TensorType:
+        """Its tensor type, always static."""
+        return self.data.type
+
+    @property
+    def types(self) -> list[TensorType | None]:
+        """The type of its one output."""
+        return [self.data.type]
+
+
+@dataclass(slots=True, eq=False)
+class Operator:
+    """One application of an ONNX operator or of a composite of ours.
+
+    Attributes:
+        op_type: name in its domain.
+        domain: "" for ONNX, "regraft" for composites.
+        attributes: name -> value; If and Loop hold `Graph`s here.
+        types: one per output, None where unknown.
+        call: key of the module call it belongs to, or None.
+        location: source line or source node name, for messages.
+        hint: a name for the text form; no meaning.
+    """
+
+    op_type: str
+    domain: str = ""
+    attributes: dict[str, object] = field(default_factory=dict)
+    types: list[TensorType | None] = field(default_factory=list)
+    call: int | None = None
+    location: str = ""
+    hint: str = ""
+    key: int = -1
+
+    @property
+    def qualified_name(self) -> str:
+        """``Conv``, or ``regraft.Linear`` for a composite."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    def int(self, name: str, default: int = 0) -> int:
+        """An integer attribute."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, int), (self.op_type, name, value)
+        return value
+
+    def float(self, name: str, default: float = 0.0) -> float:
+        """A float attribute."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, (int, float)), (self.op_type, name, value)
+        return float(value)
+
+    def str(self, name: str, default: str = "") -> str:
+        """A string attribute."""
+        value = self.attributes.get(name, default)
+        assert isinstance(value, str), (self.op_type, name, value)
+        return value
+
+    def ints(self, name: str, default: list[int] | None = None) -> list[int]:  # type: ignore[valid-type]
+        """An attribute that is a list of integers; None as default means the empty list."""
+        value = self.attributes.get(name, default if default is not None else [])
+        assert isinstance(value, (list, tuple)), (self.op_type, name, value)
+        return list(value)
+
+    def subgraphs(self) -> dict[str, Graph]:  # type: ignore[valid-type]
+        """The nested graphs among its attributes."""
+        from .graph import Graph
+
+        return {name: value for name, value in self.attributes.items() if isinstance(value, Graph)}
+
+
+Node = Input | Capture | Constant | Parameter | Operator

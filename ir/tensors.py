@@ -1,0 +1,65 @@
+"""Tensor data behind a handle: borrowed or memory-mapped, read when a backend writes it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .types import TensorType, dtype_name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorData:
+    """A lazy tensor.
+
+    Attributes:
+        dtype: element type, NumPy's spelling.
+        shape: static shape.
+        load: returns the array; called anew each time, so that nothing is kept alive.
+        storage: identity of the memory behind it, equal for views of one storage; None when unknown.
+        digest: content digest, known beforehand only for data parsed from text (which has none).
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    load: Callable[[], np.ndarray] | None
+    storage: object = None
+    digest: str = field(default="", repr=False)
+
+    @staticmethod
+    def of(array: np.ndarray, storage: object = None) -> TensorData:
+        """A handle on an array in memory (borrowed, not copied)."""
+        return TensorData(dtype_name(array.dtype), tuple(array.shape), lambda: array, storage)
+
+    @property
+    def type(self) -> TensorType:
+        """Its tensor type."""
+        return TensorType(self.dtype, self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        from .types import numpy_dtype
+
+        return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
+
+    def numpy(self) -> np.ndarray:
+        """The array.
+
+        Raises:
+            ValueError: when the data is not there (a graph parsed from text).
+        """
+        if self.load is None:
+            raise ValueError("this tensor has a type but no data: it was parsed from the text form")
+        return self.load()
+
+    def content_digest(self) -> str:
+        """A short digest of dtype, shape and bytes; reads the data once."""
+        if self.digest:
+            return self.digest
+        array = np.ascontiguousarray(self.numpy())
+        head = f"{self.dtype}{list(self.shape)}".encode()
+        return hashlib.sha256(head + array.tobytes()).hexdigest()[:16]

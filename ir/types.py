@@ -1,0 +1,162 @@
+"""Element types and tensor types with symbolic dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+Dim = int | str | None
+"""A dimension: a number, a symbol or expression such as ``N`` or ``2*N``, or None when unknown."""
+
+_DTYPES = {
+    "float32": ("f32", onnx.TensorProto.FLOAT),
+    "float64": ("f64", onnx.TensorProto.DOUBLE),
+    "float16": ("f16", onnx.TensorProto.FLOAT16),
+    "bfloat16": ("bf16", onnx.TensorProto.BFLOAT16),
+    "int8": ("i8", onnx.TensorProto.INT8),
+    "int16": ("i16", onnx.TensorProto.INT16),
+    "int32": ("i32", onnx.TensorProto.INT32),
+    "int64": ("i64", onnx.TensorProto.INT64),
+    "uint8": ("u8", onnx.TensorProto.UINT8),
+    "uint16": ("u16", onnx.TensorProto.UINT16),
+    "uint32": ("u32", onnx.TensorProto.UINT32),
+    "uint64": ("u64", onnx.TensorProto.UINT64),
+    "bool": ("bool", onnx.TensorProto.BOOL),
+    "complex64": ("c64", onnx.TensorProto.COMPLEX64),
+    "complex128": ("c128", onnx.TensorProto.COMPLEX128),
+    "string": ("str", onnx.TensorProto.STRING),
+}
+DTYPES = frozenset(_DTYPES)
+"""Names of element types, NumPy's spelling."""
+
+_SHORT = {name: short for name, (short, _) in _DTYPES.items()}
+_LONG = {short: name for name, (short, _) in _DTYPES.items()}
+_TO_ONNX = {name: number for name, (_, number) in _DTYPES.items()}
+_FROM_ONNX = {number: name for name, number in _TO_ONNX.items()}
+
+
+def short_dtype(dtype: str) -> str:
+    """The text form's name of an element type: ``float32`` -> ``f32``."""
+    return _SHORT[dtype]
+
+
+def long_dtype(short: str) -> str:
+    """The inverse of `short_dtype`."""
+    return _LONG[short]
+
+
+def onnx_dtype(dtype: str) -> int:
+    """ONNX's number of an element type: ``float32`` -> 1."""
+    return _TO_ONNX[dtype]
+
+
+def dtype_of_onnx(number: int) -> str:
+    """The inverse of `onnx_dtype`."""
+    return _FROM_ONNX[number]
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """NumPy's dtype, bfloat16 included (by way of ml_dtypes, as onnx does)."""
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(_TO_ONNX[dtype]))
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """Our name of a NumPy dtype.
+
+    Raises:
+        TypeError: for a dtype that ONNX does not have.
+    """
+    name = "string" if dtype.kind in "OUS" else dtype.name
+    if name not in _DTYPES:
+        raise TypeError(f"no ONNX element type for NumPy's `{dtype}`")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and shape of a value; `shape` is None when not even the rank is known."""
+
+    dtype: str
+    shape: tuple[Dim, ...] | None
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions, or None."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is a number."""
+        return self.shape is not None and all(isinstance(d, int) for d in self.shape)
+
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape as numbers.
+
+        Raises:
+            ValueError: when a dimension is symbolic or unknown.
+        """
+        if self.shape is None or not all(isinstance(d, int) for d in self.shape):
+            raise ValueError(f"expected a static shape, got {self}")
+        return tuple(d for d in self.shape if isinstance(d, int))
+
+    def with_shape(self, shape: tuple[Dim, ...] | None) -> TensorType:
+        """The same element type with another shape."""
+        return TensorType(self.dtype, shape)
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{_SHORT[self.dtype]}[*]"
+        return f"{_SHORT[self.dtype]}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+def parse_type(text: str) -> TensorType:
+    """The inverse of ``str(TensorType)``.
+
+    Raises:
+        ValueError: when `text` is not a type.
+    """
+    head, bracket, rest = text.partition("[")
+    if not bracket or not rest.endswith("]") or head not in _LONG:
+        raise ValueError(f"expected a type such as `f32[N,3,8,8]`, got `{text}`")
+    body = rest[:-1]
+    if body == "*":
+        return TensorType(_LONG[head], None)
+    dims: list[Dim] = []
+    for part in body.split(",") if body else []:
+        part = part.strip()
+        dims.append(None if part == "?" else int(part) if part.lstrip("-").isdigit() else part)
+    return TensorType(_LONG[head], tuple(dims))
+
+
+def type_to_proto(type_: TensorType) -> onnx.TypeProto:
+    """ONNX's form of a type; a symbol becomes a dim_param."""
+    return onnx.helper.make_tensor_type_proto(_TO_ONNX[type_.dtype], type_.shape)
+
+
+def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
+    """The inverse of `type_to_proto`; None for sequences, maps and unset types."""
+    if not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
+        return None
+    tensor = proto.tensor_type
+    if not tensor.HasField("shape"):
+        return TensorType(_FROM_ONNX[tensor.elem_type], None)
+    return TensorType(
+        _FROM_ONNX[tensor.elem_type],
+        tuple(
+            d.dim_value if d.HasField("dim_value") else (d.dim_param or None) if d.HasField("dim_param") else None
+            for d in tensor.shape.dim
+        ),
+    )
+
+
+def merge_types(known: TensorType, inferred: TensorType | None) -> TensorType:
+    """`known` refined by `inferred`: an unknown dimension never overwrites a named or static one."""
+    if inferred is None or inferred.shape is None:
+        return known
+    if known.shape is None:
+        return known.with_shape(inferred.shape)
+    if len(known.shape) != len(inferred.shape):
+        return known
+    return known.with_shape(tuple(b if a is None else a for a, b in zip(known.shape, inferred.shape, strict=True)))

@@ -1,0 +1,53 @@
+"""What a pass is: a frozen dataclass whose fields are its options, and `run(graph) -> list[Change]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ..ir import Graph
+
+Severity = Literal["error", "warning", "note"]
+"""error: the source is broken; warning: it surprises its user; note: what a reader may want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing a pass changed, or on a copy would change: what `regraft check` prints as a finding.
+
+    Attributes:
+        code: stable code of the kind of finding, e.g. ``RP101``.
+        message: in words what was (or would be) changed and why.
+        place: module path, parameter name or source line.
+        severity: how bad the source's own state was.
+        fixed: whether the pass changed the graph; False for what it only reports.
+    """
+
+    code: str
+    message: str
+    place: str = ""
+    severity: Severity = "note"
+    fixed: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.message}" + (f" - at {self.place}" if self.place else "")
+
+
+class Pass:
+    """Base of all passes; a subclass is a frozen dataclass in a file of its own.
+
+    Class attributes:
+        name: how the command line calls it, e.g. ``rename-parameters``.
+        codes: code -> what the finding means, in one line.
+    """
+
+    name: ClassVar[str]
+    codes: ClassVar[dict[str, str]] = {}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Rewrite `graph` in place and say what was changed; no fixed change means converged.
+
+        Raises:
+            PassError: when the options ask for what this graph does not have or allow.
+        """
+        raise NotImplementedError
