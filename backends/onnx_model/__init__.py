@@ -1,1 +1,8 @@
-"""."""
+"""Emits a graph as an ONNX model: opset 23, parameters by name, module scopes in the metadata."""
+
+from __future__ import annotations
+
+from .model import CALLS, NODE_CALL, NODE_CLASS, to_model
+from .writing import EXTERNAL_LIMIT, write
+
+__all__ = ["CALLS", "EXTERNAL_LIMIT", "NODE_CALL", "NODE_CLASS", "to_model", "write"]

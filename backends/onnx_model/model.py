@@ -1,0 +1,242 @@
+"""Builds the ONNX model of a graph in memory."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+
+from ...ir import (
+    OPSET,
+    BackendError,
+    Capture,
+    Constant,
+    Graph,
+    Input,
+    Operator,
+    Parameter,
+    TensorData,
+    TensorType,
+    Value,
+    onnx_dtype,
+    signature,
+)
+from ...ir.inference import attribute_proto
+from ...ir.types import type_to_proto
+from ..legalisation import legalise
+from .boundaries import call_boundaries
+from .names import Names, check_interface, scope
+
+IR_VERSION = 11
+"""The first with opset 23; ONNX Runtime refuses versions newer than itself, so no newer than needed."""
+
+CALLS = "regraft.calls"
+"""Key of the model's metadata: JSON, call name -> {"class", "inputs": [value], "outputs": [value]}."""
+
+NODE_CALL = "regraft.call"
+"""Key of a node's metadata: the module call it belongs to, ``path#n``."""
+
+NODE_CLASS = "regraft.class"
+"""Key of a node's metadata: the class of that module."""
+
+
+def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
+    """The ONNX model of a graph: composites expanded, dead operators and unused parameters left out.
+
+    Args:
+        graph: a validated root graph whose parameters have unique names.
+        data: whether parameters carry their values; without, they are marked as external with no file, for
+            a caller that only reads the structure or writes the values itself.
+
+    Raises:
+        UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
+        BackendError: for colliding names, and for updates of parameters, which ONNX inference cannot express.
+    """
+    if graph.updates:
+        names = ", ".join(f"`{graph.parameter(key).name}`" for key in list(graph.updates)[:3])
+        raise BackendError(
+            "E602",
+            f"expected a graph without state updates, got {len(graph.updates)}: {names}",
+            hint="capture the model in inference mode",
+        )
+    legal = legalise(graph, lambda _, operator: operator.domain == "", "ONNX")
+    for part in legal.subgraphs():
+        part.remove_dead()
+    return _Emission(legal, data).model()
+
+
+def used_parameters(graph: Graph) -> list[Parameter]:
+    """The parameters that some operator or output uses, in canonical order."""
+    returned = {value.node for _, value in graph.outputs}
+    return [p for p in graph.parameters() if p.key in returned or graph.flow.out_degree(p.key)]
+
+
+class _Emission:
+    """One model under construction."""
+
+    def __init__(self, graph: Graph, data: bool) -> None:
+        self.graph = graph
+        self.data = data
+        self.parameters = used_parameters(graph)
+        check_interface(graph, self.parameters)
+        self.call_names = graph.modules.call_names()
+        inputs = {node.name for node in graph.input_nodes()}
+        self.names = Names({p.name for p in self.parameters} | inputs)
+        self.values: dict[Value, str] = {}
+
+    def model(self) -> onnx.ModelProto:
+        graph, origin = self.graph, self.graph.origin
+        main = self.graph_proto(graph, graph.name or "main", {})
+        proto = onnx.helper.make_model(
+            main,
+            opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="regraft",
+        )
+        if origin.framework or origin.reference:
+            proto.doc_string = f"from {origin.framework or 'unknown'}: {origin.reference or graph.name}"
+        calls = {
+            self.call_names[call]: {
+                "class": graph.modules.module(graph.modules.call(call).module).class_name,
+                "inputs": [self.values[v] for v in inputs],
+                "outputs": [self.values[v] for v in outputs],
+            }
+            for call, (inputs, outputs) in call_boundaries(graph).items()
+        }
+        proto.metadata_props.add(key=CALLS, value=json.dumps(calls, ensure_ascii=False))
+        return proto
+
+    # -- graphs --------------------------------------------------------------------------------
+
+    def graph_proto(self, graph: Graph, name: str, captured: dict[int, str]) -> onnx.GraphProto:
+        """One graph, root or nested; `captured` names the values behind its captures by index."""
+        part = _Part(self, graph, captured)
+        proto = onnx.GraphProto(name=name)
+        for node in graph.input_nodes():
+            proto.input.append(_value_info(part.names[Value(node.key)], node.type))
+        part.reserve_outputs()
+        for key in graph.order():
+            node = graph.node(key)
+            if isinstance(node, Operator):
+                part.emit(node)
+        for (wanted, value), given in zip(graph.outputs, part.output_names, strict=True):
+            if part.names.get(value) != given:
+                source = part.ref(value, "")
+                proto_node = onnx.helper.make_node(
+                    "Identity", [source], [given], name=self.names.unique(f"{wanted}/Identity")
+                )
+                part.nodes.append(proto_node)
+            proto.output.append(_value_info(given, graph.type_of(value)))
+        proto.node.extend(part.nodes)
+        if graph is self.graph:
+            proto.initializer.extend(self.tensor(p.data, p.name) for p in self.parameters)
+            self.values = part.names
+        proto.initializer.extend(self.tensor(d, n, constant=True) for n, d in part.constants)
+        proto.value_info.extend(part.infos)
+        return proto
+
+    def tensor(self, tensor: TensorData, name: str, constant: bool = False) -> onnx.TensorProto:
+        if self.data or constant:
+            return onnx.numpy_helper.from_array(
+                np.ascontiguousarray(tensor.numpy()).reshape(tensor.shape), name
+            )
+        proto = onnx.TensorProto(name=name, data_type=onnx_dtype(tensor.dtype), dims=tensor.shape)
+        proto.data_location = onnx.TensorProto.EXTERNAL
+        return proto
+
+
+class _Part:
+    """The nodes, constants and value names of one graph."""
+
+    def __init__(self, emission: _Emission, graph: Graph, captured: dict[int, str]) -> None:
+        self.emission = emission
+        self.graph = graph
+        self.names: dict[Value, str] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.infos: list[onnx.ValueInfoProto] = []
+        self.constants: list[tuple[str, TensorData]] = []
+        self.output_names: list[str] = []
+        root = graph is emission.graph
+        for key in graph.inputs:
+            node = graph.node(key)
+            assert isinstance(node, Input)
+            self.names[Value(key)] = node.name if root else emission.names.unique(node.name)
+        for key in graph.captures:
+            node = graph.node(key)
+            assert isinstance(node, Capture)
+            self.names[Value(key)] = captured[node.index]
+        if root:
+            self.names.update({Value(p.key): p.name for p in emission.parameters})
+
+    def reserve_outputs(self) -> None:
+        """Give graph outputs their names; a value of an operator takes the name of its first output."""
+        for wanted, value in self.graph.outputs:
+            given = self.emission.names.unique(wanted or "output")
+            self.output_names.append(given)
+            if value not in self.names and isinstance(self.graph.node(value.node), Operator):
+                self.names[value] = given
+
+    def ref(self, value: Value | None, prefix: str) -> str:
+        """The name of an operand; a constant is named by its first user."""
+        if value is None:
+            return ""
+        if value not in self.names:
+            node = self.graph.node(value.node)
+            assert isinstance(node, Constant), node
+            name = self.emission.names.unique(f"{prefix}constant")
+            self.names[value] = name
+            self.constants.append((name, node.data))
+        return self.names[value]
+
+    def emit(self, operator: Operator) -> None:
+        emission, graph = self.emission, self.graph
+        call_name = emission.call_names[operator.call] if operator.call is not None else ""
+        prefix = scope(call_name)
+        inputs = [self.ref(v, prefix) for v in graph.operands(operator.key)]
+        captured = [self.ref(v, prefix) for v in graph.captured(operator.key)]
+        name = emission.names.unique(f"{prefix}{operator.op_type}")
+        outputs = self._outputs(operator, name)
+        node = onnx.NodeProto(op_type=operator.op_type, name=name, input=inputs, output=outputs)
+        specs = signature(operator.op_type).attributes
+        for key, value in sorted(operator.attributes.items()):
+            if isinstance(value, Graph):
+                body = emission.graph_proto(value, f"{name}.{key}", dict(enumerate(captured)))
+                node.attribute.append(onnx.helper.make_attribute(key, body))
+            else:
+                node.attribute.append(attribute_proto(key, value, specs[key].kind if key in specs else None))
+        if operator.call is not None:
+            module = graph.modules.module(graph.modules.call(operator.call).module)
+            node.metadata_props.add(key=NODE_CALL, value=call_name)
+            node.metadata_props.add(key=NODE_CLASS, value=module.class_name)
+        if operator.location:
+            node.doc_string = operator.location
+        self.nodes.append(node)
+
+    def _outputs(self, operator: Operator, name: str) -> list[str]:
+        """Names of the outputs; optional ones that nobody uses are left out."""
+        formals = signature(operator.op_type).outputs
+        graph_outputs = set(self.output_names)
+        out: list[str] = []
+        for index, type_ in enumerate(operator.types):
+            value = Value(operator.key, index)
+            formal = formals[min(index, len(formals) - 1)]
+            used = value in self.names or bool(self.graph.users(value))
+            if index and formal.optional and not formal.variadic and not used:
+                out.append("")
+                continue
+            if value not in self.names:
+                self.names[value] = name if index == 0 else self.emission.names.unique(f"{name}.{index}")
+            out.append(self.names[value])
+            if self.names[value] not in graph_outputs and type_ is not None:
+                self.infos.append(_value_info(self.names[value], type_))
+        while out and not out[-1]:
+            out.pop()
+        return out
+
+
+def _value_info(name: str, type_: TensorType | None) -> onnx.ValueInfoProto:
+    info = onnx.ValueInfoProto(name=name)
+    if type_ is not None:
+        info.type.CopyFrom(type_to_proto(type_))
+    return info

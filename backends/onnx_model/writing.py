@@ -1,0 +1,89 @@
+"""Writes an ONNX model to a file: checked first, never half, weights streamed when they are large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from ...ir import BackendError, Graph, TensorData, UsageError
+from ..files import staged
+from ..renames import rename_rows, write_renames
+from .model import to_model, used_parameters
+
+EXTERNAL_LIMIT = 1_800_000_000
+"""Bytes of weights from which on they go to a file of their own: protobuf ends at 2 GiB."""
+
+_ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
+_CHUNK = 1 << 26  # bytes converted at a time
+
+
+def write(
+    graph: Graph, file: Path | str, *, force: bool = False, external_data: bool | None = None
+) -> list[Path]:
+    """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
+
+    The file appears only after `onnx.checker` (full check, strict shape inference) has passed.
+
+    Args:
+        graph: a validated root graph whose parameters have unique names.
+        file: the ``.onnx`` file.
+        force: whether existing files may be replaced.
+        external_data: put the weights into ``<name>.data``, one tensor at a time; None does so above `EXTERNAL_LIMIT`.
+
+    Returns:
+        The files written, the model first.
+
+    Raises:
+        UsageError: when a file exists and `force` is False, or cannot be written.
+        UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
+        BackendError: when the graph cannot be expressed, or the checker refuses the result.
+    """
+    file = Path(file)
+    if file.is_dir():
+        raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
+    weights = {p.name: p.data for p in used_parameters(graph)}
+    if external_data is None:
+        external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
+    names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
+    with staged(file.parent, names, force=force) as folder:
+        model = to_model(graph, data=not external_data)
+        if external_data:
+            _stream(model, weights, folder / names[0])
+        onnx.save(model, folder / file.name)
+        del model  # the checker reads the file: hold no second copy meanwhile
+        _check(folder / file.name, graph)
+        write_renames(folder / names[1], rename_rows(graph), source=graph.origin.framework, target="onnx")
+        written = [file.parent / n for n in reversed(names) if (folder / n).exists()]
+    return written
+
+
+def _check(path: Path, graph: Graph) -> None:
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise BackendError(
+            "E602",
+            f"the ONNX checker refused the model: {str(error).strip()}",
+            place=f"graph `{graph.name}`",
+            hint="this is a defect of regraft: please report it with the model",
+        ) from error
+
+
+def _stream(model: onnx.ModelProto, weights: dict[str, TensorData], path: Path) -> None:
+    """Write the values of external initializers one at a time, and where they are into the model."""
+    with path.open("wb") as out:
+        for tensor in model.graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            out.write(b"\0" * (-out.tell() % _ALIGNMENT))
+            start = out.tell()
+            array = np.ascontiguousarray(weights[tensor.name].numpy()).reshape(-1)
+            if array.dtype.byteorder == ">":
+                array = array.astype(array.dtype.newbyteorder("<"))
+            view = array.view(np.uint8)
+            for at in range(0, view.size, _CHUNK):
+                out.write(view[at : at + _CHUNK].data)
+            for key, value in (("location", path.name), ("offset", start), ("length", view.size)):
+                tensor.external_data.add(key=key, value=str(value))
