@@ -1,1 +1,30 @@
-"""regraft: rewrites neural-network models between frameworks and proves that the rewrite is the same model."""
+"""regraft: rewrites neural-network models between frameworks and proves that the rewrite is the same model.
+
+Example:
+    >>> import regraft
+    >>> graph = regraft.load("examples/resnet.py:resnet18", ["2x3x64x64"])  # doctest: +SKIP
+    >>> result = regraft.rewrite(graph)                                     # doctest: +SKIP
+    >>> regraft.save(result.graph, "out", to="mindspore")                   # doctest: +SKIP
+    >>> regraft.verify(graph, "out").passed                                 # doctest: +SKIP
+    True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regraft.api import Findings, Rewritten, check, load, rewrite, save, verify
+
+__version__ = "0.1.0"
+
+__all__ = ["Findings", "Rewritten", "check", "load", "rewrite", "save", "verify"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the API on first use, so that ``regraft --help`` stays fast."""
+    if name in __all__:
+        from regraft import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module `regraft` has no attribute `{name}`")

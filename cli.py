@@ -1,0 +1,502 @@
+"""The command line: the only file that prints, reads the environment or exits.
+
+Exit codes: 0 done or clean; 1 findings, or a target that computes something else; 2 an error of the user's
+model, input or arguments; 3 a fault of regraft's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .ir import Graph
+    from .passes.base import Change
+    from .verification import Report
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MODEL_HELP = (
+    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS ITS CODE), "
+    "x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="regraft")
+@click.option("--debug", is_flag=True, help="Show a traceback with every error.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """Rewrite neural-network models between frameworks, and prove the rewrite is the same model."""
+    ctx.obj = {"debug": debug}
+    # MindSpore's convolutions are 10 to 100 times slower without this on AVX-512 machines
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    os.environ.setdefault("GLOG_v", "3")  # errors only: its warnings are not about the user's model
+
+
+def run() -> None:
+    """Console entry: turns errors into messages and exit codes."""
+    code = 0
+    try:
+        main.main(standalone_mode=False)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except click.exceptions.Abort:
+        click.echo("aborted", err=True)
+        code = 2
+    except BrokenPipeError:
+        code = 0
+    except Exception as error:  # the last line of defence: a fault of ours, said plainly
+        code = 3
+        click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+        click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
+        if "--debug" in sys.argv:
+            raise
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass
+    if "mindspore" in sys.modules:
+        os._exit(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
+    sys.exit(code)
+
+
+# -- options that every MODEL has --------------------------------------------------------------------
+
+
+def model_options(command: Command) -> Command:
+    """Add the options that say how a MODEL is loaded."""
+    for option in reversed(
+        [
+            click.option(
+                "--input",
+                "inputs",
+                multiple=True,
+                metavar="[NAME=]SHAPE[:DTYPE]",
+                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (float32 unless said); repeat for more.",
+            ),
+            click.option("--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."),
+            click.option(
+                "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument of MODEL; repeat."
+            ),
+            click.option(
+                "--dynamic",
+                multiple=True,
+                metavar="INPUT:AXIS[+AXIS]",
+                help="Axes that stay symbolic, instead of axis 0 of what shares the batch; repeat.",
+            ),
+            click.option("--no-dynamic-batch", is_flag=True, help="Keep the example's batch size fixed."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _loading(arguments: tuple[str, ...], dynamic: tuple[str, ...], no_dynamic_batch: bool, params: Path | None) -> dict:
+    import ast
+
+    from .ir import UsageError
+
+    built: dict[str, object] = {}
+    for text in arguments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
+        try:
+            built[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            built[name] = value
+    axes: dict[str, list[int]] = {}
+    for text in dynamic:
+        name, colon, which = text.rpartition(":")
+        if not colon or not all(a.isdigit() for a in which.split("+")):
+            raise UsageError("E001", f"expected --dynamic INPUT:AXIS, got `{text}`")
+        axes.setdefault(name, []).extend(int(a) for a in which.split("+"))
+    return {
+        "params": params,
+        "dynamic_batch": not no_dynamic_batch,
+        "dynamic": axes or None,
+        "arguments": built,
+    }
+
+
+@contextmanager
+def _reported(ctx: click.Context) -> Iterator[None]:
+    """Turn our errors into one message and exit code 2 (1 for a mismatch)."""
+    from .ir import MismatchError, RegraftError
+
+    try:
+        yield
+    except RegraftError as error:
+        if ctx.obj and ctx.obj.get("debug"):
+            raise
+        report = getattr(error, "report", None)
+        if report is not None:
+            _print_report(report)
+        click.echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
+        ctx.exit(1 if isinstance(error, MismatchError) else 2)
+
+
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    """A spinner on a terminal, silence in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def _load(model: str, inputs: tuple[str, ...], loading: dict) -> Graph:
+    from . import api
+
+    with _doing(f"loading {model}"):
+        return api.load(model, list(inputs) or None, **loading) if not _named(inputs) else api.load(
+            model, _named(inputs), **loading
+        )
+
+
+def _named(inputs: tuple[str, ...]) -> dict[str, object] | None:
+    """Specs by name when every one has a name, else None (they are positional)."""
+    from .frontends import InputSpec
+
+    specs = [InputSpec.parse(text) for text in inputs]
+    return {s.name: s for s in specs} if specs and all(s.name for s in specs) else None
+
+
+def _given(inputs: tuple[str, ...]) -> object:
+    return _named(inputs) or list(inputs) or None
+
+
+# -- commands ------------------------------------------------------------------------------------------
+
+
+@main.command(epilog=MODEL_HELP)
+@click.argument("model")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    model: str,
+    inputs: tuple[str, ...],
+    params: Path | None,
+    arguments: tuple[str, ...],
+    dynamic: tuple[str, ...],
+    no_dynamic_batch: bool,
+    as_json: bool,
+) -> None:
+    """Say what is wrong with MODEL (exit code 1 when something is).
+
+    Without --input only the static rules run, and those skipped are listed.
+    """
+    from . import api
+
+    with _reported(ctx):
+        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
+        with _doing(f"checking {model}"):
+            findings = api.check(model, _given(inputs), **loading)  # type: ignore[arg-type]
+        if as_json:
+            _print_json({"clean": findings.clean, "findings": _change_rows(findings.findings), "skipped": findings.skipped})
+        else:
+            _print_changes(findings.findings)
+            for name, why in findings.skipped.items():
+                click.echo(f"skipped {name}: {why}")
+            worst = sum(f.severity != "note" for f in findings)
+            click.echo(f"{worst} finding{'s' if worst != 1 else ''}, {len(findings) - worst} notes" if len(findings) else "clean")
+        ctx.exit(0 if findings.clean else 1)
+
+
+@main.command(epilog=MODEL_HELP)
+@click.argument("model")
+@model_options
+@click.option("--ir", is_flag=True, help="Print the graph in the IR's text form instead.")
+@click.option("--depth", type=click.IntRange(0), help="Show modules down to this depth only.")
+@click.option("--json", "as_json", is_flag=True, help="The table as JSON on standard output.")
+@click.pass_context
+def show(
+    ctx: click.Context,
+    model: str,
+    inputs: tuple[str, ...],
+    params: Path | None,
+    arguments: tuple[str, ...],
+    dynamic: tuple[str, ...],
+    no_dynamic_batch: bool,
+    ir: bool,
+    depth: int | None,
+    as_json: bool,
+) -> None:
+    """Show MODEL's layers: path, class, output shape, parameters counted once, sharing and unused marked."""
+    from . import api
+    from .ir import render
+    from .ir.summary import summarise
+
+    with _reported(ctx):
+        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
+        if inputs or model.endswith((".json", ".pt2")):
+            graph = _load(model, inputs, loading)
+        else:
+            graph = api.load_tree(model, params=params, arguments=loading["arguments"])
+            click.echo("without --input the table has no shapes and no calls", err=True)
+        if ir:
+            click.echo(render(graph), nl=False)
+            return
+        summary = summarise(graph)
+        rows = [r for r in summary.rows if depth is None or (r.path.count(".") + 1 if r.path else 0) <= depth]
+        if as_json:
+            _print_json(
+                {
+                    "modules": [
+                        {
+                            "path": r.path,
+                            "class": r.class_name,
+                            "calls": r.calls,
+                            "output": None if r.output is None else str(r.output),
+                            "parameters": r.parameters,
+                            "buffers": r.buffers,
+                            "aliases": list(r.aliases),
+                            "notes": list(r.notes),
+                        }
+                        for r in rows
+                    ],
+                    "trainable": summary.trainable,
+                    "used": summary.used,
+                    "buffers": summary.buffers,
+                }
+            )
+            return
+        table = _table("path", "class", "output", ">parameters", "notes")
+        for row in rows:
+            table.add_row(
+                row.path or "(root)",
+                row.class_name,
+                "" if row.output is None else str(row.output),
+                f"{row.parameters:,}" if row.parameters else "",
+                "; ".join(row.notes),
+            )
+        _console().print(table)
+        unused = summary.trainable - summary.used
+        click.echo(
+            f"{summary.trainable:,} trainable parameters, each counted once"
+            + (f": {summary.used:,} used, {unused:,} never used" if unused else "")
+            + (f"; {summary.buffers:,} elements of other state" if summary.buffers else "")
+        )
+        for note in graph.origin.notes:
+            click.echo(f"note: {note}")
+
+
+@main.command(epilog=MODEL_HELP)
+@click.argument("model")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file.")
+@click.option("--to", "target", type=click.Choice(["mindspore", "onnx", "mxnet"]), help="Inferred from OUT where it can be.")
+@click.option("--pass", "extra", multiple=True, metavar="NAME[:OPTIONS]", help="Run after the default passes; repeat.")
+@click.option("--only-pass", "only", multiple=True, metavar="NAME[:OPTIONS]", help="Run instead of the default passes; repeat.")
+@click.option("--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output.")
+@click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
+@click.option("--print-after", metavar="PASS", help="Print the graph after that pass.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.pass_context
+def rewrite(
+    ctx: click.Context,
+    model: str,
+    output: Path,
+    target: str | None,
+    extra: tuple[str, ...],
+    only: tuple[str, ...],
+    checkpoint_format: str | None,
+    no_verify: bool,
+    force: bool,
+    verify_each: bool,
+    print_after: str | None,
+    inputs: tuple[str, ...],
+    params: Path | None,
+    arguments: tuple[str, ...],
+    dynamic: tuple[str, ...],
+    no_dynamic_batch: bool,
+    as_json: bool,
+) -> None:
+    """Rewrite MODEL and write it to OUT, compared with the source module by module.
+
+    Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
+    """
+    from . import api
+    from .passes import default_pipeline, parse_pass
+
+    with _reported(ctx):
+        passes = [parse_pass(p) for p in only] if only else default_pipeline()
+        passes = [*passes, *(parse_pass(p) for p in extra)]
+        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
+        graph = _load(model, inputs, loading)
+        with _doing("rewriting"):
+            rewritten = _rewrite(graph, passes, verify_each, print_after)
+        options = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
+        with _doing("writing" if no_verify else "writing and verifying"):
+            files, report = api.rewrite_file(
+                graph, rewritten, output, target, verified=not no_verify, force=force, **options
+            )
+        if as_json:
+            _print_json(
+                {
+                    "files": [str(f) for f in files],
+                    "changes": _change_rows(rewritten.changes),
+                    "verified": None if report is None else report.to_json(),
+                }
+            )
+            return
+        _print_changes(rewritten.changes)
+        for note in graph.origin.notes:
+            click.echo(f"note: {note}")
+        if report is not None:
+            _print_report(report, brief=True)
+        for file in files:
+            click.echo(f"wrote {file}")
+
+
+def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None):  # noqa: ANN202 - api.Rewritten
+    """`api.rewrite`, with the graph printed after one pass where asked."""
+    from . import api
+    from .ir import PassError, render
+
+    if print_after is None:
+        return api.rewrite(graph, passes, verify_each=verify_each)
+    names = [p.name for p in passes]
+    if print_after not in names:
+        raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{print_after}`")
+    at = names.index(print_after) + 1
+    first = api.rewrite(graph, passes[:at], verify_each=verify_each)
+    click.echo(render(first.graph), nl=False)
+    second = api.rewrite(first.graph, passes[at:], verify_each=verify_each)
+    return api.Rewritten(second.graph, [*first.changes, *second.changes], second.renames)
+
+
+@main.command(epilog=MODEL_HELP)
+@click.argument("source")
+@click.argument("target")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    source: str,
+    target: str,
+    inputs: tuple[str, ...],
+    params: Path | None,
+    arguments: tuple[str, ...],
+    dynamic: tuple[str, ...],
+    no_dynamic_batch: bool,
+    as_json: bool,
+) -> None:
+    """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
+
+    Exit code 1 when they compute different things; the first module that diverges is named.
+    """
+    from . import api
+
+    with _reported(ctx):
+        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
+        graph = _load(source, inputs, loading)
+        with _doing(f"verifying {target}"):
+            report = api.verify(graph, target, **({"arguments": None} if not loading["arguments"] else {}))
+        if as_json:
+            _print_json(report.to_json())
+        else:
+            _print_report(report)
+        ctx.exit(0 if report.passed else 1)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
+def passes(as_json: bool) -> None:
+    """List the passes: those of the default pipeline in order, then the others."""
+    from .passes import PASSES, PIPELINES
+
+    default = [name.partition(":")[0] for name in PIPELINES["default"]]
+    names = [*default, *sorted(n for n in PASSES if n not in default)]
+    rows = [(name, str(default.index(name) + 1) if name in default else "", _first_line(PASSES[name])) for name in names]
+    if as_json:
+        _print_json([{"name": n, "position": int(p) if p else None, "summary": s} for n, p, s in rows])
+        return
+    table = _table("pass", "default", "what it does")
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
+
+
+@main.command()
+@click.argument("name")
+@click.pass_context
+def explain(ctx: click.Context, name: str) -> None:
+    """Explain a pass, a finding's code or an error's code."""
+    from .ir import CODES
+    from .passes import describe
+
+    with _reported(ctx):
+        if name.upper() in CODES:
+            click.echo(f"{name.upper()}: {CODES[name.upper()]}")
+        else:
+            click.echo(describe(name).rstrip())
+
+
+# -- printing ------------------------------------------------------------------------------------------
+
+
+def _first_line(of: object) -> str:
+    return (of.__doc__ or "").strip().splitlines()[0]
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _change_rows(changes: list[Change]) -> list[dict[str, object]]:
+    return [
+        {"code": c.code, "severity": c.severity, "message": c.message, "place": c.place, "fixed": c.fixed}
+        for c in changes
+    ]
+
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+
+
+def _print_changes(changes: list[Change]) -> None:
+    for change in changes:
+        click.echo(f"{click.style(change.severity, fg=_COLOURS[change.severity], bold=True)} {change}")
+
+
+def _table(*columns: str):  # noqa: ANN202 - rich.table.Table
+    """A table with boxes on a terminal and bare columns in a pipe; ``>`` marks a right-aligned one."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
+    return table
+
+
+def _print_report(report: Report, *, brief: bool = False) -> None:
+    click.echo(report.render(brief=brief).rstrip())

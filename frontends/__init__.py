@@ -1,1 +1,109 @@
-"""."""
+"""Frontends: each reads one framework's models and lowers them faithfully into the IR."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..ir import Graph, ModelError, UsageError
+from .inputs import Inputs, InputSpec, as_arrays
+from .options import LoadOptions
+from .python_file import framework_of, load_object
+
+__all__ = ["InputSpec", "Inputs", "LoadOptions", "as_arrays", "read", "read_tree", "resolve"]
+
+_REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)\Z")
+
+
+def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
+    """(framework, live model or path) of whatever a caller may name as a model.
+
+    Naming ``file.py:Name`` or ``package.module:Name`` imports that file and runs it; the other forms execute
+    nothing.
+
+    Raises:
+        ModelError: when there is no such file, or it is not a model.
+        UsageError: when `model` is nothing that can be named.
+    """
+    if isinstance(model, Path):
+        model = str(model)
+    if not isinstance(model, str):
+        framework = framework_of(model)
+        if framework is None:
+            raise UsageError(
+                "E001",
+                f"expected a torch module, a MindSpore Cell or a path, got `{type(model).__name__}`",
+                hint="a model is named as file.py:Name, package.module:Name, x-symbol.json or x.pt2",
+            )
+        return framework, model
+    if model.endswith(".json"):
+        return "mxnet", _existing(model)
+    if model.endswith(".pt2"):
+        return "torch", _existing(model)
+    if _REFERENCE.match(model):
+        found = load_object(model, options.arguments)
+        framework = framework_of(found)
+        if framework is None:
+            raise ModelError(
+                "E102", f"expected a torch module or a MindSpore Cell, got `{type(found).__name__}`", place=model
+            )
+        return framework, found
+    if model.endswith(".py"):
+        raise UsageError("E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net")
+    if Path(model).suffix in {".pth", ".pt", ".bin", ".pkl"}:
+        raise UsageError(
+            "E001",
+            f"`{model}` holds pickled objects, and unpickling a stranger's file can run anything",
+            hint="name the model as file.py:Name, or save it with torch.export.save as x.pt2",
+        )
+    raise UsageError(
+        "E001",
+        f"expected a model, got `{model}`",
+        hint="a model is named as file.py:Name, package.module:Name, x-symbol.json or x.pt2",
+    )
+
+
+def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
+    """Lower a model into the IR with everything it computes.
+
+    Args:
+        model: a live module or Cell, or a name as `resolve` takes.
+        inputs: example inputs: arrays, tensors or specs.
+        options: how to load it.
+
+    Raises:
+        ModelError: when the model cannot be read or captured with these inputs.
+        UnsupportedError: listing all operators without a lowering.
+    """
+    framework, found = resolve(model, options)
+    graph = _frontend(framework).read(found, as_arrays(inputs), options)
+    return _name(graph, model)
+
+
+def read_tree(model: object, options: LoadOptions) -> Graph:
+    """The static part of a model: modules, registrations and parameters; nothing is captured or run."""
+    framework, found = resolve(model, options)
+    return _name(_frontend(framework).read_tree(found, options), model)
+
+
+def _frontend(framework: str):  # noqa: ANN202 - the three packages have the same two functions
+    if framework == "torch":
+        from . import torch_module as frontend
+    elif framework == "mindspore":
+        from . import mindspore_cell as frontend
+    else:
+        from . import mxnet_symbol as frontend
+    return frontend
+
+
+def _name(graph: Graph, model: object) -> Graph:
+    """Let reports call the model what its user called it."""
+    if isinstance(model, (str, Path)):
+        graph.origin.reference = str(model)
+    return graph
+
+
+def _existing(path: str) -> Path:
+    if not Path(path).is_file():
+        raise ModelError("E101", f"expected a file, got no file `{path}`")
+    return Path(path)

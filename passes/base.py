@@ -39,10 +39,12 @@ class Pass:
     Class attributes:
         name: how the command line calls it, e.g. ``rename-parameters``.
         codes: code -> what the finding means, in one line.
+        needs_dataflow: whether the pass has nothing to say about a static module tree.
     """
 
     name: ClassVar[str]
     codes: ClassVar[dict[str, str]] = {}
+    needs_dataflow: ClassVar[bool] = False
 
     def run(self, graph: Graph) -> list[Change]:
         """Rewrite `graph` in place and say what was changed; no fixed change means converged.

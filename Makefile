@@ -1,0 +1,52 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+# MindSpore's convolutions are 10 to 100 times slower without it on AVX-512 machines; 3 = errors only.
+export ONEDNN_MAX_CPU_ISA ?= AVX2
+export GLOG_v ?= 3
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench golden clean
+
+help:  ## this list
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "regraft needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet -c constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e . --group dev
+	@touch $@
+
+demo: $(READY)  ## set everything up, then rewrite a real model for MindSpore and ONNX and prove both equal
+	PATH="$(abspath $(BIN)):$$PATH" bash examples/demo.sh
+
+test: $(READY)  ## set everything up, then run every test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-fast: $(READY)  ## the tests that take seconds
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+check: format lint types test-fast  ## format, lint, types, fast tests
+
+format: $(READY)
+	$(BIN)/ruff format .
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/pyright
+
+golden: $(READY)  ## rewrite the golden pages after a deliberate change
+	$(BIN)/python -m pytest -n 2 --update-goldens tests/passes tests/backends
+
+bench: $(READY)  ## ratios side by side with what a user would run instead
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .venv-* .pytest_cache .ruff_cache build *.egg-info out

@@ -1,0 +1,7 @@
+"""``python -m regraft`` is the command line."""
+
+from __future__ import annotations
+
+from .cli import run
+
+run()

@@ -1,0 +1,327 @@
+"""The library's front door: load, rewrite, save, verify, check."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .frontends import Inputs, LoadOptions, read, read_tree
+from .ir import Graph, MismatchError, ModelError, UnsupportedError, UsageError
+from .passes.base import Change, Pass
+
+if TYPE_CHECKING:
+    from .backends.renames import Rename
+    from .verification import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What `rewrite` gives.
+
+    Attributes:
+        graph: a new graph; the one given is as it was.
+        changes: what the passes did, in order.
+        renames: one row a parameter of the source: where it went.
+    """
+
+    graph: Graph
+    changes: list[Change]
+    renames: list[Rename]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `check` gives: iterate over it for the findings.
+
+    Attributes:
+        findings: what the passes would change or report, the worst first.
+        skipped: names of the rules that could not run, and why.
+    """
+
+    findings: list[Change] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing worse than a note was found."""
+        return all(f.severity == "note" for f in self.findings)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+
+def load(
+    model: object,
+    inputs: Inputs = None,
+    *,
+    params: str | Path | None = None,
+    dynamic_batch: bool = True,
+    dynamic: Mapping[str, Sequence[int]] | None = None,
+    arguments: Mapping[str, object] | None = None,
+) -> Graph:
+    """Lower a model into the IR.
+
+    Args:
+        model: a ``torch.nn.Module``, a ``mindspore.nn.Cell``, or a name: ``file.py:Name``, ``pkg.mod:Name``
+            (these run the model's code), ``x-symbol.json``, ``x.pt2`` (these execute nothing).
+        inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
+        params: file with the parameters, where they are not beside the model.
+        dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
+        dynamic: input name -> axes that become symbolic instead.
+        arguments: constructor arguments for ``file.py:Name``.
+
+    Returns:
+        The graph, faithful to the source: nothing is fixed here.
+
+    Raises:
+        UsageError: when `model` or `inputs` are nothing that can be understood.
+        ModelError: when the model cannot be read or captured.
+        UnsupportedError: listing every operator without a lowering.
+    """
+    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments))
+
+
+def load_tree(
+    model: object, *, params: str | Path | None = None, arguments: Mapping[str, object] | None = None
+) -> Graph:
+    """The static part of a model, without inputs: modules, registrations and parameters."""
+    return read_tree(model, _options(params, True, None, arguments))
+
+
+def rewrite(
+    graph: Graph, passes: Sequence[Pass | str] | None = None, *, verify_each: bool = False
+) -> Rewritten:
+    """Run passes on a copy of a graph.
+
+    Args:
+        graph: the graph; it stays as it is.
+        passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
+            ``"tie-weights:twin=data+data2"``, run in order instead of it; [] for none.
+        verify_each: validate the whole graph after every pass.
+
+    Raises:
+        PassError: when a pass cannot do what its options ask.
+    """
+    from .backends.renames import rename_rows
+    from .passes import default_pipeline, parse_pass, run_passes
+
+    chosen = (
+        default_pipeline() if passes is None else [parse_pass(p) if isinstance(p, str) else p for p in passes]
+    )
+    new = graph.copy()
+    changes = [change for _, made in run_passes(new, chosen, verify_each=verify_each) for change in made]
+    return Rewritten(new, changes, rename_rows(new))
+
+
+def save(
+    graph: Graph, path: str | Path, to: str | None = None, *, force: bool = False, **options: object
+) -> list[Path]:
+    """Write a graph for a target, atomically.
+
+    Args:
+        graph: the graph, after the passes.
+        path: an ``.onnx`` file for "onnx", a directory for "mindspore" and "mxnet".
+        to: "onnx", "mindspore" or "mxnet"; None infers it from the suffix.
+        force: whether existing files may be replaced.
+        options: the backend's own, e.g. ``checkpoint_format="safetensors"``.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UsageError: when the target cannot be told or the output exists.
+        UnsupportedError: listing every operator that the target cannot express; nothing is written.
+    """
+    from .backends import write
+
+    return write(graph, Path(path), _target(Path(path), to), force=force, **options)
+
+
+def verify(source: object, target: object, inputs: Inputs = None, **options: object) -> Report:
+    """Compare what two models compute, output by output and module by module.
+
+    Args:
+        source: a graph of `load`, or any model that `load` takes.
+        target: likewise, or an ``.onnx`` file, or a directory that `save` wrote.
+        inputs: as in `load`; None for the graph's own example inputs.
+        options: loading options, as in `load`.
+
+    Returns:
+        The report; `passed` is False as soon as anything compared differs or nothing could be compared.
+    """
+    from .frontends import as_arrays
+    from .verification import verify as compare
+
+    graph = source if isinstance(source, Graph) else load(source, inputs, **options)  # type: ignore[arg-type]
+    given = {
+        name or graph.input_nodes()[i].name: array
+        for i, (name, array) in enumerate(a for a in as_arrays(inputs) if a[1] is not None)
+        if name or i < len(graph.inputs)
+    }
+    other = target
+    if not isinstance(target, Graph) and not _is_written(target):
+        other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()), **options)  # type: ignore[arg-type]
+    return compare(graph, other, given or None)
+
+
+def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
+    """What the passes would change or report, without changing anything.
+
+    Without inputs only the static rules run, and `Findings.skipped` names the others. An operator without a
+    lowering becomes a finding itself and never hides what the static rules find.
+
+    Args:
+        model: a graph, or anything that `load` takes.
+        inputs: as in `load`.
+        options: loading options, as in `load`.
+    """
+    from .passes import default_pipeline, run_passes
+
+    found: list[Change] = []
+    skipped: dict[str, str] = {}
+    pipeline = default_pipeline()
+    if isinstance(model, Graph):
+        graph = model
+    else:
+        chosen = _options(
+            options.pop("params", None),  # type: ignore[arg-type]
+            bool(options.pop("dynamic_batch", True)),
+            options.pop("dynamic", None),  # type: ignore[arg-type]
+            options.pop("arguments", None),  # type: ignore[arg-type]
+        )
+        try:
+            graph = read(model, inputs, chosen)
+        except (UnsupportedError, ModelError, UsageError) as error:
+            if error.code not in ("E201", "E202", "E203", "E103", "E104") or (inputs and error.code == "E103"):
+                raise
+            graph = read_tree(model, chosen)
+            why = "it needs --input" if error.code == "E103" else f"the model could not be lowered ({error.code})"
+            skipped = {p.name: why for p in pipeline if p.needs_dataflow}
+            if error.code != "E103":
+                found.append(Change(error.code, str(error).removeprefix(f"{error.code} "), "", "error", False))
+    kept = [p for p in pipeline if p.name not in skipped]
+    for _, changes in run_passes(graph.copy(), kept):
+        found += changes
+    rank = {"error": 0, "warning": 1, "note": 2}
+    return Findings(sorted(found, key=lambda f: rank[f.severity]), skipped)
+
+
+def rewrite_file(
+    graph: Graph,
+    rewritten: Rewritten,
+    path: str | Path,
+    to: str | None = None,
+    *,
+    verified: bool = True,
+    force: bool = False,
+    **options: object,
+) -> tuple[list[Path], Report | None]:
+    """Write a rewritten graph and keep the files only when they compute what the source computes.
+
+    Args:
+        graph: the source's graph, before any pass.
+        rewritten: what `rewrite` made of it.
+        path: as in `save`.
+        to: as in `save`.
+        verified: whether to compare before the files are put in place.
+        force: whether existing files may be replaced.
+        options: the backend's own.
+
+    Raises:
+        MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
+    """
+    from .backends import TARGETS
+    from .backends.files import staged
+
+    final = Path(path)
+    target = _target(final, to)
+    parent = final.parent if target == "onnx" else final
+    if not force and (final.exists() if target == "onnx" else final.is_dir() and any(final.iterdir())):
+        raise UsageError(
+            "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
+        )
+    assert target in TARGETS
+    if not verified:
+        return save(rewritten.graph, final, target, force=force, **options), None
+    with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
+        inner = Path(scratch) / (final.name if target == "onnx" else "out")
+        files = save(rewritten.graph, inner, target, **options)
+        report = verify(_matching_source(graph, rewritten.graph), inner if target != "mxnet" else rewritten.graph)
+        if not report.passed:
+            raise VerificationError(report, final)
+        base = inner.parent if target == "onnx" else inner
+        names = [str(f.relative_to(base)) for f in files]
+        with staged(parent, names, force=force) as folder:
+            for name in names:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                _move(base / name, folder / name)
+    return [parent / name for name in names], report
+
+
+class VerificationError(MismatchError):
+    """The files written do not compute what the source computes.
+
+    Attributes:
+        report: what was compared.
+    """
+
+    def __init__(self, report: Report, path: Path) -> None:
+        self.report = report
+        super().__init__(
+            "E701",
+            "expected the output to compute what the source computes, and it does not",
+            place=report.first_divergence or str(path),
+            hint="nothing was written; --no-verify writes it all the same",
+        )
+
+
+def _matching_source(graph: Graph, rewritten: Graph) -> Graph:
+    """The source to compare a rewrite with: itself, or the rewritten graph where passes added inputs."""
+    same = [n.name for n in graph.input_nodes()] == [n.name for n in rewritten.input_nodes()]
+    return graph if same and len(graph.outputs) == len(rewritten.outputs) else rewritten
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        os.replace(source, target)
+    except OSError:  # another file system
+        import shutil
+
+        shutil.move(source, target)
+
+
+def _is_written(target: object) -> bool:
+    """Whether `target` names an ONNX file or a directory that `save` wrote."""
+    return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
+
+
+def _target(path: Path, to: str | None) -> str:
+    from .backends import TARGETS, infer_target
+
+    target = to or infer_target(path)
+    if target is None:
+        raise UsageError(
+            "E001", f"cannot tell the target from `{path}`", hint=f"give --to {' | '.join(TARGETS)}"
+        )
+    return target
+
+
+def _options(
+    params: str | Path | None,
+    dynamic_batch: bool,
+    dynamic: Mapping[str, Sequence[int]] | None,
+    arguments: Mapping[str, object] | None,
+) -> LoadOptions:
+    return LoadOptions(
+        Path(params) if params is not None else None,
+        dynamic_batch,
+        {name: tuple(axes) for name, axes in (dynamic or {}).items()},
+        dict(arguments or {}),
+    )

@@ -1,0 +1,126 @@
+"""The arrows of the architecture: who may import whom, read from the syntax trees."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("ir", "frontends", "passes", "backends", "verification")
+ALLOWED = {
+    "cli": {"api", "ir", "cli"},
+    "api": {"frontends", "passes", "backends", "verification", "ir", "api"},
+    "verification": {"frontends", "backends", "ir", "verification"},
+    "frontends": {"ir", "frontends"},
+    "passes": {"ir", "passes"},
+    "backends": {"ir", "backends"},
+    "ir": {"ir"},
+}
+FRAMEWORKS = {"torch", "mindspore", "mxnet"}
+MAY_IMPORT = {
+    "torch": ("frontends/torch_module/", "verification/"),
+    "mindspore": ("frontends/mindspore_cell/", "backends/mindspore_source/", "verification/"),
+    "mxnet": (),
+}
+IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
+
+
+def source_files() -> list[Path]:
+    files = [ROOT / "api.py", ROOT / "cli.py"]
+    for part in PARTS:
+        files += sorted((ROOT / part).rglob("*.py"))
+    return files
+
+
+def imported_files(path: Path) -> list[tuple[ast.AST, str, bool]]:
+    """(statement, dotted name from the root, whether it is at module level) of every relative import."""
+    tree = ast.parse(path.read_text())
+    package = list(path.relative_to(ROOT).parent.parts)
+    top = set(map(id, tree.body))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - (node.level - 1)]
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(node, ".".join([*base, name]), id(node) in top) for name in names]
+    return found
+
+
+def external_imports(path: Path) -> list[tuple[str, bool]]:
+    """(top-level package, whether it is imported when the module is) of every absolute import."""
+    tree = ast.parse(path.read_text())
+    lazy: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lazy |= {id(child) for child in ast.walk(node)}
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            lazy |= {id(child) for child in ast.walk(node)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name.split(".")[0], id(node) not in lazy) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.append((node.module.split(".")[0], id(node) not in lazy))
+    return found
+
+
+def owner(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows(path: Path) -> None:
+    part = owner(path)
+    for _, name, _ in imported_files(path):
+        target = name.split(".")[0]
+        assert target in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
+        if part in ("frontends", "backends"):
+            folder, mine = name.split(".")[1:2], path.relative_to(ROOT).parts[1:-1]
+            if mine and folder and (ROOT / part / folder[0]).is_dir() and target == part:
+                assert folder[0] == mine[0], f"{path.relative_to(ROOT)} imports another {part[:-1]}, {name}"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_of_ours_are_relative(path: Path) -> None:
+    assert "regraft" not in {name for name, _ in external_imports(path)}
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_frameworks_are_imported_where_they_belong_and_lazily(path: Path) -> None:
+    where = str(path.relative_to(ROOT))
+    for name, eager in external_imports(path):
+        if name in FRAMEWORKS:
+            assert where.startswith(MAY_IMPORT[name]), f"{where} imports {name}"
+            assert not eager, f"{where} imports {name} when it is imported"
+
+
+def test_ir_depends_on_little() -> None:
+    for path in sorted((ROOT / "ir").rglob("*.py")):
+        names = {name for name, _ in external_imports(path)} - set(sys.stdlib_module_names)
+        assert names <= IR_MAY_IMPORT, f"{path.relative_to(ROOT)} imports {names - IR_MAY_IMPORT}"
+
+
+def test_only_the_command_line_prints_exits_or_reads_the_environment() -> None:
+    for path in source_files():
+        if owner(path) == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"print", "exit", "input"}, f"{path.relative_to(ROOT)}:{node.lineno}"
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) != ("sys", "exit"), f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_help_loads_no_framework() -> None:
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from regraft.cli import main\n"
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "heavy = {'torch', 'mindspore', 'onnx', 'onnxruntime', 'networkx', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
