@@ -40,7 +40,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 
 types: $(READY)
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 golden: $(READY)  ## rewrite the golden pages after a deliberate change
 	$(BIN)/python -m pytest -n 2 --update-goldens tests/passes tests/backends

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .frontends import Inputs, LoadOptions, read, read_tree
+from .backends import TARGETS, infer_target, write
+from .backends.files import staged
+from .backends.renames import Rename, rename_rows
+from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
 from .ir import Graph, MismatchError, ModelError, UnsupportedError, UsageError
+from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
 from .passes.base import Change, Pass
+from .verification import Report
+from .verification import verify as compare
 
-if TYPE_CHECKING:
-    from .backends.renames import Rename
-    from .verification import Report
+__all__ = [
+    "Change",
+    "Findings",
+    "InputSpec",
+    "Pass",
+    "Report",
+    "Rewritten",
+    "VerificationError",
+    "available_passes",
+    "check",
+    "default_pipeline",
+    "describe",
+    "load",
+    "load_tree",
+    "parse_pass",
+    "rewrite",
+    "rewrite_file",
+    "save",
+    "verify",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +131,6 @@ def rewrite(
     Raises:
         PassError: when a pass cannot do what its options ask.
     """
-    from .backends.renames import rename_rows
-    from .passes import default_pipeline, parse_pass, run_passes
-
     chosen = (
         default_pipeline() if passes is None else [parse_pass(p) if isinstance(p, str) else p for p in passes]
     )
@@ -139,8 +158,6 @@ def save(
         UsageError: when the target cannot be told or the output exists.
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
-    from .backends import write
-
     return write(graph, Path(path), _target(Path(path), to), force=force, **options)
 
 
@@ -156,9 +173,6 @@ def verify(source: object, target: object, inputs: Inputs = None, **options: obj
     Returns:
         The report; `passed` is False as soon as anything compared differs or nothing could be compared.
     """
-    from .frontends import as_arrays
-    from .verification import verify as compare
-
     graph = source if isinstance(source, Graph) else load(source, inputs, **options)  # type: ignore[arg-type]
     given = {
         name or graph.input_nodes()[i].name: array
@@ -182,8 +196,6 @@ def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
         inputs: as in `load`.
         options: loading options, as in `load`.
     """
-    from .passes import default_pipeline, run_passes
-
     found: list[Change] = []
     skipped: dict[str, str] = {}
     pipeline = default_pipeline()
@@ -199,13 +211,21 @@ def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
         try:
             graph = read(model, inputs, chosen)
         except (UnsupportedError, ModelError, UsageError) as error:
-            if error.code not in ("E201", "E202", "E203", "E103", "E104") or (inputs and error.code == "E103"):
+            if error.code not in ("E201", "E202", "E203", "E103", "E104") or (
+                inputs and error.code == "E103"
+            ):
                 raise
             graph = read_tree(model, chosen)
-            why = "it needs --input" if error.code == "E103" else f"the model could not be lowered ({error.code})"
+            why = (
+                "it needs --input"
+                if error.code == "E103"
+                else f"the model could not be lowered ({error.code})"
+            )
             skipped = {p.name: why for p in pipeline if p.needs_dataflow}
             if error.code != "E103":
-                found.append(Change(error.code, str(error).removeprefix(f"{error.code} "), "", "error", False))
+                found.append(
+                    Change(error.code, str(error).removeprefix(f"{error.code} "), "", "error", False)
+                )
     kept = [p for p in pipeline if p.name not in skipped]
     for _, changes in run_passes(graph.copy(), kept):
         found += changes
@@ -237,9 +257,6 @@ def rewrite_file(
     Raises:
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
-    from .backends import TARGETS
-    from .backends.files import staged
-
     final = Path(path)
     target = _target(final, to)
     parent = final.parent if target == "onnx" else final
@@ -253,7 +270,9 @@ def rewrite_file(
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
         inner = Path(scratch) / (final.name if target == "onnx" else "out")
         files = save(rewritten.graph, inner, target, **options)
-        report = verify(_matching_source(graph, rewritten.graph), inner if target != "mxnet" else rewritten.graph)
+        report = verify(
+            _matching_source(graph, rewritten.graph), inner if target != "mxnet" else rewritten.graph
+        )
         if not report.passed:
             raise VerificationError(report, final)
         base = inner.parent if target == "onnx" else inner
@@ -290,10 +309,8 @@ def _matching_source(graph: Graph, rewritten: Graph) -> Graph:
 
 def _move(source: Path, target: Path) -> None:
     try:
-        os.replace(source, target)
+        source.replace(target)
     except OSError:  # another file system
-        import shutil
-
         shutil.move(source, target)
 
 
@@ -303,8 +320,6 @@ def _is_written(target: object) -> bool:
 
 
 def _target(path: Path, to: str | None) -> str:
-    from .backends import TARGETS, infer_target
-
     target = to or infer_target(path)
     if target is None:
         raise UsageError(

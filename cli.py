@@ -18,16 +18,16 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
+    from .api import Change, Report, Rewritten
     from .ir import Graph
-    from .passes.base import Change
-    from .verification import Report
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MODEL_HELP = (
-    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS ITS CODE), "
-    "x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
+    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; "
+    "NAMING ONE RUNS ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
 )
 
 
@@ -86,11 +86,17 @@ def model_options(command: Command) -> Command:
                 "inputs",
                 multiple=True,
                 metavar="[NAME=]SHAPE[:DTYPE]",
-                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (float32 unless said); repeat for more.",
+                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (default float32); repeat.",
             ),
-            click.option("--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."),
             click.option(
-                "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument of MODEL; repeat."
+                "--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."
+            ),
+            click.option(
+                "--arg",
+                "arguments",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Constructor argument of MODEL; repeat.",
             ),
             click.option(
                 "--dynamic",
@@ -105,7 +111,9 @@ def model_options(command: Command) -> Command:
     return command
 
 
-def _loading(arguments: tuple[str, ...], dynamic: tuple[str, ...], no_dynamic_batch: bool, params: Path | None) -> dict:
+def _loading(
+    arguments: tuple[str, ...], dynamic: tuple[str, ...], no_dynamic_batch: bool, params: Path | None
+) -> dict:
     import ast
 
     from .ir import UsageError
@@ -172,20 +180,19 @@ def _load(model: str, inputs: tuple[str, ...], loading: dict) -> Graph:
     from . import api
 
     with _doing(f"loading {model}"):
-        return api.load(model, list(inputs) or None, **loading) if not _named(inputs) else api.load(
-            model, _named(inputs), **loading
-        )
+        return api.load(model, _given(inputs), **loading)
 
 
 def _named(inputs: tuple[str, ...]) -> dict[str, object] | None:
     """Specs by name when every one has a name, else None (they are positional)."""
-    from .frontends import InputSpec
+    from .api import InputSpec
 
     specs = [InputSpec.parse(text) for text in inputs]
     return {s.name: s for s in specs} if specs and all(s.name for s in specs) else None
 
 
-def _given(inputs: tuple[str, ...]) -> object:
+def _given(inputs: tuple[str, ...]) -> list[str] | dict[str, object] | None:
+    """What `api.load` takes for the --input options."""
     return _named(inputs) or list(inputs) or None
 
 
@@ -216,15 +223,25 @@ def check(
     with _reported(ctx):
         loading = _loading(arguments, dynamic, no_dynamic_batch, params)
         with _doing(f"checking {model}"):
-            findings = api.check(model, _given(inputs), **loading)  # type: ignore[arg-type]
+            findings = api.check(model, _given(inputs), **loading)
         if as_json:
-            _print_json({"clean": findings.clean, "findings": _change_rows(findings.findings), "skipped": findings.skipped})
+            _print_json(
+                {
+                    "clean": findings.clean,
+                    "findings": _change_rows(findings.findings),
+                    "skipped": findings.skipped,
+                }
+            )
         else:
             _print_changes(findings.findings)
             for name, why in findings.skipped.items():
                 click.echo(f"skipped {name}: {why}")
             worst = sum(f.severity != "note" for f in findings)
-            click.echo(f"{worst} finding{'s' if worst != 1 else ''}, {len(findings) - worst} notes" if len(findings) else "clean")
+            click.echo(
+                f"{worst} finding{'s' if worst != 1 else ''}, {len(findings) - worst} notes"
+                if len(findings)
+                else "clean"
+            )
         ctx.exit(0 if findings.clean else 1)
 
 
@@ -308,11 +325,28 @@ def show(
 
 @main.command(epilog=MODEL_HELP)
 @click.argument("model")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file.")
-@click.option("--to", "target", type=click.Choice(["mindspore", "onnx", "mxnet"]), help="Inferred from OUT where it can be.")
-@click.option("--pass", "extra", multiple=True, metavar="NAME[:OPTIONS]", help="Run after the default passes; repeat.")
-@click.option("--only-pass", "only", multiple=True, metavar="NAME[:OPTIONS]", help="Run instead of the default passes; repeat.")
-@click.option("--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output.")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file."
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["mindspore", "onnx", "mxnet"]),
+    help="Inferred from OUT where it can be.",
+)
+@click.option(
+    "--pass", "extra", multiple=True, metavar="NAME[:OPTIONS]", help="Run after the default passes; repeat."
+)
+@click.option(
+    "--only-pass",
+    "only",
+    multiple=True,
+    metavar="NAME[:OPTIONS]",
+    help="Run instead of the default passes; repeat.",
+)
+@click.option(
+    "--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output."
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
@@ -344,11 +378,10 @@ def rewrite(
     Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
     """
     from . import api
-    from .passes import default_pipeline, parse_pass
 
     with _reported(ctx):
-        passes = [parse_pass(p) for p in only] if only else default_pipeline()
-        passes = [*passes, *(parse_pass(p) for p in extra)]
+        passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
+        passes = [*passes, *(api.parse_pass(p) for p in extra)]
         loading = _loading(arguments, dynamic, no_dynamic_batch, params)
         graph = _load(model, inputs, loading)
         with _doing("rewriting"):
@@ -376,7 +409,7 @@ def rewrite(
             click.echo(f"wrote {file}")
 
 
-def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None):  # noqa: ANN202 - api.Rewritten
+def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None) -> Rewritten:
     """`api.rewrite`, with the graph printed after one pass where asked."""
     from . import api
     from .ir import PassError, render
@@ -432,11 +465,12 @@ def verify(
 @click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
 def passes(as_json: bool) -> None:
     """List the passes: those of the default pipeline in order, then the others."""
-    from .passes import PASSES, PIPELINES
+    from . import api
 
-    default = [name.partition(":")[0] for name in PIPELINES["default"]]
-    names = [*default, *sorted(n for n in PASSES if n not in default)]
-    rows = [(name, str(default.index(name) + 1) if name in default else "", _first_line(PASSES[name])) for name in names]
+    default = [p.name for p in api.default_pipeline()]
+    known = {p.name: p for p in api.available_passes()}
+    names = [*default, *sorted(n for n in known if n not in default)]
+    rows = [(n, str(default.index(n) + 1) if n in default else "", _first_line(known[n])) for n in names]
     if as_json:
         _print_json([{"name": n, "position": int(p) if p else None, "summary": s} for n, p, s in rows])
         return
@@ -451,14 +485,14 @@ def passes(as_json: bool) -> None:
 @click.pass_context
 def explain(ctx: click.Context, name: str) -> None:
     """Explain a pass, a finding's code or an error's code."""
+    from . import api
     from .ir import CODES
-    from .passes import describe
 
     with _reported(ctx):
         if name.upper() in CODES:
             click.echo(f"{name.upper()}: {CODES[name.upper()]}")
         else:
-            click.echo(describe(name).rstrip())
+            click.echo(api.describe(name).rstrip())
 
 
 # -- printing ------------------------------------------------------------------------------------------
@@ -487,7 +521,7 @@ def _print_changes(changes: list[Change]) -> None:
         click.echo(f"{click.style(change.severity, fg=_COLOURS[change.severity], bold=True)} {change}")
 
 
-def _table(*columns: str):  # noqa: ANN202 - rich.table.Table
+def _table(*columns: str) -> Table:
     """A table with boxes on a terminal and bare columns in a pipe; ``>`` marks a right-aligned one."""
     from rich import box
     from rich.table import Table

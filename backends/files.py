@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,7 +28,9 @@ def staged(target: Path, names: list[str], *, force: bool = False) -> Iterator[P
     taken = [n for n in names if (target / n).exists()]
     if taken and not force:
         raise UsageError(
-            "E002", f"`{target / taken[0]}` exists already", hint="give --force to replace it, or another output"
+            "E002",
+            f"`{target / taken[0]}` exists already",
+            hint="give --force to replace it, or another output",
         )
     made = [p for p in [target, *target.parents] if not p.exists()]
     try:
@@ -43,7 +44,7 @@ def staged(target: Path, names: list[str], *, force: bool = False) -> Iterator[P
         for name in names:
             if (folder / name).exists():
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
-                os.replace(folder / name, target / name)
+                (folder / name).replace(target / name)
         done = True
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -39,7 +39,7 @@ def legalise(graph: Graph, can_emit: CanEmit, backend: str) -> Graph:
     if places:
         raise UnsupportedError(
             "E601",
-            f"the {backend} backend can neither emit nor expand {len(places)} operator{'s' if len(places) > 1 else ''}",
+            f"the {backend} backend can neither emit nor expand these operators",
             missing=[Missing(name, tuple(where)) for name, where in sorted(places.items())],
             hint="add an emitter in the backend's family file (README, `Adding an operator`)",
         )

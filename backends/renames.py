@@ -39,20 +39,25 @@ class Rename:
     tie: str = ""
 
 
-def rename_rows(graph: Graph, targets: dict[int, tuple[str, str, tuple[int, ...]]] | None = None) -> list[Rename]:
+def rename_rows(
+    graph: Graph, targets: dict[int, tuple[str, str, tuple[int, ...]]] | None = None
+) -> list[Rename]:
     """The rows of a graph.
 
     Args:
         graph: after the passes.
-        targets: parameter key -> (target name, transform, target shape) where the backend changes any of them.
+        targets: parameter key -> (target name, transform, target shape) where the backend changes any.
     """
     rows: list[Rename] = []
     paths = graph.parameter_paths()
     for parameter in graph.parameters():
-        target, transform, shape = (targets or {}).get(parameter.key, (parameter.name, "identity", parameter.data.shape))
+        target, transform, shape = (targets or {}).get(
+            parameter.key, (parameter.name, "identity", parameter.data.shape)
+        )
         rows.append(_row(parameter, parameter.declared, paths, target, transform, shape, tie=""))
         rows += [
-            _row(parameter, declared, paths, target, transform, shape, tie=target) for declared in parameter.absorbed
+            _row(parameter, declared, paths, target, transform, shape, tie=target)
+            for declared in parameter.absorbed
         ]
     return rows
 
@@ -72,11 +77,21 @@ def _row(
     if not by and target != declared:
         by = "backend"
     return Rename(
-        declared, path, target, by, transform, list(parameter.data.shape), list(shape), parameter.data.dtype, tie
+        declared,
+        path,
+        target,
+        by,
+        transform,
+        list(parameter.data.shape),
+        list(shape),
+        parameter.data.dtype,
+        tie,
     )
 
 
-def write_renames(path: Path, rows: Sequence[Rename], *, source: str, target: str, modules: dict[str, str] | None = None) -> None:
+def write_renames(
+    path: Path, rows: Sequence[Rename], *, source: str, target: str, modules: dict[str, str] | None = None
+) -> None:
     """Write ``renames.json``.
 
     Args:
@@ -107,6 +122,10 @@ def read_renames(path: Path) -> dict[str, object]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError("E101", f"cannot read `{path}`: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != "regraft-renames" or document.get("version") != VERSION:
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != "regraft-renames"
+        or document.get("version") != VERSION
+    ):
         raise ModelError("E101", f"expected a renames.json of version {VERSION}", place=str(path))
     return document

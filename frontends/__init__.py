@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 from ..ir import Graph, ModelError, UsageError
 from .inputs import Inputs, InputSpec, as_arrays
@@ -45,11 +47,15 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
         framework = framework_of(found)
         if framework is None:
             raise ModelError(
-                "E102", f"expected a torch module or a MindSpore Cell, got `{type(found).__name__}`", place=model
+                "E102",
+                f"expected a torch module or a MindSpore Cell, got `{type(found).__name__}`",
+                place=model,
             )
         return framework, found
     if model.endswith(".py"):
-        raise UsageError("E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net")
+        raise UsageError(
+            "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net"
+        )
     if Path(model).suffix in {".pth", ".pt", ".bin", ".pkl"}:
         raise UsageError(
             "E001",
@@ -86,14 +92,10 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     return _name(_frontend(framework).read_tree(found, options), model)
 
 
-def _frontend(framework: str):  # noqa: ANN202 - the three packages have the same two functions
-    if framework == "torch":
-        from . import torch_module as frontend
-    elif framework == "mindspore":
-        from . import mindspore_cell as frontend
-    else:
-        from . import mxnet_symbol as frontend
-    return frontend
+def _frontend(framework: str) -> Any:
+    """The package of a framework's frontend; all three have the functions `read` and `read_tree`."""
+    package = {"torch": "torch_module", "mindspore": "mindspore_cell", "mxnet": "mxnet_symbol"}[framework]
+    return importlib.import_module(f".{package}", __name__)
 
 
 def _name(graph: Graph, model: object) -> Graph:

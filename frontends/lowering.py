@@ -74,7 +74,9 @@ class LoweringTable(Generic[Lowering]):
             if name not in self:
                 places.setdefault(name, []).append(place)
         if places:
-            missing = [Missing(n, tuple(p)) for n, p in sorted(places.items(), key=lambda i: (-len(i[1]), i[0]))]
+            missing = [
+                Missing(n, tuple(p)) for n, p in sorted(places.items(), key=lambda i: (-len(i[1]), i[0]))
+            ]
             raise UnsupportedError(
                 "E201",
                 f"no lowering for {len(missing)} {self.framework} operator{'s' if len(missing) > 1 else ''}",
@@ -113,7 +115,9 @@ class Attributes:
         self._unread.discard(name)
         if name not in self._values:
             if default is _REQUIRED:
-                raise UnsupportedError("E203", f"expected `{self.operator}` to have `{name}`", place=self.place)
+                raise UnsupportedError(
+                    "E203", f"expected `{self.operator}` to have `{name}`", place=self.place
+                )
             return default
         return self._values[name]
 

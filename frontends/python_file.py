@@ -27,17 +27,29 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
     target: object = module
     for part in name.split("."):
         if not hasattr(target, part):
-            known = ", ".join(sorted(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__))
+            known = ", ".join(
+                sorted(
+                    n
+                    for n, v in vars(module).items()
+                    if isinstance(v, type) and v.__module__ == module.__name__
+                )
+            )
             raise ModelError(
-                "E102", f"expected `{name}` in `{where}`, got no such name", hint=f"it defines {known}" if known else ""
+                "E102",
+                f"expected `{name}` in `{where}`, got no such name",
+                hint=f"it defines {known}" if known else "",
             )
         target = getattr(target, part)
     if _is_model(target):
         if arguments:
-            raise ModelError("E102", f"`{reference}` is an instance and takes no arguments, got {sorted(arguments)}")
+            raise ModelError(
+                "E102", f"`{reference}` is an instance and takes no arguments, got {sorted(arguments)}"
+            )
         return target
     if not callable(target):
-        raise ModelError("E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference)
+        raise ModelError(
+            "E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference
+        )
     try:
         return target(**dict(arguments or {}))
     except Exception as error:  # the model's own code may raise anything; say where
@@ -45,7 +57,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
 
 
 def framework_of(model: object) -> str | None:
-    """"torch" or "mindspore" when `model` is one of their modules, judged without importing either."""
+    """The framework, "torch" or "mindspore", when `model` is one of their modules, judged without importing either."""
     for cls in type(model).__mro__:
         home = cls.__module__ or ""
         if cls.__name__ == "Module" and home.startswith("torch.nn"):

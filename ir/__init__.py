@@ -1,4 +1,4 @@
-"""The intermediate representation: one graph, two structures (dataflow and module tree) over the same nodes."""
+"""The intermediate representation: a dataflow and a module tree over the same nodes."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Builder:
         **attributes: object,
     ) -> Value:
         """Add an operator with one output and return it; see `ops`."""
-        return self.ops(op_type, *operands, outputs=1, types=types, **attributes)[0]
+        return self.ops(op_type, *operands, outputs=1, types=types, captures=(), **attributes)[0]
 
     def ops(
         self,
@@ -74,7 +74,7 @@ class Builder:
             op_type: an ONNX operator (``Conv``) or a composite (``regraft.Linear``).
             operands: inputs by slot; None where an optional input is absent.
             outputs: number of outputs.
-            types: the frontend's own types, authoritative where given; inference fills in what they leave open.
+            types: the frontend's own types, authoritative; inference fills in what they leave open.
             captures: values that nested graphs capture.
             attributes: by ONNX's names; None leaves one out, a bool becomes 0 or 1.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -148,24 +149,24 @@ class Graph:
         """
         found = self.type_of(value)
         if found is None:
-            raise InvalidGraphError("E301", "expected a known type, got none", place=self.describe(value.node))
+            raise InvalidGraphError(
+                "E301", "expected a known type, got none", place=self.describe(value.node)
+            )
         return found
+
+    def _in_edges(self, key: int) -> Any:
+        """(producer, consumer, slot, output number) of every edge into a node."""
+        return self.flow.in_edges(key, keys=True, data="output")  # pyright: ignore[reportArgumentType]
 
     def operands(self, key: int) -> list[Value | None]:
         """The inputs of a node by slot; None where an optional one is absent."""
-        slots = {
-            slot: Value(source, output)
-            for source, _, slot, output in self.flow.in_edges(key, keys=True, data="output")
-            if slot >= 0
-        }
+        slots = {slot: Value(source, output) for source, _, slot, output in self._in_edges(key) if slot >= 0}
         return [slots.get(slot) for slot in range(max(slots) + 1)] if slots else []
 
     def captured(self, key: int) -> list[Value]:
         """The values that the nested graphs of an operator capture, by capture index."""
         slots = {
-            -1 - slot: Value(source, output)
-            for source, _, slot, output in self.flow.in_edges(key, keys=True, data="output")
-            if slot < 0
+            -1 - slot: Value(source, output) for source, _, slot, output in self._in_edges(key) if slot < 0
         }
         return [slots[i] for i in range(len(slots))]
 
@@ -226,13 +227,15 @@ class Graph:
                     done[key] = None
                 elif key not in done:
                     if key in open_:
-                        raise InvalidGraphError("E301", "expected an acyclic graph, got a cycle", place=self.describe(key))
+                        raise InvalidGraphError(
+                            "E301", "expected an acyclic graph, got a cycle", place=self.describe(key)
+                        )
                     open_.add(key)
                     stack.append((key, True))
                     slots = sorted(
                         ((slot if slot >= 0 else 1 << 30 | -slot), source)
                         for source, edges in adjacency[key].items()
-                        for slot in edges
+                        for slot in cast("list[int]", list(edges))
                     )
                     for _, source in reversed(slots):
                         if source in open_:
@@ -295,7 +298,7 @@ class Graph:
     def set_operands(self, key: int, values: Sequence[Value | None]) -> None:
         """Replace all operands of a node (captures stay)."""
         for source, edges in list(self.flow.pred[key].items()):
-            for slot in [s for s in edges if s >= 0]:
+            for slot in [s for s in cast("list[int]", list(edges)) if s >= 0]:
                 self.flow.remove_edge(source, key, key=slot)
         for slot, value in enumerate(values):
             if value is not None:
@@ -329,7 +332,9 @@ class Graph:
         """
         node = self.node(key)
         if self.flow.out_degree(key) or any(v.node == key for _, v in self.outputs):
-            raise InvalidGraphError("E301", "expected a node without users, got one in use", place=self.describe(key))
+            raise InvalidGraphError(
+                "E301", "expected a node without users, got one in use", place=self.describe(key)
+            )
         if isinstance(node, Parameter):
             for module in self.modules:
                 for name in [n for n, p in module.parameters.items() if p == key]:
@@ -347,7 +352,7 @@ class Graph:
             if key not in needed:
                 needed.add(key)
                 stack.extend(self.flow.pred[key])
-        dead = [
+        dead: list[Node] = [
             n
             for k, n in self.flow.nodes(data="node")
             if k not in needed and isinstance(n, (Operator, Constant))
@@ -370,7 +375,7 @@ class Graph:
                     for name, value in twin.attributes.items()
                 }
             new.flow.add_node(key, node=twin)
-        new.flow.add_edges_from(self.flow.edges(keys=True, data=True))
+        new.flow.add_edges_from(list(self.flow.edges(keys=True, data=True)))  # pyright: ignore[reportArgumentType]
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
         new.updates, new.origin, new._next = dict(self.updates), self.origin, self._next
         return new

@@ -11,6 +11,7 @@ from .errors import InvalidGraphError
 from .graph import Graph
 from .nodes import Constant, Operator, Value
 from .operators import DOMAIN, OPSET, onnx_schema, signature
+from .tensors import TensorData
 from .types import TensorType, type_of_proto, type_to_proto
 
 _OPSETS = [onnx.helper.make_opsetid("", OPSET)]
@@ -35,7 +36,9 @@ def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.A
     return onnx.helper.make_attribute(name, value)
 
 
-def infer_types(graph: Graph, operator: Operator, operands: Sequence[Value | None], outputs: int) -> list[TensorType | None]:
+def infer_types(
+    graph: Graph, operator: Operator, operands: Sequence[Value | None], outputs: int
+) -> list[TensorType | None]:
     """The types of an operator's outputs, None where the rules cannot tell.
 
     Args:
@@ -72,9 +75,8 @@ def infer_types(graph: Graph, operator: Operator, operands: Sequence[Value | Non
         if type_ is not None:
             known[name] = type_to_proto(type_)
         producer = graph.node(value.node)
-        if isinstance(producer, Constant) and producer.data.load is not None and type_ is not None:
-            if int(np.prod(producer.data.shape, dtype=np.int64)) <= _SMALL and producer.data.dtype != "string":
-                data[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(producer.data.numpy()))
+        if isinstance(producer, Constant) and _is_readable(producer.data):
+            data[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(producer.data.numpy()))
     if len(known) < sum(v is not None for v in operands):
         return [None] * outputs
     try:
@@ -84,7 +86,14 @@ def infer_types(graph: Graph, operator: Operator, operands: Sequence[Value | Non
         got = ", ".join(str(t) for t in types)
         raise InvalidGraphError(
             "E301",
-            f"operands of `{operator.op_type}` contradict its rule: {detail}; got ({got}) with {operator.attributes}",
+            f"operands of `{operator.op_type}` contradict its rule: {detail}; "
+            f"got ({got}) with {operator.attributes}",
             place=operator.location,
         ) from error
     return [type_of_proto(found[f"o{i}"]) if f"o{i}" in found else None for i in range(outputs)]
+
+
+def _is_readable(data: TensorData) -> bool:
+    """Whether a constant is there, and small enough to be a shape, axes or pads."""
+    size = int(np.prod(data.shape, dtype=np.int64))
+    return data.load is not None and data.dtype != "string" and size <= _SMALL

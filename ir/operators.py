@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import onnx
 
@@ -69,7 +69,7 @@ _KINDS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def onnx_schema(op_type: str) -> onnx.defs.OpSchema:
     """ONNX's schema of an operator in our opset.
 
@@ -84,7 +84,7 @@ def onnx_schema(op_type: str) -> onnx.defs.OpSchema:
         ) from error
 
 
-@lru_cache(maxsize=None)
+@cache
 def signature(op_type: str, domain: str = "") -> Signature:
     """The signature of an operator.
 

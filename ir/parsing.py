@@ -133,9 +133,7 @@ class _Line:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.lines = [
-            _Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()
-        ]
+        self.lines = [_Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         self.at = 0
         self.calls: dict[str, int] = {}
 
@@ -238,7 +236,9 @@ class _Parser:
         return name, line.take_kind("value")[1:]
 
     @staticmethod
-    def register(registrations: list[tuple[str, str | int, _Line]], by_path: dict[str, int], tree: ModuleTree) -> None:
+    def register(
+        registrations: list[tuple[str, str | int, _Line]], by_path: dict[str, int], tree: ModuleTree
+    ) -> None:
         """Register children in the order of their lines; a parent may itself be known by an alias."""
         known = dict(by_path)
         for path, target, line in registrations:
@@ -325,7 +325,9 @@ class _Parser:
         value = line.literal()
         line.take(":")
         type_ = line.type()
-        return graph.add_constant(np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())).node
+        return graph.add_constant(
+            np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
+        ).node
 
     @staticmethod
     def parameter(line: _Line, graph: Graph) -> int:
@@ -370,7 +372,9 @@ class _Parser:
             captures = line.listing(")", lambda: self.value(line, values))
         attributes: dict[str, object] = {}
         if line.accept("{"):
-            for key, value in line.listing("}", lambda: (line.take_kind("word"), line.take("=") and line.literal())):
+            for key, value in line.listing(
+                "}", lambda: (line.take_kind("word"), line.take("=") and line.literal())
+            ):
                 attributes[key] = value
         line.take(":")
         types: list[TensorType | None] = [None if line.accept("?") else line.type()]

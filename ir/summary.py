@@ -116,7 +116,7 @@ def _is_passive(graph: Graph, key: int, calls: dict[int, list]) -> bool:
 
 
 def _call_outputs(graph: Graph) -> dict[int, TensorType]:
-    """Call key -> type of the first value made inside the call that is used outside it, last one made first."""
+    """Call key -> type of the value made last inside the call of those used outside it."""
     inside: dict[int, list[int]] = {}
     position = {key: at for at, key in enumerate(graph.order())}
     for key in position:

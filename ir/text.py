@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from .graph import Graph
+from .modules import Call, Module
 from .nodes import Capture, Constant, Input, Operator, Parameter, Value
 
 _SMALL = 64  # constants up to this many elements are written out, longer ones as a digest
@@ -95,7 +96,7 @@ class _Renderer:
                 stack.append((child, key, child_name, f"{path}.{child_name}" if path else child_name))
         return lines
 
-    def _module_line(self, path: str, module, calls) -> str:  # noqa: ANN001 - Module, list[Call]
+    def _module_line(self, path: str, module: Module, calls: list[Call]) -> str:
         tree = self.graph.modules
         text = f"module {quote(path)} {module.class_name}"
         if module.container:

@@ -10,7 +10,7 @@ import onnx
 Dim = int | str | None
 """A dimension: a number, a symbol or expression such as ``N`` or ``2*N``, or None when unknown."""
 
-_DTYPES = {
+_DTYPES: dict[str, tuple[str, int]] = {
     "float32": ("f32", onnx.TensorProto.FLOAT),
     "float64": ("f64", onnx.TensorProto.DOUBLE),
     "float16": ("f16", onnx.TensorProto.FLOAT16),
@@ -145,7 +145,11 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
     return TensorType(
         _FROM_ONNX[tensor.elem_type],
         tuple(
-            d.dim_value if d.HasField("dim_value") else (d.dim_param or None) if d.HasField("dim_param") else None
+            d.dim_value
+            if d.HasField("dim_value")
+            else (d.dim_param or None)
+            if d.HasField("dim_param")
+            else None
             for d in tensor.shape.dim
         ),
     )
@@ -159,4 +163,6 @@ def merge_types(known: TensorType, inferred: TensorType | None) -> TensorType:
         return known.with_shape(inferred.shape)
     if len(known.shape) != len(inferred.shape):
         return known
-    return known.with_shape(tuple(b if a is None else a for a, b in zip(known.shape, inferred.shape, strict=True)))
+    return known.with_shape(
+        tuple(b if a is None else a for a, b in zip(known.shape, inferred.shape, strict=True))
+    )

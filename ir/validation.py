@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from .errors import InvalidGraphError
 from .graph import Graph
+from .modules import Call
 from .nodes import Capture, Input, Operator, Parameter, Value
 from .operators import signature
+
+Fail = Callable[..., InvalidGraphError]
 
 _PYTHON_KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -29,7 +32,9 @@ def check_operator(operator: Operator, inputs: int, outputs: int) -> None:
     """
 
     def fail(message: str) -> InvalidGraphError:
-        return InvalidGraphError("E301", message, place=f"`{operator.qualified_name}` {operator.location}".strip())
+        return InvalidGraphError(
+            "E301", message, place=f"`{operator.qualified_name}` {operator.location}".strip()
+        )
 
     sig = signature(operator.op_type, operator.domain)
     if inputs < sig.min_inputs or (sig.max_inputs is not None and inputs > sig.max_inputs):
@@ -105,7 +110,7 @@ def _validate(graph: Graph, only: Iterable[int] | None, *, nested: bool) -> None
         _check_modules(graph, fail)
 
 
-def _check_placed(graph: Graph, node: Operator, fail) -> None:  # noqa: ANN001 - the closure above
+def _check_placed(graph: Graph, node: Operator, fail: Fail) -> None:
     operands = graph.operands(node.key)
     try:
         check_operator(node, len(operands), len(node.types))
@@ -116,25 +121,27 @@ def _check_placed(graph: Graph, node: Operator, fail) -> None:  # noqa: ANN001 -
         formal = formals[min(slot, len(formals) - 1)]
         if value is None and not formal.optional:
             raise fail(f"expected an operand in slot {slot} (`{formal.name}`), got none", node.key)
-    if node.call is not None and not any(c.key == node.call for c in (_call(graph, node.call),) if c):
+    if node.call is not None and _call(graph, node.call) is None:
         raise fail(f"it belongs to call {node.call}, which is not there", node.key)
     captured = graph.captured(node.key)
     for name, body in node.subgraphs().items():
         if len(body.captures) > len(captured):
-            raise fail(f"`{name}` captures {len(body.captures)} values, its operator gives {len(captured)}", node.key)
+            raise fail(
+                f"`{name}` captures {len(body.captures)} values, its operator gives {len(captured)}", node.key
+            )
         if body.modules is not graph.modules:
             raise fail(f"`{name}` has a module tree of its own", node.key)
         _validate(body, None, nested=True)
 
 
-def _call(graph: Graph, key: int):  # noqa: ANN202 - Call | None
+def _call(graph: Graph, key: int) -> Call | None:
     try:
         return graph.modules.call(key)
     except KeyError:
         return None
 
 
-def _check_modules(graph: Graph, fail) -> None:  # noqa: ANN001 - the closure above
+def _check_modules(graph: Graph, fail: Fail) -> None:
     tree = graph.modules
     for module in tree:
         for name, key in module.parameters.items():

@@ -107,9 +107,13 @@ def test_only_the_command_line_prints_exits_or_reads_the_environment() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                assert node.func.id not in {"print", "exit", "input"}, f"{path.relative_to(ROOT)}:{node.lineno}"
+                assert node.func.id not in {"print", "exit", "input"}, (
+                    f"{path.relative_to(ROOT)}:{node.lineno}"
+                )
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) != ("sys", "exit"), f"{path.relative_to(ROOT)}:{node.lineno}"
+                assert (node.value.id, node.attr) != ("sys", "exit"), (
+                    f"{path.relative_to(ROOT)}:{node.lineno}"
+                )
 
 
 def test_help_loads_no_framework() -> None:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 TABLE = CompositeTable()
 
 
-def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+def _infer(_: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     x, weight = types[0], types[1]
     if x is None or weight is None or x.shape is None or weight.shape is None:
         return [None if x is None else x.with_shape(None)]
     return [x.with_shape((*x.shape[:-1], weight.shape[0]))]
 
 
-def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+def _expand(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
     x, weight = operands[0], operands[1]
     assert x is not None
     assert weight is not None
