@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MODEL_HELP = (
-    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; "
-    "NAMING ONE RUNS ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
+    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
+    "ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
 )
 
 

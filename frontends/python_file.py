@@ -57,7 +57,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
 
 
 def framework_of(model: object) -> str | None:
-    """The framework, "torch" or "mindspore", when `model` is one of their modules, judged without importing either."""
+    """The framework whose module `model` is, judged without importing it: "torch" or "mindspore"."""
     for cls in type(model).__mro__:
         home = cls.__module__ or ""
         if cls.__name__ == "Module" and home.startswith("torch.nn"):

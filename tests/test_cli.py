@@ -1,0 +1,206 @@
+"""The command line: exit codes, one clear error for every bad input, and nothing left behind."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from regraft.cli import main
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3, padding=1)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.relu(self.conv(x))
+
+class Raises(Net):
+    def forward(self, x):
+        raise RuntimeError("the weights are on strike")
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return torch.linalg.eigvals(x) + torch.special.airy_ai(x)
+
+def broken_factory():
+    raise ValueError("no such config")
+"""
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+def assert_refused(result: Result, code: str, *words: str) -> None:
+    """Exit code 2, one error with its code and these words, and no traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.output.count("error") >= 1
+    assert code in result.output
+    assert "Traceback" not in result.output
+    for word in words:
+        assert word in result.output, result.output
+
+
+def rewrite(model: object, tmp_path: Path, *more: object) -> Result:
+    """Rewrite to a fresh output and check that a refusal leaves nothing behind."""
+    before = {p for p in tmp_path.rglob("*") if "__pycache__" not in p.parts}
+    result = invoke("rewrite", model, "-o", tmp_path / "out.onnx", *more)
+    if result.exit_code:
+        after = {p for p in tmp_path.rglob("*") if "__pycache__" not in p.parts}
+        assert after == before, after - before
+    return result
+
+
+class TestBadInput:
+    def test_model_that_raises_when_called(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Raises", tmp_path, "--input", "2x3x8x8")
+        assert_refused(result, "E104", "the weights are on strike", "net.py:16")
+
+    def test_factory_that_raises(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:broken_factory", tmp_path, "--input", "2x3x8x8")
+        assert_refused(result, "E102", "no such config", "net.py:23")
+
+    def test_file_with_a_syntax_error(self, tmp_path: Path) -> None:
+        (tmp_path / "bad.py").write_text("class Net(:\n    pass\n")
+        result = rewrite(f"{tmp_path / 'bad.py'}:Net", tmp_path, "--input", "2x3x8x8")
+        assert_refused(result, "E102", "SyntaxError", "bad.py:1")
+
+    def test_name_that_is_not_there(self, net: Path, tmp_path: Path) -> None:
+        assert_refused(rewrite(f"{net}:Nett", tmp_path), "E102", "Nett", "Net")
+
+    def test_file_that_is_not_there(self, tmp_path: Path) -> None:
+        assert_refused(rewrite(tmp_path / "no.py:Net", tmp_path), "E101", "no.py")
+
+    def test_pickled_model_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "model.pth").write_bytes(b"\x80\x04N.")
+        assert_refused(rewrite(tmp_path / "model.pth", tmp_path), "E001", "pickled")
+
+    def test_wrong_input_shape(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Net", tmp_path, "--input", "2x4x8x8")
+        assert_refused(result, "E10", "4")
+
+    def test_unreadable_input_spec(self, net: Path, tmp_path: Path) -> None:
+        assert_refused(rewrite(f"{net}:Net", tmp_path, "--input", "2by3"), "E001", "2by3", "2x3x224x224")
+
+    def test_every_unknown_torch_operator_at_once(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Unknown", tmp_path, "--input", "3x3")
+        assert_refused(result, "E201", "eigvals", "airy_ai")
+
+    def test_unknown_pass_names_the_near_one(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--pass", "tie-weight")
+        assert_refused(result, "E502", "tie-weights")
+
+    def test_target_that_cannot_be_told(self, net: Path, tmp_path: Path) -> None:
+        result = invoke("rewrite", f"{net}:Net", "-o", tmp_path / "out", "--input", "2x3x8x8")
+        assert_refused(result, "E001", "--to")
+
+    def test_output_that_exists_is_kept(self, net: Path, tmp_path: Path) -> None:
+        (tmp_path / "out.onnx").write_text("mine")
+        assert_refused(rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8"), "E002", "--force")
+        assert (tmp_path / "out.onnx").read_text() == "mine"
+        assert rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--force").exit_code == 0
+        assert (tmp_path / "out.onnx").read_bytes()[:4] != b"mine"
+
+
+class TestBadSymbolFiles:
+    def symbol(self, tmp_path: Path) -> dict:
+        return json.loads((EXAMPLES / "shared_weight-symbol.json").read_text())
+
+    def write(self, tmp_path: Path, symbol: object, params: bytes | None = None) -> Path:
+        path = tmp_path / "net-symbol.json"
+        path.write_text(json.dumps(symbol))
+        data = (EXAMPLES / "shared_weight-0000.params").read_bytes() if params is None else params
+        (tmp_path / "net-0000.params").write_bytes(data)
+        return path
+
+    def test_truncated_params(self, tmp_path: Path) -> None:
+        whole = (EXAMPLES / "shared_weight-0000.params").read_bytes()
+        path = self.write(tmp_path, self.symbol(tmp_path), whole[: len(whole) // 2])
+        assert_refused(rewrite(path, tmp_path, "--input", "data=1x1x3x3"), "E101", "net-0000.params")
+
+    def test_params_that_claim_too_much(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, self.symbol(tmp_path), struct.pack("<QQQ", 0x112, 0, 1 << 60))
+        assert_refused(rewrite(path, tmp_path, "--input", "data=1x1x3x3"), "E101", "net-0000.params")
+
+    def test_cycle(self, tmp_path: Path) -> None:
+        symbol = self.symbol(tmp_path)
+        conv = next(i for i, n in enumerate(symbol["nodes"]) if n["op"] == "Convolution")
+        symbol["nodes"][conv]["inputs"][0] = [len(symbol["nodes"]) - 1, 0, 0]
+        path = self.write(tmp_path, symbol)
+        assert_refused(rewrite(path, tmp_path, "--input", "data=1x1x3x3"), "E101")
+
+    def test_unknown_operator(self, tmp_path: Path) -> None:
+        symbol = self.symbol(tmp_path)
+        symbol["nodes"][-1]["op"] = "_contrib_Nonsense"
+        path = self.write(tmp_path, symbol)
+        assert_refused(rewrite(path, tmp_path, "--input", "data=1x1x3x3"), "E201", "_contrib_Nonsense")
+
+    def test_not_json(self, tmp_path: Path) -> None:
+        path = tmp_path / "net-symbol.json"
+        path.write_text('{"nodes": [')
+        assert_refused(rewrite(path, tmp_path), "E101", "net-symbol.json")
+
+
+class TestCommands:
+    def test_rewrite_reports_and_verifies(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--json")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["verified"]["passed"] is True
+        assert any(f.endswith("out.onnx") for f in document["files"])
+
+    def test_constructor_arguments(self, net: Path) -> None:
+        result = invoke("show", f"{net}:Net", "--input", "2x3x8x8", "--arg", "width=7", "--json")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["trainable"] == 7 * 3 * 9 + 7
+
+    def test_clean_model_is_clean(self, net: Path) -> None:
+        result = invoke("check", f"{net}:Net", "--input", "2x3x8x8", "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["clean"] is True
+
+    def test_check_without_inputs_says_what_it_skipped(self, net: Path) -> None:
+        result = invoke("check", f"{net}:Net", "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["skipped"]
+
+    def test_verify_finds_the_layer_that_differs(self, net: Path, tmp_path: Path) -> None:
+        assert rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8").exit_code == 0
+        # another random initialisation of the same class is another model
+        result = invoke("verify", f"{net}:Net", tmp_path / "out.onnx", "--input", "2x3x8x8", "--json")
+        assert result.exit_code == 1, result.output
+        document = json.loads(result.stdout)
+        assert document["passed"] is False
+        assert document["first_divergence"].startswith("conv")
+
+    def test_passes_lists_the_default_pipeline_in_order(self) -> None:
+        result = invoke("passes", "--json")
+        rows = [r for r in json.loads(result.stdout) if r["position"]]
+        assert [r["position"] for r in rows] == list(range(1, len(rows) + 1))
+        assert rows[-1]["name"] == "rename-parameters"
+
+    @pytest.mark.parametrize("name", ["rename-parameters", "E201", "tie-weights"])
+    def test_explain(self, name: str) -> None:
+        result = invoke("explain", name)
+        assert result.exit_code == 0, result.output
+        assert len(result.output) > 30
+
+    def test_explain_of_nothing_known(self) -> None:
+        assert_refused(invoke("explain", "no-such-thing"), "E502")
