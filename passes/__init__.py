@@ -1,1 +1,84 @@
-"""."""
+"""Passes: what regraft finds in a graph and what it rewrites, one file each, and the order they run in."""
+
+from __future__ import annotations
+
+from .base import Change, Pass, Severity
+from .options import make_pass
+from .pipeline import run_passes
+from .rename_parameters import RenameParameters
+
+PIPELINES: dict[str, list[str]] = {
+    "default": [
+        "rename-parameters",  # last: names follow from the tree that the others leave
+    ],
+}
+"""Pipeline -> its passes in order, with their options as on the command line."""
+
+PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in (RenameParameters,)}
+"""Every pass by name."""
+
+
+def parse_pass(text: str) -> Pass:
+    """The pass of a command-line string ``NAME[:OPTIONS]``.
+
+    Only the first colon separates; ``,`` stands between options, ``=`` after a key, ``+`` joins values, and
+    an option may repeat.
+
+    Raises:
+        PassError: E502 for a pass or option that there is not, E501 for a value that does not fit.
+
+    Example:
+        >>> parse_pass("rename-parameters:scheme=declared")
+        RenameParameters(scheme='declared')
+    """
+    return make_pass(PASSES, text)
+
+
+def available_passes() -> list[type[Pass]]:
+    """Every pass, those that no pipeline runs included."""
+    return list(PASSES.values())
+
+
+def default_pipeline() -> list[Pass]:
+    """The passes that run unless others are asked for, in order."""
+    return pipeline("default")
+
+
+def pipeline(name: str = "default") -> list[Pass]:
+    """The passes of a pipeline, in order.
+
+    Raises:
+        PassError: when there is no such pipeline.
+    """
+    from ..ir import PassError
+
+    if name not in PIPELINES:
+        raise PassError("E502", f"no pipeline is called `{name}`", hint=f"pipelines: {', '.join(PIPELINES)}")
+    return [parse_pass(text) for text in PIPELINES[name]]
+
+
+def describe(name: str) -> str:
+    """What a pass, a finding or an error means: `name` is a pass's name or a code.
+
+    Raises:
+        PassError: when there is nothing of that name.
+    """
+    from .explanations import explain
+
+    return explain(PASSES, name)
+
+
+__all__ = [
+    "PASSES",
+    "PIPELINES",
+    "Change",
+    "Pass",
+    "RenameParameters",
+    "Severity",
+    "available_passes",
+    "default_pipeline",
+    "describe",
+    "parse_pass",
+    "pipeline",
+    "run_passes",
+]

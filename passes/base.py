@@ -46,6 +46,12 @@ class Pass:
     codes: ClassVar[dict[str, str]] = {}
     needs_dataflow: ClassVar[bool] = False
 
+    def skipped(self, graph: Graph) -> str:
+        """Why this pass can decide nothing about `graph`, or the empty string."""
+        if self.needs_dataflow and is_static_tree(graph):
+            return "only the module tree was read: give the model's inputs"
+        return ""
+
     def run(self, graph: Graph) -> list[Change]:
         """Rewrite `graph` in place and say what was changed; no fixed change means converged.
 
@@ -53,3 +59,8 @@ class Pass:
             PassError: when the options ask for what this graph does not have or allow.
         """
         raise NotImplementedError
+
+
+def is_static_tree(graph: Graph) -> bool:
+    """Whether only modules and parameters were read: no calls, no operators, no outputs."""
+    return not graph.modules.calls() and not graph.outputs

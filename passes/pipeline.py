@@ -1,0 +1,63 @@
+"""Running passes in order, with the verifier between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir import Graph, InvalidGraphError, validate
+from .base import Change, Pass
+
+_WHOLE = 2000  # nodes up to which a graph is validated whole after each pass
+
+
+def run_passes(
+    graph: Graph,
+    passes: Sequence[Pass],
+    *,
+    verify_each: bool = False,
+    print_after: Callable[[Pass, Graph], None] | None = None,
+) -> list[tuple[Pass, list[Change]]]:
+    """Run passes on a graph, in place, in order.
+
+    The graph is validated whole before the first pass and after the last; in between too, where it is
+    small or `verify_each` asks for it, and otherwise around the nodes that a pass added. A pass that can
+    decide nothing about the graph (`Pass.skipped`) is not run.
+
+    Args:
+        graph: the graph; give a copy to keep the original.
+        passes: the passes.
+        verify_each: validate everything after each pass.
+        print_after: called after each pass with the pass and the graph.
+
+    Returns:
+        Every pass with its changes.
+
+    Raises:
+        InvalidGraphError: naming the pass after which the graph was not valid.
+        PassError: when a pass cannot do what it was asked.
+    """
+    validate(graph)
+    results: list[tuple[Pass, list[Change]]] = []
+    for number, pass_ in enumerate(passes, 1):
+        known = set(graph.flow)
+        changes = [] if pass_.skipped(graph) else pass_.run(graph)
+        whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
+        try:
+            validate(graph, None if whole else _touched(graph, known))
+        except InvalidGraphError as error:
+            raise InvalidGraphError(
+                error.code,
+                f"after the pass `{pass_.name}`: {error.message}",
+                place=error.place,
+                hint=error.hint,
+            ) from error
+        results.append((pass_, changes))
+        if print_after is not None:
+            print_after(pass_, graph)
+    return results
+
+
+def _touched(graph: Graph, known: set[int]) -> list[int]:
+    """The nodes added since `known`, and their users."""
+    new = [key for key in graph.flow if key not in known]
+    return list(dict.fromkeys([*new, *(user for key in new for user in graph.flow.successors(key))]))
