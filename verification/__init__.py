@@ -1,1 +1,9 @@
-"""."""
+"""Runs source and target in their own runtimes and compares outputs, module boundaries and modules alone."""
+
+from __future__ import annotations
+
+from .compare import Comparison, compare
+from .report import ModuleRow, OutputRow, Report
+from .verifying import verify
+
+__all__ = ["Comparison", "ModuleRow", "OutputRow", "Report", "compare", "verify"]

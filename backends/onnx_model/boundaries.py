@@ -6,9 +6,10 @@ from ...ir import Constant, Graph, Operator, Parameter, Value
 
 
 def call_boundaries(graph: Graph) -> dict[int, tuple[list[Value], list[Value]]]:
-    """Call key -> (values used inside and produced outside, by first use; values produced inside and used outside).
+    """Call key -> the values that enter the call, by first use, and those that leave it.
 
-    Parameters and constants do not count as inputs. Only operators of the root graph count: what a module
+    A value enters when it is used inside and produced outside, and leaves when it is the other way round.
+    Parameters and constants do not enter. Only operators of the root graph count: what a module
     computes inside an If or a Loop cannot be seen from outside, so a call that is only there has no row.
 
     Args:

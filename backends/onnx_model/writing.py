@@ -30,7 +30,7 @@ def write(
         graph: a validated root graph whose parameters have unique names.
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
-        external_data: put the weights into ``<name>.data``, one tensor at a time; None does so above `EXTERNAL_LIMIT`.
+        external_data: write the weights to ``<name>.data``, one tensor at a time; None: above `EXTERNAL_LIMIT`.
 
     Returns:
         The files written, the model first.
@@ -55,8 +55,8 @@ def write(
         del model  # the checker reads the file: hold no second copy meanwhile
         _check(folder / file.name, graph)
         write_renames(folder / names[1], rename_rows(graph), source=graph.origin.framework, target="onnx")
-        written = [file.parent / n for n in reversed(names) if (folder / n).exists()]
-    return written
+        written = [n for n in reversed(names) if (folder / n).exists()]
+    return [file.parent / n for n in written]
 
 
 def _check(path: Path, graph: Graph) -> None:

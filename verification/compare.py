@@ -1,0 +1,119 @@
+"""Compares arrays: how far apart they are, how far they may be, and why they fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MULTIPLE = 4
+"""How many times further from the float64 result than the source's own float32 a target may be."""
+
+DEFAULTS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+"""Element type -> tolerance relative to the largest absolute value, where no float64 result is at hand."""
+
+_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two arrays compared.
+
+    Attributes:
+        shape: the source's shape.
+        max_abs: largest absolute difference between source and target; NaN when they cannot be subtracted.
+        max_rel: `max_abs` relative to the source's largest absolute value.
+        tolerance: what was allowed; 0 for integers and booleans.
+        passed: whether the target is within it.
+        reason: why not, or a remark ("degenerate: 0 everywhere"); empty otherwise.
+    """
+
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    tolerance: float
+    passed: bool
+    reason: str = ""
+
+
+def compare(
+    source: np.ndarray, target: np.ndarray, *, exact: np.ndarray | None = None, ulps: int = 16
+) -> Comparison:
+    """Compare a target's array with the source's.
+
+    Args:
+        source: what the source computed.
+        target: what the target computed.
+        exact: the source's result in float64, where there is one: then the target may be at most `MULTIPLE`
+            times further from it than `source` is, plus `ulps` units in the last place of its scale.
+        ulps: see `exact`.
+    """
+    shape = tuple(source.shape)
+
+    def failed(reason: str, tolerance: float = 0.0) -> Comparison:
+        return Comparison(shape, float("nan"), float("nan"), tolerance, False, reason)
+
+    if _kind(source) != _kind(target):
+        return failed(f"expected element type {source.dtype}, got {target.dtype}")
+    if source.shape != target.shape:
+        return failed(f"expected shape {list(source.shape)}, got {list(target.shape)}")
+    remark = _remark(source)
+    if _kind(source) not in "fc":
+        wrong = int(np.count_nonzero(source != target))
+        difference = np.abs(source.astype(np.float64) - target.astype(np.float64)).max(initial=0.0)
+        scale = float(np.abs(source.astype(np.float64)).max(initial=0.0))
+        reason = f"{wrong} of {source.size} elements differ" if wrong else remark
+        return Comparison(shape, float(difference), _ratio(float(difference), scale), 0.0, not wrong, reason)
+    dtype = max(source.dtype.name, target.dtype.name, key=lambda name: _EPSILON.get(name, 0.0))
+    wide = np.complex128 if _kind(source) == "c" else np.float64
+    s, t = source.astype(wide), target.astype(wide)
+    for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
+        wrong = int(np.count_nonzero(test(s) != test(t)))
+        if wrong:
+            return failed(f"{wrong} of {s.size} elements are {name} on one side only")
+    if bool(np.any(np.isinf(s) & (s != t))):
+        return failed("infinite elements of opposite sign")
+    finite = np.isfinite(s)
+    s, t = s[finite], t[finite]
+    max_abs, scale = float(np.abs(s - t).max(initial=0.0)), float(np.abs(s).max(initial=0.0))
+    if exact is not None and exact.shape == source.shape and np.isfinite(exact[finite]).all():
+        e = exact.astype(wide)[finite]
+        scale = max(scale, float(np.abs(e).max(initial=0.0)))
+        own, other = float(np.abs(s - e).max(initial=0.0)), float(np.abs(t - e).max(initial=0.0))
+        tolerance = MULTIPLE * own + ulps * _EPSILON.get(dtype, 2.0**-23) * scale
+        passed = other <= tolerance
+        reason = "" if passed else f"{other:.3g} from the float64 result, the source itself is {own:.3g}"
+    else:
+        tolerance = DEFAULTS.get(dtype, 1e-4) * max(scale, 1e-6)
+        passed = max_abs <= tolerance
+        reason = "" if passed else f"{max_abs:.3g} apart"
+    return Comparison(shape, max_abs, _ratio(max_abs, scale), tolerance, passed, reason or remark)
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest absolute difference of two arrays of one shape; infinite where one side is not finite."""
+    if not a.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        found = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
+    return float(np.where(np.isnan(found), np.inf, found).max())
+
+
+def _kind(array: np.ndarray) -> str:
+    """One letter for what the elements are: f, c, i (signed or not), b, or NumPy's own."""
+    if array.dtype.name in _EPSILON:
+        return "f"
+    return "i" if array.dtype.kind == "u" else array.dtype.kind
+
+
+def _ratio(difference: float, scale: float) -> float:
+    return difference / scale if scale else (0.0 if not difference else float("inf"))
+
+
+def _remark(source: np.ndarray) -> str:
+    """A remark on a comparison that proves little."""
+    if not source.size:
+        return "degenerate: no elements"
+    if source.size > 1 and bool((source == source.flat[0]).all()):
+        return f"degenerate: {source.flat[0]} everywhere"
+    return ""

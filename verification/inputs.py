@@ -1,0 +1,115 @@
+"""Seeded inputs for a comparison, made to fit what the graph does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..ir import Graph, Input, Operator, TensorType, UsageError, Value, numpy_dtype
+
+_PASS_THROUGH = frozenset(
+    {"Cast", "Clip", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""Operators whose result holds the same numbers as their first operand, as far as indexing goes."""
+
+
+def batch_symbols(graph: Graph) -> set[str]:
+    """The symbols on axis 0 of the graph's inputs: the dynamic batch."""
+    return {
+        node.type.shape[0]
+        for node in graph.input_nodes()
+        if node.type.shape and isinstance(node.type.shape[0], str) and node.type.shape[0].isidentifier()
+    }
+
+
+def bindings(graph: Graph) -> dict[str, int]:
+    """Symbol -> size, from the example inputs; 2 where there are none."""
+    found: dict[str, int] = {}
+    for node in graph.input_nodes():
+        example = graph.origin.inputs.get(node.name)
+        for axis, dim in enumerate(node.type.shape or ()):
+            if isinstance(dim, str):
+                known = example is not None and axis < example.ndim
+                found.setdefault(dim, int(example.shape[axis]) if known else 2)  # type: ignore[union-attr]
+    return found
+
+
+def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs by name: floats standard normal, indices of tables within the table, other integers as the example.
+
+    Args:
+        graph: the source graph.
+        sizes: symbol -> size.
+        seed: the same seed gives the same inputs.
+
+    Raises:
+        UsageError: when an input's shape is not known.
+    """
+    return {
+        node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]))
+        for position, node in enumerate(graph.input_nodes())
+    }
+
+
+def _array(graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator) -> np.ndarray:
+    shape = _shape(node.type, sizes, graph.origin.inputs.get(node.name))
+    if shape is None:
+        raise UsageError(
+            "E103",
+            f"expected a known shape, got {node.type}",
+            place=f"input `{node.name}`",
+            hint=f"give it with --input {node.name}=SHAPE",
+        )
+    dtype = numpy_dtype(node.type.dtype)
+    rows = min(_table_rows(graph, Value(node.key)), default=None)
+    if rows is not None:
+        return random.integers(0, max(rows, 1), shape).astype(dtype)
+    if node.type.dtype.startswith("complex"):
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+    if "float" in node.type.dtype:
+        return random.standard_normal(shape).astype(dtype)
+    example = graph.origin.inputs.get(node.name)
+    if example is not None and example.ndim == len(shape) and example.size:
+        for axis, size in enumerate(shape):  # repeat or cut the example: its values mean something
+            example = np.take(example, np.arange(size) % example.shape[axis], axis=axis)
+        return np.ascontiguousarray(example.astype(dtype))
+    if node.type.dtype == "bool":
+        return random.random(shape) < 0.5
+    return random.integers(0, 2, shape).astype(dtype)
+
+
+def _shape(type_: TensorType, sizes: dict[str, int], example: np.ndarray | None) -> tuple[int, ...] | None:
+    if type_.shape is None:
+        return None if example is None else tuple(example.shape)
+    out: list[int] = []
+    for axis, dim in enumerate(type_.shape):
+        if isinstance(dim, int):
+            out.append(dim)
+        elif dim is not None and dim in sizes:
+            out.append(sizes[dim])
+        elif example is not None and axis < example.ndim:
+            out.append(int(example.shape[axis]))
+        else:
+            return None
+    return tuple(out)
+
+
+def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
+    """The number of rows of every table that a value, or a reshaped one, selects from."""
+    stack, seen = [value], {value}
+    while stack:
+        current = stack.pop()
+        for key, slot in graph.users(current):
+            node = graph.node(key)
+            if not isinstance(node, Operator):
+                continue
+            if node.op_type == "Gather" and slot == 1:
+                table = graph.operands(key)[0]
+                type_ = None if table is None else graph.type_of(table)
+                axis = node.int("axis")
+                if type_ is not None and type_.shape is not None and isinstance(type_.shape[axis], int):
+                    yield type_.shape[axis]  # type: ignore[misc]
+            elif slot == 0 and node.op_type in _PASS_THROUGH and Value(key) not in seen:
+                seen.add(Value(key))
+                stack.append(Value(key))

@@ -1,0 +1,211 @@
+"""Runs ONNX models in ONNX Runtime, with the values at module boundaries as further outputs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from ..backends.onnx_model import CALLS, EXTERNAL_LIMIT, to_model, write
+from ..ir import Graph, ModelError
+from .runs import CallRecord, Run
+
+_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+class OnnxRunner:
+    """An ONNX model in ONNX Runtime on the CPU.
+
+    Args:
+        model: a graph, a model in memory, or a ``.onnx`` file.
+        threads: threads within an operator; None leaves the choice to ONNX Runtime.
+
+    Raises:
+        ModelError: when the file cannot be read, or ONNX Runtime refuses the model.
+    """
+
+    ulps = 16
+
+    def __init__(self, model: Graph | onnx.ModelProto | Path | str, *, threads: int | None = None) -> None:
+        self._threads = threads
+        self._folder: Path | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._model = self._load(model)
+        graph = self._model.graph
+        self.runtime = f"ONNX Runtime {onnxruntime.__version__}"
+        initializers = {t.name for t in graph.initializer}
+        self.inputs = [i.name for i in graph.input if i.name not in initializers]
+        self.outputs = [o.name for o in graph.output]
+        self.calls = _calls(self._model)
+        self._sliced = _Slices(self._model)
+        self._session: onnxruntime.InferenceSession | None = None
+        self._fetched: list[str] = []
+
+    def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
+        if isinstance(model, onnx.ModelProto):
+            return model
+        if isinstance(model, Graph):
+            if sum(p.data.nbytes for p in model.parameters()) <= EXTERNAL_LIMIT:
+                return to_model(model)
+            self._scratch = tempfile.TemporaryDirectory(prefix="regraft-")
+            model = write(model, Path(self._scratch.name) / "model.onnx")[0]
+        path = Path(model)
+        self._folder = path.parent
+        try:
+            return onnx.load(path, load_external_data=False)
+        except (OSError, ValueError) as error:
+            raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
+        except Exception as error:  # protobuf's DecodeError, whose class differs between implementations
+            raise ModelError(
+                "E101", f"expected an ONNX model, got a malformed file: {error}", place=str(path)
+            ) from error
+
+    def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        """A session on a model or a part of it."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if self._threads is not None:
+            options.intra_op_num_threads = self._threads
+        if self._folder is not None:
+            options.add_session_config_entry(_EXTERNAL_FOLDER, str(self._folder.resolve()))
+        try:
+            return onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
+            raise ModelError("E702", f"ONNX Runtime refused the model: {_first_line(error)}") from error
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the model; see `Runner`."""
+        if self._session is None:
+            self._fetched = list(self.outputs)
+            known = set(self.outputs) | set(self.inputs)
+            for record in self.calls.values():
+                for name in [*record["inputs"], *record["outputs"]]:
+                    if name not in known:
+                        known.add(name)
+                        self._fetched.append(name)
+            self._session = self.session(self._sliced.with_outputs(self._fetched[len(self.outputs) :]))
+        feeds = self._feeds(inputs)
+        wanted = self._fetched if calls else self.outputs
+        values = dict(zip(wanted, _run(self._session, wanted, feeds), strict=True))
+        outputs = [(name, values[name]) for name in self.outputs]
+        if not calls:
+            return Run(outputs)
+        values.update(feeds)
+        return Run(
+            outputs,
+            {
+                call: CallRecord(
+                    str(record.get("class", "")),
+                    [values[name] for name in record["inputs"]],
+                    [values[name] for name in record["outputs"]],
+                )
+                for call, record in self.calls.items()
+            },
+        )
+
+    def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if set(self.inputs) <= set(inputs):
+            return {name: inputs[name] for name in self.inputs}
+        if len(self.inputs) != len(inputs):
+            raise ModelError(
+                "E702",
+                f"expected {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {', '.join(inputs)}",
+            )
+        return dict(zip(self.inputs, inputs.values(), strict=True))
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the part of the model between a call's inputs and its outputs; see `Runner`."""
+        record = self.calls[call]
+        part = self._sliced.between(record["inputs"], record["outputs"])
+        feeds = dict(zip(record["inputs"], inputs, strict=True))
+        return _run(self.session(part), record["outputs"], feeds)
+
+    def close(self) -> None:
+        """Free the session and the temporary files."""
+        self._session = None
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+
+def _calls(model: onnx.ModelProto) -> dict[str, dict[str, list[str]]]:
+    for entry in model.metadata_props:
+        if entry.key == CALLS:
+            return json.loads(entry.value)
+    return {}
+
+
+def _run(
+    session: onnxruntime.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    wanted = {i.name for i in session.get_inputs()}
+    try:
+        found = session.run(list(outputs), {k: np.asarray(v) for k, v in feeds.items() if k in wanted})
+    except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
+        raise ModelError("E702", f"ONNX Runtime could not run the model: {_first_line(error)}") from error
+    return [np.asarray(value) for value in found]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+class _Slices:
+    """Cuts parts out of a model by value names."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        graph = model.graph
+        self.infos = {i.name: i for i in [*graph.value_info, *graph.input, *graph.output]}
+        self.initializers = {t.name: t for t in graph.initializer}
+        self.producer = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+
+    def with_outputs(self, further: Sequence[str]) -> onnx.ModelProto:
+        """The whole model with further values as outputs."""
+        new = onnx.ModelProto()
+        new.CopyFrom(self.model)
+        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in further)
+        return new
+
+    def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
+        """The part of the model that computes `outputs` from `inputs`."""
+        graph = self.model.graph
+        needed, used, stack = set(inputs), set(), list(outputs)
+        kept: set[int] = set()
+        while stack:
+            name = stack.pop()
+            if name in needed:
+                continue
+            needed.add(name)
+            if name in self.initializers:
+                used.add(name)
+            elif name in self.producer and self.producer[name] not in kept:
+                node = graph.node[self.producer[name]]
+                kept.add(self.producer[name])
+                stack.extend(n for n in [*node.input, *_implicit(node)] if n)
+        new = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        new.graph.name = "module"
+        new.graph.input.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in inputs)
+        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
+        new.graph.node.extend(graph.node[i] for i in sorted(kept))
+        new.graph.initializer.extend(self.initializers[n] for n in sorted(used))
+        return new
+
+
+def _implicit(node: onnx.NodeProto) -> list[str]:
+    """Outer values that the nested graphs of a node use."""
+    found: list[str] = []
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            body = attribute.g
+            inner = {i.name for i in body.input} | {t.name for t in body.initializer}
+            inner |= {name for n in body.node for name in n.output}
+            used = [name for n in body.node for name in [*n.input, *_implicit(n)]]
+            found += [name for name in used if name and name not in inner]
+    return found

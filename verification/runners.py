@@ -1,0 +1,65 @@
+"""Chooses the runtime for a source and for a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from ..ir import Graph, UsageError
+from .onnx_runner import OnnxRunner
+from .runs import Runner
+
+Target = Graph | onnx.ModelProto | Path | str
+"""What a source may be compared with."""
+
+
+def own_runner(graph: Graph, threads: int | None = None) -> Runner:
+    """The model a graph came from, in its own framework; the graph itself in ONNX Runtime where there is none."""
+    if graph.origin.model is not None and graph.origin.framework == "torch":
+        from .torch_runner import TorchRunner
+
+        return TorchRunner(graph)
+    if graph.origin.model is not None and graph.origin.framework == "mindspore":
+        from .mindspore_runner import MindSporeRunner
+
+        return MindSporeRunner.of_graph(graph)
+    return OnnxRunner(graph, threads=threads)
+
+
+def exact_runner(graph: Graph) -> Runner | None:
+    """The source in float64, where its framework can and it is cheap."""
+    if graph.origin.model is not None and graph.origin.framework == "torch":
+        from .torch_runner import double_copy
+
+        return double_copy(graph)
+    return None
+
+
+def target_runner(target: Target, *, own: bool, threads: int | None = None) -> Runner:
+    """A runner of a target.
+
+    Args:
+        target: a graph, an ONNX model or file, or an emitted MindSpore folder.
+        own: run a graph's own model in its framework rather than the graph in ONNX Runtime.
+        threads: for ONNX Runtime.
+
+    Raises:
+        UsageError: for a path that is neither a ``.onnx`` file nor an emitted folder.
+    """
+    if isinstance(target, Graph) and own:
+        return own_runner(target, threads)
+    if isinstance(target, (Graph, onnx.ModelProto)):
+        return OnnxRunner(target, threads=threads)
+    path = Path(target)
+    if path.is_dir() and (path / "model.py").exists():
+        from .mindspore_runner import MindSporeRunner
+
+        return MindSporeRunner.of_folder(path)
+    if path.suffix == ".onnx" and path.is_file():
+        return OnnxRunner(path, threads=threads)
+    raise UsageError(
+        "E001",
+        f"expected a .onnx file or an emitted folder with model.py as target, got `{path}`",
+        hint="a model of another framework is loaded first: regraft.verify(source, regraft.load(target))",
+    )

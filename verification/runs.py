@@ -1,0 +1,57 @@
+"""What running a model gives: its outputs, and what entered and left every module call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One module call: the tensors that entered it and those that left it, in the order the runtime has them."""
+
+    class_name: str
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a model.
+
+    Attributes:
+        outputs: (name, array) in order.
+        calls: call name ``path#n`` -> record, in the order the calls were made.
+    """
+
+    outputs: list[tuple[str, np.ndarray]]
+    calls: dict[str, CallRecord] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """A model in a runtime."""
+
+    @property
+    def runtime(self) -> str:
+        """What runs it, for the report: ``torch 2.9 (eval mode)``."""
+        ...
+
+    @property
+    def ulps(self) -> int:
+        """Units in the last place of an output's scale that the runtime's own arithmetic may cost."""
+        ...
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the model on inputs in the order of its formal inputs; `calls` says whether to record modules."""
+        ...
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one module call on its own, on inputs in the order of its `CallRecord` in the last `run`."""
+        ...
+
+    def close(self) -> None:
+        """Give the model back as it was, and free what was loaded for it."""
+        ...

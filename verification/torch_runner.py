@@ -1,0 +1,214 @@
+"""Runs PyTorch modules in eval mode, recording every module call, and leaves them as they were."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir import Graph, ModelError, ModuleTree
+from .runs import CallRecord, Run
+
+DOUBLE_LIMIT = 2_000_000_000
+"""Bytes of weights up to which a float64 copy of the model counts as cheap."""
+
+
+class TorchRunner:
+    """A torch module in eager mode.
+
+    Args:
+        graph: what the frontend made of it: names of inputs, outputs and modules.
+        double: run a float64 copy, on float64 inputs, instead of the module itself.
+
+    Raises:
+        ModelError: when the module cannot be copied in float64.
+    """
+
+    ulps = 16
+
+    def __init__(self, graph: Graph, *, double: bool = False) -> None:
+        import torch
+
+        self._graph = graph
+        self._double = double
+        self._programme = isinstance(graph.origin.model, torch.export.ExportedProgram)
+        model: Any = graph.origin.model
+        if self._programme:
+            model = model.module()
+        elif double:
+            try:
+                model = copy.deepcopy(model)
+            except Exception as error:  # a user's module may refuse to be copied in any way
+                raise ModelError("E702", f"the module cannot be copied: {error}") from error
+        self._model: Any = model.double() if double else model
+        self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
+        self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
+        self.runtime = f"torch {torch.__version__}{' in float64' if double else ''} (eval mode)"
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the module; see `Runner`."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        records: dict[str, CallRecord] = {}
+        handles: list[Any] = []
+        with _Frozen(self._model, keep=self._programme):
+            if calls:
+                self._arguments = {}
+                handles = self._hook(records)
+            try:
+                arguments, keywords = self._bind(inputs)
+                with torch.no_grad():
+                    result = self._model(*arguments, **keywords)
+            except Exception as error:  # the user's forward may raise anything
+                raise ModelError(
+                    "E702", f"the torch module raised {type(error).__name__}: {error}"
+                ) from error
+            finally:
+                for handle in handles:
+                    handle.remove()
+        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        names = [name for name, _ in self._graph.outputs]
+        if len(names) != len(found):
+            names = [f"output{i}" for i in range(len(found))]
+        order = {name: i for i, name in enumerate(self._graph.modules.call_names().values())}
+        return Run(
+            list(zip(names, map(_array, found), strict=True)),
+            dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
+        )
+
+    def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], dict[str, Any]]:
+        """Inputs by keyword where `forward` has parameters of their names, else by position."""
+        import torch
+
+        tensors = {name: torch.from_numpy(np.array(value, copy=True)) for name, value in inputs.items()}
+        if self._double:
+            tensors = {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
+        if not self._programme:
+            parameters = inspect.signature(self._model.forward).parameters
+            named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+            if set(tensors) <= named:
+                return [], tensors
+        return list(tensors.values()), {}
+
+    def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
+        """Hooks that record every call; values are copied, as a later in-place operator may change them."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        counts: dict[str, int] = {}
+        open_: list[tuple[Any, str, list[np.ndarray]]] = []
+
+        def enter(module: Any, arguments: Any, keywords: Any) -> None:
+            path = self._paths[module]
+            counts[path] = counts.get(path, 0) + 1
+            name = f"{path}#{counts[path]}"
+            leaves, spec = pytree.tree_flatten((arguments, keywords))
+            inputs: list[np.ndarray] = []
+            for i, leaf in enumerate(leaves):
+                if isinstance(leaf, torch.Tensor):
+                    leaves[i] = _Slot(len(inputs))
+                    inputs.append(_array(leaf))
+            self._arguments[name] = (module, leaves, spec)
+            open_.append((module, name, inputs))
+
+        def leave(module: Any, arguments: Any, keywords: Any, result: Any) -> None:
+            entered, name, inputs = open_.pop()
+            assert entered is module
+            outputs = [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+            records[name] = CallRecord(type(module).__name__, inputs, outputs)
+
+        handles: list[Any] = []
+        for module in self._paths:
+            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+            handles.append(module.register_forward_hook(leave, with_kwargs=True))
+        return handles
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call one module with the arguments it was last called with, tensors replaced; see `Runner`."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        module, leaves, spec = self._arguments[call]
+        tensors = [torch.from_numpy(np.array(value, copy=True)) for value in inputs]
+        if self._double:
+            tensors = [t.double() if t.is_floating_point() else t for t in tensors]
+        filled = [tensors[x.index] if isinstance(x, _Slot) else x for x in leaves]
+        arguments, keywords = pytree.tree_unflatten(filled, spec)
+        with _Frozen(self._model, keep=self._programme), torch.no_grad():
+            try:
+                result = module(*arguments, **keywords)
+            except Exception as error:  # the user's forward may raise anything
+                raise ModelError(
+                    "E702", f"the torch module raised {type(error).__name__}: {error}"
+                ) from error
+        return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+    def close(self) -> None:
+        """Forget the recorded arguments; the model itself is as it was after every run."""
+        self._arguments = {}
+
+
+class _Slot:
+    """Stands for tensor number `index` among recorded arguments."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class _Frozen:
+    """A with block in which a module tree is in eval mode; afterwards every flag is what it was."""
+
+    def __init__(self, model: Any, *, keep: bool) -> None:
+        self._flags = [] if keep else [(module, module.training) for module in model.modules()]
+
+    def __enter__(self) -> None:
+        for module, _ in self._flags:
+            module.training = False
+
+    def __exit__(self, *_: object) -> None:
+        for module, flag in self._flags:
+            module.training = flag
+
+
+def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
+    """Module object -> canonical path in the tree, following the registrations of both."""
+    found: dict[Any, str] = {}
+    stack = [(model, 0)]
+    while stack:
+        module, key = stack.pop()
+        if module in found or key not in tree:
+            continue
+        found[module] = tree.path(key)
+        for name, child in module._modules.items():
+            registered = tree.module(key).children.get(name)
+            if child is not None and registered is not None:
+                stack.append((child, registered))
+    return found
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """A copy of a tensor; bfloat16, which NumPy lacks, by way of float32."""
+    import torch
+
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return tensor.float().numpy().astype(ml_dtypes.bfloat16)
+    return np.array(tensor.numpy(), copy=True)
+
+
+def double_copy(graph: Graph) -> TorchRunner | None:
+    """A runner of a float64 copy, or None where that is not cheap or not possible."""
+    if sum(p.data.nbytes for p in graph.parameters()) > DOUBLE_LIMIT:
+        return None
+    try:
+        return TorchRunner(graph, double=True)
+    except (ModelError, AttributeError):  # an exported programme has no .double() on every version
+        return None

@@ -1,0 +1,176 @@
+"""The comparison of a source with a target, from the inputs to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..ir import Graph, ModelError
+from .compare import DEFAULTS, MULTIPLE, compare
+from .inputs import batch_symbols, bindings, make_inputs
+from .modules import ModuleComparison
+from .report import ModuleRow, OutputRow, Report
+from .runners import Target, exact_runner, own_runner, target_runner
+from .runs import Run, Runner
+
+_OTHER_BATCH = 3
+"""The second batch size: odd, prime, and not what anybody traces with."""
+
+
+def verify(
+    source: Graph,
+    target: Target,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    modules: bool = True,
+    own: bool = False,
+) -> Report:
+    """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
+
+    Args:
+        source: a loaded model, as it was before any pass. Its own framework runs it where the live model is at
+            hand (torch, MindSpore), ONNX Runtime runs the graph where not (MXNet).
+        target: a graph or ``.onnx`` file (in ONNX Runtime), or an emitted folder (in MindSpore).
+        inputs: arrays by input name; None makes seeded ones, and a second set of another batch size where the
+            batch is dynamic.
+        seed: of the inputs.
+        threads: for ONNX Runtime.
+        modules: whether to compare modules too.
+        own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not for
+            a rewritten graph, whose own model is still the source's.
+
+    Raises:
+        ModelError: when one side cannot be run on the first inputs at all (E702).
+        UsageError: when inputs cannot be made, or the target is nothing that runs.
+    """
+    runners: list[Runner] = []
+    try:
+        runners.append(own_runner(source, threads))
+        runners.append(target_runner(target, own=own, threads=threads))
+        exact = exact_runner(source)
+        if exact is not None:
+            runners.append(exact)
+        return _Verification(source, *runners[:2], exact).report(inputs, seed, modules)
+    finally:
+        for runner in runners:
+            runner.close()
+
+
+class _Verification:
+    def __init__(self, graph: Graph, source: Runner, target: Runner, exact: Runner | None) -> None:
+        self.graph, self.source, self.target, self.exact = graph, source, target, exact
+        self.notes: list[str] = []
+
+    def report(self, inputs: Mapping[str, np.ndarray] | None, seed: int, modules: bool) -> Report:
+        sizes = bindings(self.graph)
+        first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
+        symbols = batch_symbols(self.graph) if inputs is None else set()
+        case = (
+            ", ".join(f"{name}={size}" for name, size in sorted(sizes.items()))
+            if inputs is None
+            else "as given"
+        )
+        outputs, rows, culprit = self._first(case, first, modules)
+        if symbols:
+            other = {s: _OTHER_BATCH if sizes[s] != _OTHER_BATCH else _OTHER_BATCH + 1 for s in symbols}
+            case = ", ".join(f"{name}={size}" for name, size in sorted(other.items()))
+            outputs += self._another(case, make_inputs(self.graph, {**sizes, **other}, seed + 1))
+        return Report(
+            self._title(self.source),
+            self._title(self.target),
+            self._yardstick(),
+            outputs,
+            rows,
+            culprit,
+            self.notes,
+        )
+
+    def _title(self, runner: Runner) -> str:
+        reference = self.graph.origin.reference if runner is self.source else ""
+        return f"{reference} in {runner.runtime}" if reference else runner.runtime
+
+    def _yardstick(self) -> str:
+        if self.exact is not None:
+            return (
+                f"at most {MULTIPLE} times as far from the source's float64 result as its own float32 is, "
+                f"plus {self.target.ulps} units in the last place of the largest value"
+            )
+        shown = ", ".join(f"{dtype} {value:g}" for dtype, value in DEFAULTS.items())
+        return f"relative to the largest absolute value: {shown}; integers and booleans equal"
+
+    def _exact_run(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Run | None:
+        if self.exact is None:
+            return None
+        try:
+            return self.exact.run(inputs, calls=calls)
+        except ModelError as error:
+            self.notes.append(f"no float64 result to measure by: {error.message}")
+            self.exact = None
+            return None
+
+    def _first(
+        self, case: str, inputs: Mapping[str, np.ndarray], modules: bool
+    ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
+        source = self.source.run(inputs, calls=modules)
+        exact = self._exact_run(inputs, modules)
+        target = self.target.run(inputs, calls=modules)
+        outputs = self._outputs(case, source, target, exact)
+        if not modules:
+            return outputs, [], None
+        comparison = ModuleComparison(self.graph.modules, source, target, self.target, exact, self.exact)
+        rows = comparison.rows()
+        return outputs, rows, comparison.culprit(rows)
+
+    def _another(self, case: str, inputs: Mapping[str, np.ndarray]) -> list[OutputRow]:
+        """The outputs at a second batch size, which a symbol alone does not promise to work."""
+        try:
+            source = self.source.run(inputs, calls=False)
+        except ModelError as error:
+            self.notes.append(
+                f"the source does not run with {case}, so that the target was not tried: {error.message}"
+            )
+            return []
+        exact = self._exact_run(inputs, False)
+        try:
+            target = self.target.run(inputs, calls=False)
+        except ModelError as error:
+            nan = float("nan")
+            return [
+                OutputRow(
+                    name,
+                    case,
+                    tuple(a.shape),
+                    nan,
+                    nan,
+                    0.0,
+                    False,
+                    f"the target does not run: {error.message}",
+                )
+                for name, a in source.outputs
+            ]
+        return self._outputs(case, source, target, exact)
+
+    def _outputs(self, case: str, source: Run, target: Run, exact: Run | None) -> list[OutputRow]:
+        """One row per output of the source, paired by position."""
+        rows: list[OutputRow] = []
+        nan = float("nan")
+        precise = exact.outputs if exact is not None and len(exact.outputs) == len(source.outputs) else None
+        for index, (name, array) in enumerate(source.outputs):
+            if index >= len(target.outputs):
+                rows.append(
+                    OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the target")
+                )
+                continue
+            c = compare(
+                array,
+                target.outputs[index][1],
+                exact=None if precise is None else precise[index][1],
+                ulps=self.target.ulps,
+            )
+            rows.append(OutputRow(name, case, c.shape, c.max_abs, c.max_rel, c.tolerance, c.passed, c.reason))
+        for name, array in target.outputs[len(source.outputs) :]:
+            rows.append(OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the source"))
+        return rows
