@@ -1,1 +1,110 @@
-"""."""
+"""Reads MXNet symbols, ``x-symbol.json`` with its ``.params``, without MXNet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...ir import Graph, InvalidGraphError, ModelError, UnsupportedError
+from ..options import LoadOptions
+from .binding import bind, input_types
+from .lower import lower, require_lowerings
+from .params import find_params
+from .reader import Symbol, read_symbol
+from .tree import build_tree, class_name
+from .variables import Stored, Variables, classify
+
+
+def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
+    """Read a symbol and its parameters into a graph.
+
+    The parameters come from `options.params`, else from the highest epoch of ``x-NNNN.params`` beside
+    ``x-symbol.json``. Labels that only loss heads use are no inputs. Where the model insists on one batch size
+    (a Reshape to a literal one, say), the graph has it, and a note in its origin says so.
+
+    Args:
+        model: path of the symbol's JSON.
+        inputs: example inputs; those whose shape the file states may be left out.
+        options: how to load.
+
+    Raises:
+        ModelError: when a file is malformed (E101) or the inputs do not fit (E103).
+        UnsupportedError: listing every operator without a lowering.
+    """
+    path = Path(str(model))
+    symbol = read_symbol(path)
+    require_lowerings(symbol)
+    stored = _stored(path, options)
+    variables = classify(symbol, stored, {name for name, array in inputs if name and array is not None})
+    if variables.parameters and stored.path is None:
+        raise ModelError(
+            "E101",
+            f"expected the parameters of `{path.name}` beside it, got no `{_prefix(path)}-0000.params`",
+            hint="give them with --params FILE",
+        )
+    arrays = bind(inputs, variables)
+
+    def lowered(*, dynamic_batch: bool) -> Graph:
+        graph = _graph(path, symbol, variables, stored)
+        types = input_types(arrays, options, dynamic_batch=dynamic_batch)
+        tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
+        lower(graph, symbol, variables, tree, types)
+        return graph
+
+    if not options.dynamic_batch:
+        graph = lowered(dynamic_batch=False)
+    else:
+        try:
+            graph = lowered(dynamic_batch=True)
+        except (UnsupportedError, InvalidGraphError) as error:
+            graph = lowered(dynamic_batch=False)  # what fails for another reason fails here again
+            place = f" - at {error.place}" if error.place else ""
+            graph.origin.notes.append(f"the batch size is fixed: {error.message}{place}")
+    graph.origin.inputs = arrays
+    return graph
+
+
+def read_tree(model: object, options: LoadOptions) -> Graph:
+    """Read only the modules and parameters: no operators, no calls, so any operator will do.
+
+    Without a ``.params`` file the parameters have no values and no shapes.
+
+    Raises:
+        ModelError: when a file is malformed.
+    """
+    path = Path(str(model))
+    symbol, stored = read_symbol(path), _stored(path, options)
+    variables = classify(symbol, stored)
+    graph = _graph(path, symbol, variables, stored)
+    build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
+    return graph
+
+
+def _prefix(path: Path) -> str:
+    return path.name.removesuffix(".json").removesuffix("-symbol")
+
+
+def _stored(path: Path, options: LoadOptions) -> Stored:
+    return Stored.read(find_params(path) if options.params is None else Path(options.params))
+
+
+def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> Graph:
+    graph = Graph()
+    origin = graph.origin
+    origin.framework, origin.reference, origin.model = "mxnet", path.name, path
+    if stored.path is not None:
+        origin.notes.append(f"parameters from {stored.path.name}")
+    if variables.labels:
+        names = ", ".join(f"`{n.name}`" for n in variables.labels.values())
+        origin.notes.append(f"{names}: a label that only loss heads read is no input in inference")
+    used = {node.name for node in symbol.nodes}
+    unused = [n for n in (*stored.arguments, *stored.auxiliary) if n not in used]
+    if unused:
+        shown = ", ".join(f"`{n}`" for n in unused[:5]) + (", …" if len(unused) > 5 else "")
+        origin.notes.append(f"{len(unused)} stored arrays that the symbol does not use: {shown}")
+    return graph
+
+
+__all__ = ["read", "read_tree"]

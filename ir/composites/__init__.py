@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from .base import Composite, CompositeTable
 from .linear import TABLE as LINEAR
+from .loss import TABLE as LOSS
 from .pool import TABLE as POOL
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(LINEAR, POOL)
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(LINEAR, LOSS, POOL)
 """Every composite by name."""
 
 

@@ -1,9 +1,10 @@
-"""AdaptiveAveragePool: averages over windows chosen so that the output has a given size."""
+"""Pools that ONNX does not have: averages of a given output size, and MXNet's "full" rounding convention."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from itertools import product
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,4 +82,115 @@ TABLE.add(
     infer=_infer,
     expand=_expand,
     summary="average over the windows [floor(i*H/out), ceil((i+1)*H/out)) of the trailing axes",
+)
+
+
+# -- FullPool ----------------------------------------------------------------------------------------------
+
+
+def full_windows(size: int, kernel: int, stride: int, pads: tuple[int, int]) -> tuple[int, int]:
+    """(number of windows, overhang of the last beyond the padded input) under the "full" convention.
+
+    Example:
+        >>> full_windows(5, 2, 3, (1, 1))
+        (3, 1)
+    """
+    padded = size + pads[0] + pads[1]
+    count = -(-(padded - kernel) // stride) + 1
+    return count, max((count - 1) * stride + kernel - padded, 0)
+
+
+def _full_sizes(operator: Operator, x: TensorType) -> list[int] | None:
+    """The static spatial sizes, or None when one is symbolic."""
+    spatial = (x.shape or ())[-len(operator.ints("kernel_shape")) :]
+    sizes = [d for d in spatial if isinstance(d, int)]
+    return sizes if len(sizes) == len(operator.ints("kernel_shape")) else None
+
+
+def _full_pads(operator: Operator) -> list[tuple[int, int]]:
+    rank = len(operator.ints("kernel_shape"))
+    pads = operator.ints("pads", [0] * (2 * rank))
+    return list(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def _full_strides(operator: Operator) -> list[int]:
+    return operator.ints("strides", [1] * len(operator.ints("kernel_shape")))
+
+
+def _infer_full(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    x = types[0]
+    if x is None or x.shape is None:
+        return [x]
+    kernel, pads = operator.ints("kernel_shape"), _full_pads(operator)
+    lead = len(x.shape) - len(kernel)
+    spatial = [
+        full_windows(d, k, s, p)[0] if isinstance(d, int) else None
+        for d, k, s, p in zip(x.shape[lead:], kernel, _full_strides(operator), pads, strict=True)
+    ]
+    return [x.with_shape((*x.shape[:lead], *spatial))]
+
+
+def window_counts(sizes: Sequence[int], operator: Operator, *, padding_counts: bool) -> np.ndarray:
+    """How many positions each window covers: of the padded input, or of the real one alone."""
+    kernel, pads, strides = operator.ints("kernel_shape"), _full_pads(operator), _full_strides(operator)
+    per_axis: list[list[int]] = []
+    for size, k, s, (before, after) in zip(sizes, kernel, strides, pads, strict=True):
+        low, high = (0, before + size + after) if padding_counts else (before, before + size)
+        windows = full_windows(size, k, s, (before, after))[0]
+        per_axis.append([max(min(i * s + k, high) - max(i * s, low), 0) for i in range(windows)])
+    counts = [prod(combination) for combination in product(*per_axis)]
+    return np.array(counts, np.float64).reshape([len(axis) for axis in per_axis])
+
+
+def _expand_full(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x, mode = operands[0], operator.str("mode")
+    assert x is not None
+    type_ = b.graph.known_type(x)
+    sizes = _full_sizes(operator, type_)
+    if sizes is None:
+        raise BackendError(
+            "E602",
+            f"expected static spatial dimensions for a pool that rounds up, got `{type_}`",
+            place=b.graph.describe(operator.key) if operator.key >= 0 else operator.op_type,
+            hint="give the size with --input, or drop --dynamic for the spatial axes",
+        )
+    kernel, strides, pads = operator.ints("kernel_shape"), _full_strides(operator), _full_pads(operator)
+    overhang = [full_windows(n, k, s, p)[1] for n, k, s, p in zip(sizes, kernel, strides, pads, strict=True)]
+    begins = [p[0] for p in pads]
+    ends = [p[1] + extra for p, extra in zip(pads, overhang, strict=True)]
+    fits = all(max(begin, end) < k for begin, end, k in zip(begins, ends, kernel, strict=True))
+    if not fits:  # runtimes refuse pads as long as the kernel: pad beforehand
+        value = float(np.finfo(type_.dtype).min) if mode == "max" else 0.0
+        lead = [0] * (len(type_.shape or ()) - len(kernel))
+        x = b.op("Pad", x, b.constant([*lead, *begins, *lead, *ends]), b.scalar_like(value, x))
+        begins = ends = [0] * len(kernel)
+    window = {"kernel_shape": kernel, "strides": strides, "pads": [*begins, *ends]}
+    if mode == "max":
+        return [b.op("MaxPool", x, **window)]
+    # ONNX divides by the whole kernel; times its size over what MXNet divides by
+    y = b.op("AveragePool", x, count_include_pad=1, **window)
+    counts = window_counts(sizes, operator, padding_counts=bool(operator.int("count_include_pad", 1)))
+    factor = (
+        np.full(counts.shape, float(prod(kernel))) if mode == "sum" else prod(kernel) / np.maximum(counts, 1)
+    )
+    if (factor == 1).all():
+        return [y]
+    if (factor == factor.flat[0]).all():
+        factor = factor.flat[0]
+    return [b.op("Mul", y, b.constant(np.asarray(factor, type_.dtype)))]
+
+
+TABLE.add(
+    "FullPool",
+    inputs="X",
+    attributes=[
+        AttributeSpec("mode", "string", required=True),
+        AttributeSpec("kernel_shape", "ints", required=True),
+        AttributeSpec("strides", "ints"),
+        AttributeSpec("pads", "ints"),
+        AttributeSpec("count_include_pad", "int", default=1),
+    ],
+    infer=_infer_full,
+    expand=_expand_full,
+    summary="max, average or sum over windows, as many as cover the padded input (the last may hang over)",
 )

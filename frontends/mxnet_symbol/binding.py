@@ -1,0 +1,108 @@
+"""Fitting the caller's example inputs to the inputs of a symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...ir import Dim, ModelError, TensorType, dtype_name
+from ..inputs import InputSpec
+from ..options import LoadOptions
+from .attributes import literal
+from .params import DTYPES
+from .reader import SymbolNode
+from .variables import Variables
+
+
+def bind(inputs: Sequence[tuple[str, np.ndarray | None]], variables: Variables) -> dict[str, np.ndarray]:
+    """The example of every input by name, in the symbol's order.
+
+    Args:
+        inputs: what the caller gave, by name or by position; labels may be given and are not needed.
+        variables: the symbol's.
+
+    Raises:
+        ModelError: E103 for a name that the symbol does not have, or an input whose shape nothing tells.
+    """
+    wanted = {n.name: n for n in variables.inputs.values()}
+    labels = {n.name for n in variables.labels.values()}
+    known = [n for n in wanted]
+    given: dict[str, np.ndarray] = {}
+    positional = 0
+    for name, array in inputs:
+        if not name:
+            if positional >= len(known):
+                raise ModelError(
+                    "E103", f"expected at most {len(known)} inputs ({', '.join(known)}), got {len(inputs)}"
+                )
+            name = known[positional]
+            positional += 1
+        if name not in wanted and name not in labels:
+            raise ModelError("E103", f"expected an input among {', '.join(known) or 'none'}, got `{name}`")
+        if name in given:
+            raise ModelError("E103", f"expected the input `{name}` once, got it twice")
+        if array is not None:
+            given[name] = array
+    missing = [n for n in known if n not in given and _declared_shape(wanted[n]) is None]
+    if missing:
+        raise ModelError(
+            "E103",
+            f"expected the shape of {', '.join(f'`{n}`' for n in missing)}, got none",
+            hint=f"give {' '.join(f'--input {n}=2x3x224x224' for n in missing)} with the shape it has",
+        )
+    return {
+        name: _as_declared(node, given[name] if name in given else _example(node, i))
+        for i, (name, node) in enumerate(wanted.items())
+    }
+
+
+def input_types(
+    arrays: Mapping[str, np.ndarray], options: LoadOptions, *, dynamic_batch: bool
+) -> dict[str, TensorType]:
+    """The types of the inputs: ``N`` for axis 0 of those that share the first one's batch."""
+    batch = next((a.shape[0] for a in arrays.values() if a.ndim), None)
+    for name in options.dynamic:
+        if name not in arrays:
+            raise ModelError("E103", f"expected an input among {', '.join(arrays)}, got `{name}`")
+    types: dict[str, TensorType] = {}
+    for name, array in arrays.items():
+        dims: list[Dim] = list(array.shape)
+        axes = options.dynamic.get(name)
+        if axes is None:
+            axes = (0,) if dynamic_batch and array.ndim and array.shape[0] == batch else ()
+        for axis in axes:
+            if not 0 <= axis < array.ndim:
+                raise ModelError("E103", f"expected an axis below {array.ndim} of `{name}`, got {axis}")
+            dims[axis] = "N" if axis == 0 and array.shape[0] == batch else f"{name}_{axis}"
+        types[name] = TensorType(dtype_name(array.dtype), tuple(dims))
+    return types
+
+
+def declared_dtype(node: SymbolNode) -> str | None:
+    """The element type that a variable states, or None."""
+    flag = node.hidden.get("__dtype__", "")
+    return DTYPES[int(flag)] if flag.isdigit() and int(flag) < len(DTYPES) else None
+
+
+def _declared_shape(node: SymbolNode) -> tuple[int, ...] | None:
+    try:
+        shape = literal(node.hidden.get("__shape__", "None"))
+    except ValueError:
+        return None
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(d, int) and d > 0 for d in shape):
+        return None
+    return tuple(shape)
+
+
+def _example(node: SymbolNode, seed: int) -> np.ndarray:
+    shape = _declared_shape(node)
+    assert shape is not None, node
+    return InputSpec(node.name, shape, declared_dtype(node) or "float32").array(seed)
+
+
+def _as_declared(node: SymbolNode, array: np.ndarray) -> np.ndarray:
+    """MXNet binds inputs as float32 unless they say otherwise: float64 examples are Python's doing."""
+    if array.dtype == np.float64 and declared_dtype(node) != "float64":
+        return array.astype(np.float32)
+    return array

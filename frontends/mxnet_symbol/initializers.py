@@ -1,0 +1,92 @@
+"""Initial distributions: MXNet's ``__init__`` attributes, and its defaults by what a parameter is for."""
+
+from __future__ import annotations
+
+import json
+from math import prod, sqrt
+
+from ...ir import Initializer
+
+DEFAULT_SCALE = 0.07
+"""Gluon's default for weights is Uniform(0.07)."""
+
+_BY_ROLE = {
+    "bias": "zeros",
+    "beta": "zeros",
+    "gamma": "ones",
+    "moving_mean": "zeros",
+    "moving_var": "ones",
+    "moving_avg": "zeros",
+}
+
+
+def default_initializer(role: str) -> Initializer | None:
+    """What MXNet gives a parameter that states nothing; None where it would refuse or depends on more."""
+    if role == "weight":
+        return Initializer.of("uniform", low=-DEFAULT_SCALE, high=DEFAULT_SCALE)
+    return Initializer.of(_BY_ROLE[role]) if role in _BY_ROLE else None
+
+
+def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
+    """The distribution of an ``__init__`` attribute: ``zeros``, or ``["xavier", {"magnitude": 3}]``.
+
+    Distributions that depend on the fans become literal bounds, from the shape; None for one we do not know.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    name, arguments = value if isinstance(value, list) and len(value) == 2 else (value, {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+
+    def number(key: str, default: float) -> float:
+        given = arguments.get(key, default)
+        return float(given) if isinstance(given, (int, float)) else default
+
+    name = name.lower()
+    if name in ("zeros", "zero", "ones", "one"):
+        return Initializer.of("zeros" if name.startswith("zero") else "ones")
+    if name == "constant":
+        return Initializer.of("constant", value=number("value", 0.0))
+    if name == "uniform":
+        scale = number("scale", DEFAULT_SCALE)
+        return Initializer.of("uniform", low=-scale, high=scale)
+    if name == "normal":
+        return Initializer.of("normal", mean=0.0, std=number("sigma", 0.01))
+    if name == "orthogonal":
+        return Initializer.of("orthogonal", gain=number("scale", 1.414))
+    if name == "bilinear":
+        return Initializer.of("bilinear")
+    if name == "lstmbias":
+        return Initializer.of("lstm_bias", forget_bias=number("forget_bias", 1.0))
+    if name == "xavier":
+        return _xavier(
+            str(arguments.get("rnd_type", "uniform")),
+            str(arguments.get("factor_type", "avg")),
+            number("magnitude", 3.0),
+            shape,
+        )
+    if name == "msraprelu":
+        return _xavier(
+            "gaussian",
+            str(arguments.get("factor_type", "avg")),
+            2.0 / (1 + number("slope", 0.25) ** 2),
+            shape,
+        )
+    return None
+
+
+def _xavier(law: str, factor: str, magnitude: float, shape: tuple[int, ...]) -> Initializer | None:
+    """MXNet's Xavier: a uniform bound or a deviation of sqrt(magnitude / fan)."""
+    if len(shape) < 2:
+        return None
+    receptive = prod(shape[2:])
+    fan_in, fan_out = shape[1] * receptive, shape[0] * receptive
+    fan = {"avg": (fan_in + fan_out) / 2, "in": fan_in, "out": fan_out}.get(factor)
+    if not fan or law not in ("uniform", "gaussian"):
+        return None
+    scale = sqrt(magnitude / fan)
+    if law == "gaussian":
+        return Initializer.of("normal", mean=0.0, std=scale)
+    return Initializer.of("uniform", low=-scale, high=scale)

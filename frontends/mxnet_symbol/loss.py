@@ -1,0 +1,63 @@
+"""Loss heads, which are identity or softmax in inference, and gradient stops."""
+
+from __future__ import annotations
+
+from ...ir import Value
+from .use import Use, new_table
+
+TABLE = new_table()
+
+
+def _label(use: Use) -> str:
+    return use.names[1] if len(use.names) > 1 else ""
+
+
+@TABLE.op("SoftmaxOutput")
+def softmax_output(use: Use) -> Value:
+    multiple, preserve = use.attrs.flag("multi_output"), use.attrs.flag("preserve_shape")
+    use.attrs.ignore("out_grad")  # whether a gradient from above scales the head's own
+    return use.b.op(
+        "regraft.SoftmaxOutput",
+        use.x,
+        axis=1 if multiple and not preserve else -1,
+        label=_label(use),
+        grad_scale=use.attrs.float("grad_scale", 1.0),
+        ignore_label=use.attrs.float("ignore_label", -1.0) if use.attrs.flag("use_ignore") else None,
+        normalization=use.attrs.text("normalization", "null"),
+        smooth_alpha=use.attrs.float("smooth_alpha", 0.0),
+    )
+
+
+@TABLE.op("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput")
+def regression_output(use: Use) -> Value:
+    return use.b.op(
+        f"regraft.{use.node.op}", use.x, label=_label(use), grad_scale=use.attrs.float("grad_scale", 1.0)
+    )
+
+
+@TABLE.op("SVMOutput")
+def svm_output(use: Use) -> Value:
+    return use.b.op(
+        "regraft.SVMOutput",
+        use.x,
+        label=_label(use),
+        margin=use.attrs.float("margin", 1.0),
+        regularization_coefficient=use.attrs.float("regularization_coefficient", 1.0),
+        use_linear=use.attrs.flag("use_linear"),
+    )
+
+
+@TABLE.op("MakeLoss")
+def make_loss(use: Use) -> Value:
+    return use.b.op(
+        "regraft.MakeLoss",
+        use.x,
+        grad_scale=use.attrs.float("grad_scale", 1.0),
+        normalization=use.attrs.text("normalization", "null"),
+        valid_thresh=use.attrs.float("valid_thresh", 0.0),
+    )
+
+
+@TABLE.op("BlockGrad")
+def block_grad(use: Use) -> Value:
+    return use.b.op("regraft.StopGradient", use.x)

@@ -1,0 +1,128 @@
+"""What MXNet's operators call their inputs, which of those are parameters, and old names of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+Attributes = Mapping[str, str]
+
+ALIASES = {
+    "_Plus": "elemwise_add",
+    "_plus": "elemwise_add",
+    "_add": "elemwise_add",
+    "_Minus": "elemwise_sub",
+    "_minus": "elemwise_sub",
+    "_sub": "elemwise_sub",
+    "_Mul": "elemwise_mul",
+    "_mul": "elemwise_mul",
+    "_Div": "elemwise_div",
+    "_div": "elemwise_div",
+    "_grad_add": "elemwise_add",
+    "_PlusScalar": "_plus_scalar",
+    "_MinusScalar": "_minus_scalar",
+    "_RMinusScalar": "_rminus_scalar",
+    "_MulScalar": "_mul_scalar",
+    "_DivScalar": "_div_scalar",
+    "_RDivScalar": "_rdiv_scalar",
+    "_PowerScalar": "_power_scalar",
+    "_RPowerScalar": "_rpower_scalar",
+    "_Maximum": "_maximum",
+    "_Minimum": "_minimum",
+    "_MaximumScalar": "_maximum_scalar",
+    "_MinimumScalar": "_minimum_scalar",
+    "_Power": "_power",
+    "ElementWiseSum": "add_n",
+    "_sum": "add_n",
+    "_linalg_gemm2": "_linalg_gemm2",
+    "Softmax": "SoftmaxOutput",
+    "concat": "Concat",
+    "flatten": "Flatten",
+    "reshape": "Reshape",
+    "split": "SliceChannel",
+    "swapaxes": "SwapAxis",
+    "cast": "Cast",
+    "pad": "Pad",
+    "crop": "slice",
+    "flip": "reverse",
+    "stop_gradient": "BlockGrad",
+    "make_loss": "MakeLoss",
+    "identity": "_copy",
+    "sum_axis": "sum",
+    "max_axis": "max",
+    "min_axis": "min",
+    "broadcast_axes": "broadcast_axis",
+    "broadcast_plus": "broadcast_add",
+    "broadcast_minus": "broadcast_sub",
+}
+"""Former or second name -> the name under which MXNet 1.9.1 saves the operator."""
+
+PARAMETER_SLOTS = frozenset(["weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "parameters"])
+"""Inputs that are state of a layer."""
+
+AUXILIARY_SLOTS = frozenset(["moving_mean", "moving_var", "moving_avg"])
+"""Inputs that no gradient reaches: auxiliary states."""
+
+LABEL_SLOT = "label"
+
+
+def _biased(default: str) -> Callable[[Attributes], tuple[str, ...]]:
+    def names(attributes: Attributes) -> tuple[str, ...]:
+        bias = attributes.get("no_bias", default).lower() in ("false", "0")
+        return ("data", "weight", "bias") if bias else ("data", "weight")
+
+    return names
+
+
+def _fixed(*names: str) -> Callable[[Attributes], tuple[str, ...]]:
+    return lambda _attributes: names
+
+
+def _leaky(attributes: Attributes) -> tuple[str, ...]:
+    return ("data", "gamma") if attributes.get("act_type", "leaky") == "prelu" else ("data",)
+
+
+def _recurrent(attributes: Attributes) -> tuple[str, ...]:
+    names = ("data", "parameters", "state")
+    return (*names, "state_cell") if attributes.get("mode") == "lstm" else names
+
+
+def _upsampling(attributes: Attributes) -> tuple[str, ...]:
+    return ("data", "weight") if attributes.get("sample_type") == "bilinear" else ()
+
+
+_SLOTS: dict[str, Callable[[Attributes], tuple[str, ...]]] = {
+    "Convolution": _biased("False"),
+    "Convolution_v1": _biased("False"),
+    "Deconvolution": _biased("True"),
+    "FullyConnected": _biased("False"),
+    "Embedding": _fixed("data", "weight"),
+    "BatchNorm": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
+    "BatchNorm_v1": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
+    "LayerNorm": _fixed("data", "gamma", "beta"),
+    "GroupNorm": _fixed("data", "gamma", "beta"),
+    "InstanceNorm": _fixed("data", "gamma", "beta"),
+    "LeakyReLU": _leaky,
+    "RNN": _recurrent,
+    "UpSampling": _upsampling,
+    "SoftmaxOutput": _fixed("data", LABEL_SLOT),
+    "SVMOutput": _fixed("data", LABEL_SLOT),
+    "LinearRegressionOutput": _fixed("data", LABEL_SLOT),
+    "LogisticRegressionOutput": _fixed("data", LABEL_SLOT),
+    "MAERegressionOutput": _fixed("data", LABEL_SLOT),
+}
+
+
+def slot_names(op: str, attributes: Attributes) -> tuple[str, ...]:
+    """The names of an operator's inputs; empty for one that has no parameters and no label."""
+    return _SLOTS[op](attributes) if op in _SLOTS else ()
+
+
+def parameter_slots(op: str, attributes: Attributes) -> dict[int, str]:
+    """Input slot -> parameter name; not empty for the operators that become modules."""
+    return {i: n for i, n in enumerate(slot_names(op, attributes)) if n in PARAMETER_SLOTS}
+
+
+def is_label(op: str, attributes: Attributes, slot: int) -> bool:
+    """Whether an input is a label, which inference does not read."""
+    names = slot_names(op, attributes)
+    return slot < len(names) and names[slot] == LABEL_SLOT

@@ -1,0 +1,148 @@
+"""The module tree of a symbol: a root, and one module for every node that has parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ...ir import Graph, ModelError, Parameter, TensorData, Value
+from .binding import declared_dtype
+from .initializers import default_initializer, stated_initializer
+from .reader import Symbol, SymbolNode
+from .signatures import parameter_slots
+from .variables import Stored, Variables
+
+_SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "running_mean", "running_var")
+
+
+@dataclass(slots=True)
+class Tree:
+    """The modules and parameters of a graph under construction.
+
+    Attributes:
+        graph: the graph.
+        modules: operator node index -> key of its module.
+        parameters: variable node index -> its value in the graph.
+    """
+
+    graph: Graph
+    modules: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, Value] = field(default_factory=dict)
+
+
+def build_tree(graph: Graph, symbol: Symbol, variables: Variables, stored: Stored, name: str) -> Tree:
+    """Add the modules and parameters of a symbol to a graph.
+
+    Args:
+        graph: the graph.
+        symbol: the symbol.
+        variables: its variables.
+        stored: the values; where a file is there, every parameter must be in it.
+        name: class name of the root.
+
+    Raises:
+        ModelError: when the file lacks a parameter.
+    """
+    tree = Tree(graph)
+    _check_stored(variables, stored)
+    root = graph.modules.add(name)
+    taken: set[str] = set()
+    for node in symbol.operators():
+        slots = parameter_slots(node.op, node.attributes)
+        held = {
+            slot: index
+            for slot, (index, _) in enumerate(node.inputs)
+            if slot in slots and index in variables.parameters
+        }
+        if held:
+            module = graph.modules.add(
+                node.op, root, _unique(node.name, taken), location=node.name, arguments=dict(node.attributes)
+            )
+            tree.modules[node.index] = module
+            for slot, index in held.items():
+                value = _parameter(tree, variables, stored, index, slots[slot])
+                graph.modules.module(module).parameters[slots[slot]] = value.node
+    for index, node in variables.parameters.items():  # those that no layer holds
+        if index not in tree.parameters:
+            role = next((s for s in _SUFFIXES if node.name.endswith(s)), "")
+            value = _parameter(tree, variables, stored, index, role)
+            graph.modules.module(root).parameters[_unique(node.name, taken)] = value.node
+    _fix_gammas(tree, symbol)
+    return tree
+
+
+def _check_stored(variables: Variables, stored: Stored) -> None:
+    if stored.path is None:
+        return
+    missing = [
+        n.name
+        for i, n in variables.parameters.items()
+        if stored.find(n.name, auxiliary=i in variables.auxiliary) is None
+    ]
+    if missing:
+        raise ModelError(
+            "E101",
+            f"expected every parameter of the symbol, got none for {', '.join(f'`{n}`' for n in missing[:5])}"
+            + (f" and {len(missing) - 5} more" if len(missing) > 5 else ""),
+            place=str(stored.path),
+            hint="give the file that belongs to this symbol with --params",
+        )
+
+
+def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, role: str) -> Value:
+    if index in tree.parameters:
+        return tree.parameters[index]
+    node = variables.parameters[index]
+    auxiliary = index in variables.auxiliary
+    data = stored.find(node.name, auxiliary=auxiliary)
+    if data is None:
+        data = TensorData(declared_dtype(node) or "float32", (), None)
+    else:  # nodes of one name are parameters of their own, which start from the same values
+        data = TensorData(data.dtype, data.shape, data.load, (data.storage, index))
+    stated = node.hidden.get("__init__")
+    value = tree.graph.add_parameter(
+        Parameter(
+            node.name,
+            node.name,
+            data,
+            trainable=not auxiliary,
+            is_buffer=auxiliary,
+            initializer=default_initializer(role)
+            if stated is None
+            else stated_initializer(stated, data.shape),
+            location=node.place,
+            role=role,
+        )
+    )
+    tree.parameters[index] = value
+    return value
+
+
+def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
+    """A gamma that BatchNorm fixes at 1 is not trained."""
+    for node in symbol.operators():
+        fixed = node.attributes.get("fix_gamma", "True").lower() in ("true", "1")
+        if node.op in ("BatchNorm", "BatchNorm_v1") and fixed and len(node.inputs) > 1:
+            gamma = tree.parameters.get(node.inputs[1][0])
+            if gamma is not None:
+                tree.graph.parameter(gamma.node).trainable = False
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """A node name as attribute name: without dots, and once."""
+    plain = name.replace(".", "_") or "unnamed"
+    result, number = plain, 1
+    while result in taken:
+        result, number = f"{plain}_{number}", number + 1
+    taken.add(result)
+    return result
+
+
+def class_name(prefix: str) -> str:
+    """A class name made of a file's prefix: ``resnet18_v1`` -> ``Resnet18V1``."""
+    words = [w for w in re.split(r"[^0-9A-Za-z]+", prefix) if w]
+    name = "".join(w[0].upper() + w[1:] for w in words)
+    return name if name[:1].isalpha() else f"Symbol{name}"
+
+
+__all__ = ["SymbolNode", "Tree", "build_tree", "class_name"]

@@ -1,0 +1,103 @@
+"""Which variables of a symbol are inputs, parameters or labels, and what is stored for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...ir import ModelError, TensorData
+from .params import SavedArray, read_params
+from .reader import Symbol, SymbolNode
+from .signatures import AUXILIARY_SLOTS, is_label, parameter_slots, slot_names
+
+
+@dataclass(slots=True)
+class Stored:
+    """The arrays of a ``.params`` file by name, arguments and auxiliary states apart.
+
+    Attributes:
+        path: the file, or None when there is none.
+    """
+
+    path: Path | None = None
+    arguments: dict[str, TensorData] = field(default_factory=dict)
+    auxiliary: dict[str, TensorData] = field(default_factory=dict)
+
+    @staticmethod
+    def read(path: Path | None) -> Stored:
+        """The arrays of a file.
+
+        Raises:
+            ModelError: when it cannot be read, or holds a list without names.
+        """
+        stored = Stored(path)
+        for array in read_params(path) if path is not None else []:
+            stored.add(array)
+        return stored
+
+    def add(self, array: SavedArray) -> None:
+        """Add one array under the name that it has in the symbol."""
+        if not array.name:
+            raise ModelError(
+                "E101",
+                "expected arrays with names, got a list without any",
+                place=str(self.path),
+                hint="save a dictionary: mx.nd.save(file, {'arg:name': array})",
+            )
+        kind, _, name = array.name.partition(":")
+        if kind == "aux" and name:
+            self.auxiliary[name] = array.data
+        else:
+            self.arguments[name if kind == "arg" and name else array.name] = array.data
+
+    def find(self, name: str, *, auxiliary: bool) -> TensorData | None:
+        """The array of a variable; a file without prefixes keeps everything as arguments."""
+        first, second = self.auxiliary, self.arguments
+        if not auxiliary:
+            first, second = second, first
+        return first.get(name, second.get(name))
+
+
+@dataclass(slots=True)
+class Variables:
+    """The variables of a symbol by what they are; node index -> node, in the symbol's order."""
+
+    inputs: dict[int, SymbolNode] = field(default_factory=dict)
+    parameters: dict[int, SymbolNode] = field(default_factory=dict)
+    labels: dict[int, SymbolNode] = field(default_factory=dict)
+    auxiliary: set[int] = field(default_factory=set)
+
+
+def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Variables:
+    """Tell inputs, parameters and labels apart.
+
+    What only loss heads use, as their label, is a label. What is stored or sits in a layer's parameter slot
+    is a parameter, unless an input of that name is given. Everything else is an input.
+    """
+    uses: dict[int, list[tuple[SymbolNode, int]]] = {n.index: [] for n in symbol.nodes}
+    for node in symbol.operators():
+        for slot, (source, _) in enumerate(node.inputs):
+            uses[source].append((node, slot))
+    returned = {index for index, _ in symbol.heads}
+    found = Variables()
+    for node in (n for n in symbol.nodes if n.is_variable):
+        roles = [slot_names(user.op, user.attributes)[slot : slot + 1] for user, slot in uses[node.index]]
+        in_parameter_slot = any(
+            slot in parameter_slots(user.op, user.attributes) for user, slot in uses[node.index]
+        )
+        auxiliary = any(set(role) & AUXILIARY_SLOTS for role in roles)
+        if auxiliary:
+            found.auxiliary.add(node.index)
+        labelled = [is_label(user.op, user.attributes, slot) for user, slot in uses[node.index]]
+        if labelled and all(labelled) and node.index not in returned:
+            found.labels[node.index] = node
+        elif node.name not in given and (
+            in_parameter_slot
+            or "__init__" in node.hidden
+            or stored.find(node.name, auxiliary=auxiliary) is not None
+        ):
+            found.parameters[node.index] = node
+        else:
+            found.inputs[node.index] = node
+    return found

@@ -1,0 +1,100 @@
+"""Loss heads and gradient stops: identity, softmax or sigmoid in inference; their gradients are their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..operators import AttributeSpec
+from ..types import TensorType
+from .base import CompositeTable
+
+if TYPE_CHECKING:
+    from ..builder import Builder
+    from ..nodes import Operator, Value
+
+TABLE = CompositeTable()
+
+_LABEL = AttributeSpec("label", "string")  # name of the label input that training feeds
+_SCALE = AttributeSpec("grad_scale", "float", default=1.0)
+_NORMALIZATION = AttributeSpec("normalization", "string", default="null")
+
+
+def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    return [types[0]]
+
+
+def _identity(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x = operands[0]
+    assert x is not None
+    return [b.op("Identity", x)]
+
+
+def _softmax(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x = operands[0]
+    assert x is not None
+    return [b.op("Softmax", x, axis=operator.int("axis", -1))]
+
+
+def _sigmoid(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x = operands[0]
+    assert x is not None
+    return [b.op("Sigmoid", x)]
+
+
+TABLE.add(
+    "StopGradient",
+    inputs="X",
+    infer=_infer,
+    expand=_identity,
+    summary="X, through which no gradient flows back",
+)
+TABLE.add(
+    "MakeLoss",
+    inputs="X",
+    attributes=[_SCALE, _NORMALIZATION, AttributeSpec("valid_thresh", "float", default=0.0)],
+    infer=_infer,
+    expand=_identity,
+    summary="X, whose gradient is grad_scale (divided by the batch or the valid count when normalized)",
+)
+TABLE.add(
+    "SoftmaxOutput",
+    inputs="X L?",
+    attributes=[
+        AttributeSpec("axis", "int", default=-1),
+        _LABEL,
+        _SCALE,
+        AttributeSpec("ignore_label", "float"),
+        _NORMALIZATION,
+        AttributeSpec("smooth_alpha", "float", default=0.0),
+    ],
+    infer=_infer,
+    expand=_softmax,
+    summary="softmax of X, whose gradient is that of the cross-entropy against the label",
+)
+for _name, _expand in (
+    ("LinearRegressionOutput", _identity),
+    ("MAERegressionOutput", _identity),
+    ("LogisticRegressionOutput", _sigmoid),
+):
+    TABLE.add(
+        _name,
+        inputs="X L?",
+        attributes=[_LABEL, _SCALE],
+        infer=_infer,
+        expand=_expand,
+        summary="a regression head: its gradient is the difference to the label (its sign for MAE)",
+    )
+TABLE.add(
+    "SVMOutput",
+    inputs="X L?",
+    attributes=[
+        _LABEL,
+        AttributeSpec("margin", "float", default=1.0),
+        AttributeSpec("regularization_coefficient", "float", default=1.0),
+        AttributeSpec("use_linear", "int", default=0),
+    ],
+    infer=_infer,
+    expand=_identity,
+    summary="X, whose gradient is that of the hinge loss against the label",
+)
