@@ -36,7 +36,7 @@ def bindings(graph: Graph) -> dict[str, int]:
 
 
 def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0) -> dict[str, np.ndarray]:
-    """Inputs by name: floats standard normal, indices of tables within the table, other integers as the example.
+    """Inputs by name: floats standard normal, indices within their table, other integers as the example.
 
     Args:
         graph: the source graph.

@@ -1,4 +1,4 @@
-"""Compares module calls: at their boundaries in the whole model, and each alone on the source's recorded inputs."""
+"""Compares module calls: at their boundaries in the whole model, and each alone on recorded inputs."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class ModuleComparison:
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:
         """The call in which the target first goes wrong.
 
-        That is the first call whose isolated run diverges, followed down into the first of the calls made in it
-        that does so too; where no isolated run diverges, the first call whose boundary does.
+        That is the first call whose isolated run diverges, followed down into the first of the calls made in
+        it that does so too; where no isolated run diverges, the first call whose boundary does.
         """
         wrong = {row.call for row in rows if row.isolated_passed is False}
         names = self._tree.call_names()
@@ -135,8 +135,8 @@ class ModuleComparison:
 def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[int] | None:
     """For every array of one side the index of its counterpart on the other, or None.
 
-    Arrays pair up by shape; where several have one shape, the closest in value wins. None when there is nothing
-    to pair or an array has no counterpart.
+    Arrays pair up by shape; where several have one shape, the closest in value wins. None when there is
+    nothing to pair or an array has no counterpart.
     """
     if not wanted or len(wanted) > len(offered):
         return None

@@ -1,8 +1,7 @@
-"""The result of a verification: rows for outputs and module calls, and the first divergence."""
+"""The result of a verification: rows for outputs and module calls, the first divergence, and their text."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass, field
 
@@ -42,7 +41,7 @@ class ModuleRow:
         max_abs: largest absolute difference at its outputs in the whole model; None when not compared.
         max_rel: the same relative to the largest absolute value.
         tolerance: what was allowed.
-        isolated_max_abs: largest difference when the target's module runs alone on the source's recorded inputs.
+        isolated_max_abs: largest difference when the target's module runs alone on recorded inputs.
         isolated_passed: whether that is within tolerance; None when it was not run.
         passed: whether boundary and isolated run are; None when nothing was compared.
         reason: why it failed, or why it was not compared.
@@ -98,13 +97,75 @@ class Report:
             and all(r.passed is not False for r in self.modules)
         )
 
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain data; what is not a number is None."""
+    def to_json(self) -> dict[str, object]:
+        """The report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
         return _plain({"passed": self.passed, **asdict(self)})  # type: ignore[return-value]
 
-    def to_json(self) -> str:
-        """The report as JSON."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    def render(self, *, brief: bool = False) -> str:
+        """The report as text: a verdict, a table of outputs, a table of module calls.
+
+        Args:
+            brief: leave out the rows that passed.
+        """
+        outputs = [row for row in self.outputs if not (brief and row.passed)]
+        modules = [row for row in self.modules if not (brief and row.passed is not False)]
+        lines = [self.summary()]
+        if not brief:
+            lines += [f"source: {self.source}", f"target: {self.target}", f"tolerance: {self.yardstick}"]
+        if outputs:
+            head = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
+            lines += ["", *_table(head, [_output_cells(row) for row in outputs])]
+        if modules:
+            head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
+            lines += ["", *_table(head, [_module_cells(row) for row in modules])]
+        if self.first_divergence is not None:
+            lines += ["", f"first divergence: {self.first_divergence}"]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        failed = sum(not row.passed for row in self.outputs) + sum(
+            row.passed is False for row in self.modules
+        )
+        compared = [row for row in self.modules if row.passed is not None]
+        what = (
+            f"{len(self.outputs)} output{'s' if len(self.outputs) != 1 else ''} and "
+            f"{len(compared)} of {len(self.modules)} module calls compared"
+        )
+        if self.passed:
+            return f"equal: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
+        return f"DIFFERENT: {what}, {failed} beyond tolerance" if failed else f"NOT PROVEN: {what}"
+
+
+def _output_cells(row: OutputRow) -> list[str]:
+    verdict = f"FAILED: {row.reason}" if not row.passed else row.reason or "passed"
+    shape = "x".join(map(str, row.shape)) or "scalar"
+    return [
+        row.name,
+        row.case,
+        shape,
+        _number(row.max_abs),
+        _number(row.max_rel),
+        _number(row.tolerance),
+        verdict,
+    ]
+
+
+def _module_cells(row: ModuleRow) -> list[str]:
+    numbers = (row.max_abs, row.max_rel, row.isolated_max_abs, row.tolerance)
+    return [row.call, row.class_name, *map(_number, numbers), row.verdict]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.2e}" if value else "0"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    return [
+        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in [head, *rows]
+    ]
 
 
 def _plain(value: object) -> object:

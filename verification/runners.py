@@ -15,7 +15,7 @@ Target = Graph | onnx.ModelProto | Path | str
 
 
 def own_runner(graph: Graph, threads: int | None = None) -> Runner:
-    """The model a graph came from, in its own framework; the graph itself in ONNX Runtime where there is none."""
+    """The model a graph came from, in its own framework; the graph in ONNX Runtime where there is none."""
     if graph.origin.model is not None and graph.origin.framework == "torch":
         from .torch_runner import TorchRunner
 
@@ -51,7 +51,7 @@ def target_runner(target: Target, *, own: bool, threads: int | None = None) -> R
         return own_runner(target, threads)
     if isinstance(target, (Graph, onnx.ModelProto)):
         return OnnxRunner(target, threads=threads)
-    path = Path(target)
+    path = Path(target)  # type: ignore[arg-type]
     if path.is_dir() and (path / "model.py").exists():
         from .mindspore_runner import MindSporeRunner
 

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One module call: the tensors that entered it and those that left it, in the order the runtime has them."""
+    """One module call: the tensors that entered it and those that left it, in the runtime's order."""
 
     class_name: str
     inputs: list[np.ndarray]
@@ -45,7 +45,7 @@ class Runner(Protocol):
         ...
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
-        """Run the model on inputs in the order of its formal inputs; `calls` says whether to record modules."""
+        """Run the model on inputs in the order of its formal inputs; `calls`: whether to record modules."""
         ...
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -46,7 +46,7 @@ class TorchRunner:
         self._model: Any = model.double() if double else model
         self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
         self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
-        self.runtime = f"torch {torch.__version__}{' in float64' if double else ''} (eval mode)"
+        self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
@@ -109,13 +109,13 @@ class TorchRunner:
             leaves, spec = pytree.tree_flatten((arguments, keywords))
             inputs: list[np.ndarray] = []
             for i, leaf in enumerate(leaves):
-                if isinstance(leaf, torch.Tensor):
+                if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
                     leaves[i] = _Slot(len(inputs))
                     inputs.append(_array(leaf))
             self._arguments[name] = (module, leaves, spec)
             open_.append((module, name, inputs))
 
-        def leave(module: Any, arguments: Any, keywords: Any, result: Any) -> None:
+        def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> None:
             entered, name, inputs = open_.pop()
             assert entered is module
             outputs = [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]

@@ -31,16 +31,16 @@ def verify(
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
     Args:
-        source: a loaded model, as it was before any pass. Its own framework runs it where the live model is at
-            hand (torch, MindSpore), ONNX Runtime runs the graph where not (MXNet).
+        source: a loaded model, as it was before any pass. Its own framework runs it where the live model is
+            at hand (torch, MindSpore), ONNX Runtime runs the graph where not (MXNet).
         target: a graph or ``.onnx`` file (in ONNX Runtime), or an emitted folder (in MindSpore).
         inputs: arrays by input name; None makes seeded ones, and a second set of another batch size where the
             batch is dynamic.
         seed: of the inputs.
         threads: for ONNX Runtime.
         modules: whether to compare modules too.
-        own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not for
-            a rewritten graph, whose own model is still the source's.
+        own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not
+            for a rewritten graph, whose own model is still the source's.
 
     Raises:
         ModelError: when one side cannot be run on the first inputs at all (E702).
@@ -53,7 +53,7 @@ def verify(
         exact = exact_runner(source)
         if exact is not None:
             runners.append(exact)
-        return _Verification(source, *runners[:2], exact).report(inputs, seed, modules)
+        return _Verification(source, runners[0], runners[1], exact).report(inputs, seed, modules)
     finally:
         for runner in runners:
             runner.close()

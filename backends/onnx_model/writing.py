@@ -30,7 +30,7 @@ def write(
         graph: a validated root graph whose parameters have unique names.
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
-        external_data: write the weights to ``<name>.data``, one tensor at a time; None: above `EXTERNAL_LIMIT`.
+        external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`.
 
     Returns:
         The files written, the model first.

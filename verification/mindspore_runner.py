@@ -1,0 +1,273 @@
+"""Runs MindSpore Cells, live or emitted, in PyNative mode, and leaves them as they were."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..backends.renames import read_renames
+from ..frontends.mindspore_cell.capture import start_mindspore
+from ..frontends.mindspore_cell.state import borrowed
+from ..frontends.mindspore_cell.tree import walk
+from ..ir import Graph, ModelError
+from .runs import CallRecord, Run
+
+_numbers = itertools.count()
+
+
+def start() -> None:
+    """Import MindSpore the way it is right and fast.
+
+    Raises:
+        ModelError: when it is not installed.
+    """
+    if "mindspore" not in sys.modules:
+        # its convolutions are 10 to 100 times too slow on AVX-512 otherwise; oneDNN reads it on loading
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    start_mindspore()
+
+
+class MindSporeRunner:
+    """A Cell in PyNative mode; `of_graph` and `of_folder` make one.
+
+    Args:
+        net: the Cell.
+        paths: id of a Cell -> the source's path of the module.
+        outputs: names of the outputs; empty when not known.
+        imported: name in `sys.modules` to be removed on closing.
+    """
+
+    ulps = 64  # its exp, tanh and erf kernels are polynomials good to a few 1e-6
+
+    def __init__(
+        self, net: Any, paths: dict[int, str], outputs: Sequence[str] = (), imported: str = ""
+    ) -> None:
+        import mindspore
+
+        self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
+        self._arguments: dict[str, tuple[Any, Any]] = {}
+        self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
+
+    @staticmethod
+    def of_graph(graph: Graph) -> MindSporeRunner:
+        """The live Cell that a graph came from."""
+        start()
+        net = graph.origin.model
+        keys = walk(Graph(), net).modules  # the frontend's own walk: the same Cells get the same keys
+        paths = {cell: graph.modules.path(key) for cell, key in keys.items() if key in graph.modules}
+        return MindSporeRunner(net, paths, [name for name, _ in graph.outputs])
+
+    @staticmethod
+    def of_folder(folder: Path) -> MindSporeRunner:
+        """The net that an emitted folder's ``build()`` constructs and fills from the checkpoint beside it.
+
+        Raises:
+            ModelError: when ``model.py`` or ``renames.json`` cannot be used.
+        """
+        start()
+        module = _import(folder / "model.py")
+        try:
+            net = module.build()
+        except Exception as error:  # emitted code, which a user may have edited
+            sys.modules.pop(module.__name__, None)
+            raise _refusal("build", error, str(folder / "model.py")) from error
+        source_path: dict[str, str] = {}
+        if (folder / "renames.json").exists():
+            renamed = read_renames(folder / "renames.json").get("modules")
+            assert isinstance(renamed, dict)
+            source_path = {target: source for source, target in renamed.items()}
+        paths = {id(cell): source_path.get(path, path) for path, cell in _cells(net)}
+        return MindSporeRunner(net, paths, imported=module.__name__)
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the Cell; see `Runner`."""
+        records: dict[str, CallRecord] = {}
+        if calls:
+            self._arguments = {}
+        with self._borrowed(), _recording(self._recorder(records) if calls else None):
+            try:
+                # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
+                found = _tensors(self._net(*self._bind(inputs)))
+                arrays = [_array(t) for t in found]
+            except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
+                raise _refusal("run", error) from error
+        names = (
+            self._outputs if len(self._outputs) == len(arrays) else [f"output{i}" for i in range(len(arrays))]
+        )
+        return Run(list(zip(names, arrays, strict=True)), records)
+
+    def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
+        """Arguments in the order of `construct`, by name where its parameters bear the inputs' names."""
+        from mindspore import Tensor
+
+        tensors = {name: Tensor(np.array(value, copy=True)) for name, value in inputs.items()}
+        parameters = list(inspect.signature(self._net.construct).parameters.values())
+        if not set(tensors) <= {p.name for p in parameters}:
+            return list(tensors.values())
+        last = max((i for i, p in enumerate(parameters) if p.name in tensors), default=-1)
+        return [
+            tensors.get(p.name, None if p.default is inspect.Parameter.empty else p.default)
+            for p in parameters[: last + 1]
+        ]
+
+    def _recorder(self, records: dict[str, CallRecord]) -> Callable[..., Any]:
+        """What replaces `Cell.__call__` while recording."""
+        from mindspore.nn import Cell
+
+        original = Cell.__call__
+        counts: dict[str, int] = {}
+
+        def call(cell: Any, *arguments: Any, **keywords: Any) -> Any:
+            path = self._paths.get(id(cell))
+            if path is None:
+                return original(cell, *arguments, **keywords)
+            counts[path] = counts.get(path, 0) + 1
+            name = f"{path}#{counts[path]}"
+            inputs: list[np.ndarray] = []
+
+            def slot(tensor: Any) -> _Slot:
+                inputs.append(_array(tensor))
+                return _Slot(len(inputs) - 1)
+
+            self._arguments[name] = (cell, _mapped((arguments, keywords), slot))
+            records[name] = CallRecord(
+                type(cell).__name__, inputs, []
+            )  # keeps the place: parents before children
+            result = original(cell, *arguments, **keywords)
+            records[name].outputs.extend(map(_array, _tensors(result)))
+            return result
+
+        return call
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call one Cell with the arguments it was last called with, tensors replaced; see `Runner`."""
+        from mindspore import Tensor
+
+        cell, structure = self._arguments[call]
+        arguments, keywords = _filled(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
+        with self._borrowed():
+            try:
+                return [_array(t) for t in _tensors(cell(*arguments, **keywords))]
+            except Exception as error:  # as in `run`
+                raise _refusal("run", error) from error
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        cells = [cell for _, cell in _cells(self._net)]
+        parameters = {id(p): p for cell in cells for p in cell._params.values() if p is not None}
+        with borrowed(cells, list(parameters.values())):
+            yield
+
+    def close(self) -> None:
+        """Forget the recorded arguments and the imported module."""
+        self._arguments = {}
+        sys.modules.pop(self._imported, None)
+
+
+class _Slot:
+    """Stands for tensor number `index` among recorded arguments."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _import(path: Path) -> ModuleType:
+    name = f"regraft_emitted_{next(_numbers)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # MindSpore reads the source of classes by way of their module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # emitted code, which a user may have edited
+        sys.modules.pop(name, None)
+        raise _refusal("import", error, str(path)) from error
+    return module
+
+
+@contextmanager
+def _recording(call: Callable[..., Any] | None) -> Iterator[None]:
+    from mindspore.nn import Cell
+
+    original = Cell.__call__
+    if call is not None:
+        Cell.__call__ = call
+    try:
+        yield
+    finally:
+        Cell.__call__ = original
+
+
+def _cells(net: Any) -> list[tuple[str, Any]]:
+    """(path, Cell) of every Cell, each once, under its first path; the net itself first."""
+    found: dict[int, tuple[str, Any]] = {}
+    stack = [("", net)]
+    while stack:
+        path, cell = stack.pop()
+        if id(cell) in found:
+            continue
+        found[id(cell)] = (path, cell)
+        children = [
+            (f"{path}.{name}" if path else name, c) for name, c in cell._cells.items() if c is not None
+        ]
+        stack.extend(reversed(children))
+    return list(found.values())
+
+
+def _mapped(value: Any, visit: Callable[[Any], Any]) -> Any:
+    """A structure of tuples, lists and dicts with its tensors replaced; a Parameter is no input and stays."""
+    from mindspore import Parameter, Tensor
+
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        return visit(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_mapped(v, visit) for v in value) if type(value) in (tuple, list) else value
+    if isinstance(value, dict):
+        return {k: _mapped(v, visit) for k, v in value.items()}
+    return value
+
+
+def _filled(value: Any, tensors: Sequence[Any]) -> Any:
+    """The inverse of `_mapped`."""
+    if isinstance(value, _Slot):
+        return tensors[value.index]
+    if type(value) in (tuple, list):
+        return type(value)(_filled(v, tensors) for v in value)
+    if isinstance(value, dict):
+        return {k: _filled(v, tensors) for k, v in value.items()}
+    return value
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The tensors of a result, in order."""
+    from mindspore import Tensor
+
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (tuple, list)) else []
+
+
+def _array(tensor: Any) -> np.ndarray:
+    return np.array(tensor.asnumpy(), copy=True)
+
+
+def _refusal(what: str, error: Exception, place: str = "") -> ModelError:
+    text = next(iter(str(error).strip().splitlines()), "")
+    return ModelError(
+        "E702", f"MindSpore could not {what} the model: {type(error).__name__}: {text}", place=place
+    )
