@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir import Builder, Graph, ModelError, Operator, TensorType, UnsupportedError, Value
-from . import activation, conv, linear, loss, math, norm, pool, shape
+from . import activation, conv, create, indexing, linear, loss, math, norm, pool, reduce, resize, shape
 from .attributes import TextAttributes
 from .inference import parameter_shapes
 from .reader import Symbol, SymbolNode
@@ -17,11 +17,15 @@ from .variables import Variables
 TABLE = new_table().include(
     activation.TABLE,
     conv.TABLE,
+    create.TABLE,
+    indexing.TABLE,
     linear.TABLE,
     loss.TABLE,
     math.TABLE,
     norm.TABLE,
     pool.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
     shape.TABLE,
 )
 """Every MXNet operator that can be lowered."""

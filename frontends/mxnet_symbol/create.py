@@ -1,0 +1,66 @@
+"""Constants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir import Value, numpy_dtype
+from .use import Use, new_table
+
+TABLE = new_table()
+
+
+@TABLE.op("_zeros", "_ones", "_full")
+def filled(use: Use) -> Value:
+    use.attrs.ignore("ctx")
+    shape, dtype = use.attrs.ints("shape", ()), use.attrs.text("dtype", "float32")
+    value = use.attrs.float("value") if use.node.op == "_full" else float(use.node.op == "_ones")
+    if any(d < 1 for d in shape):  # 0 is a batch that only the users of the value tell
+        raise use.unsupported(f"expected a known shape, got {shape}")
+    return use.b.constant(np.full(shape, value, numpy_dtype("float32" if dtype == "None" else dtype)))
+
+
+@TABLE.op("zeros_like", "ones_like")
+def filled_like(use: Use) -> Value:
+    x = use.x
+    factor = use.b.op("Expand", use.b.scalar_like(use.node.op == "ones_like", x), use.b.op("Shape", x), types=[use.b.type_of(x)])
+    return factor
+
+
+@TABLE.op("_arange")
+def arange(use: Use) -> Value:
+    use.attrs.ignore("ctx", "infer_range")
+    start, stop = use.attrs.float("start", 0.0), use.attrs.text("stop", "None")
+    step, times = use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
+    dtype = use.attrs.text("dtype", "float32")
+    low, high = (0.0, start) if stop == "None" else (start, use.attrs.float("stop"))
+    return use.b.constant(np.repeat(np.arange(low, high, step), times).astype(numpy_dtype(dtype)))
+
+
+@TABLE.op("_linspace")
+def linspace(use: Use) -> Value:
+    use.attrs.ignore("ctx")
+    start, stop, count = use.attrs.float("start"), use.attrs.float("stop"), use.attrs.int("num")
+    values = np.linspace(start, stop, count, endpoint=use.attrs.flag("endpoint", default=True))
+    return use.b.constant(values.astype(numpy_dtype(use.attrs.text("dtype", "float32"))))
+
+
+@TABLE.op("_eye")
+def eye(use: Use) -> Value:
+    use.attrs.ignore("ctx")
+    rows, columns, offset = use.attrs.int("N"), use.attrs.int("M", 0), use.attrs.int("k", 0)
+    return use.b.constant(
+        np.eye(rows, columns or rows, offset, numpy_dtype(use.attrs.text("dtype", "float32")))
+    )
+
+
+@TABLE.op("_contrib_arange_like")
+def arange_like(use: Use) -> Value:
+    x, axis = use.x, use.attrs.optional_int("axis")
+    start, step, times = use.attrs.float("start", 0.0), use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
+    use.attrs.ignore("ctx")
+    rank = use.rank(x)
+    sizes = use.static(x, range(rank) if axis is None else [use.axis(axis, rank)])
+    count = int(np.prod(sizes))
+    values = start + step * (np.arange(count) // times)
+    return use.b.constant(values.reshape(sizes).astype(numpy_dtype(use.dtype(x))))
