@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     | (?P<digest><[0-9a-f]*>)
     | (?P<type>[a-z]+\d*\[[^\]\n]*\])
     | (?P<complex>\([^()\s]*j\))
-    | (?P<number>-?(?:inf|nan)\b|-?\d[\w.]*(?:[eE][-+]?\d+)?|-?\.\d+)
+    | (?P<number>-?(?:inf|nan)\b|-?\d(?:[eE][-+]\d|[\w.])*|-?\.\d+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_.]*)
     | (?P<mark>[{}()\[\],:=@?])
     )""",
