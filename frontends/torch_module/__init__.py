@@ -1,1 +1,130 @@
-"""."""
+"""Reads PyTorch models: live modules, and programs saved with torch.export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...ir import Graph, ModelError
+from ..options import LoadOptions
+
+if TYPE_CHECKING:
+    from .capture import Captured
+
+NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
+
+
+def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
+    """Lower a model: module tree with calls, dataflow, parameters.
+
+    Args:
+        model: a live `torch.nn.Module`, an `ExportedProgram`, or the path of a saved ``.pt2`` program.
+        inputs: example inputs (name or "", array or None); a saved program may have its own.
+        options: which axes are dynamic.
+
+    Returns:
+        The graph, faithful to the program: nothing is fixed or folded.
+
+    Raises:
+        ModelError: when the inputs do not fit, or torch cannot capture or load the model.
+        UnsupportedError: when operators have no lowering; all of them at once.
+    """
+    _require_torch()
+    from .lowering import Lowering
+    from .symbols import Symbols  # noqa: F401 - loads torch's symbolic functions once
+    from .tree import tree_of_module, tree_of_program
+
+    captured, reference = _captured(model, inputs, options)
+    graph = Graph()
+    tree = (
+        tree_of_program(graph, captured.program)
+        if captured.module is None
+        else tree_of_module(graph, captured.module)
+    )
+    lowering = Lowering(captured, tree)
+    lowering.run()
+    _state_origin(graph, reference, model, captured)
+    graph.origin.notes.extend(lowering.context.notes)
+    return graph
+
+
+def read_tree(model: object, options: LoadOptions) -> Graph:
+    """Read modules, registrations and parameters only; no model code runs.
+
+    Args:
+        model: as for `read`.
+        options: not needed here.
+
+    Returns:
+        A graph without operators and without module calls.
+
+    Raises:
+        ModelError: when the model cannot be loaded.
+    """
+    del options
+    _require_torch()
+    from torch.nn import Module
+
+    from .tree import tree_of_module, tree_of_program
+
+    graph = Graph()
+    graph.origin.framework, graph.origin.model = "torch", model
+    if isinstance(model, Module):
+        graph.origin.reference = type(model).__name__
+        tree_of_module(graph, model)
+    else:
+        program, graph.origin.reference = _program(model)
+        tree_of_program(graph, program)
+    return graph
+
+
+def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple[Captured, str]:
+    from torch.nn import Module
+
+    from .capture import Captured, capture, example_arrays
+
+    if isinstance(model, Module):
+        return capture(model, inputs, options), type(model).__name__
+    program, reference = _program(model)
+    return Captured(program, None, example_arrays(program, inputs)), reference
+
+
+def _program(model: object):  # noqa: ANN202 - (ExportedProgram, reference), whose type needs torch
+    from torch.export import ExportedProgram
+
+    from .capture import load_program
+
+    if isinstance(model, ExportedProgram):
+        return model, "ExportedProgram"
+    if isinstance(model, (str, Path)):
+        return load_program(Path(model)), str(model)
+    raise ModelError("E101", f"expected a torch module or exported program, got `{type(model).__name__}`")
+
+
+def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:
+    origin = graph.origin
+    origin.framework, origin.reference, origin.model = "torch", reference, model
+    names = [n.name for n in graph.input_nodes()]
+    origin.inputs = dict(zip(names, captured.examples, strict=True)) if captured.examples else {}
+    origin.notes = (
+        ["captured in evaluation mode", *captured.notes]
+        if captured.module is not None
+        else list(captured.notes)
+    )
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ModelError(
+            "E105",
+            "expected PyTorch to be installed, got no module `torch`",
+            hint="pip install torch==2.13.0",
+        ) from error
+
+
+__all__ = ["read", "read_tree"]

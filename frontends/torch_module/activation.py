@@ -1,0 +1,168 @@
+"""Lowerings of activations, softmax and dropout."""
+
+from __future__ import annotations
+
+from ...ir import Value
+from ..lowering import LoweringTable
+from .context import Call, Lowering
+
+ACTIVATION: LoweringTable[Lowering] = LoweringTable("torch")
+ACTIVATION.direct(
+    {
+        "aten.relu.default": "Relu",
+        "aten.sigmoid.default": "Sigmoid",
+        "aten.tanh.default": "Tanh",
+        "aten.hardswish.default": "HardSwish",
+        "aten.mish.default": "Mish",
+    }
+)
+
+
+@ACTIVATION.op("aten.gelu.default")
+def gelu(call: Call) -> Value:
+    """Exact, or by the tanh approximation."""
+    return call.op("Gelu", call.value("self"), approximate=str(call.arg("approximate")))
+
+
+@ACTIVATION.op("aten.silu.default")
+def silu(call: Call) -> Value:
+    """``x * sigmoid(x)``."""
+    x = call.value("self")
+    return call.op("Mul", x, call.op("Sigmoid", x))
+
+
+@ACTIVATION.op("aten.leaky_relu.default")
+def leaky_relu(call: Call) -> Value:
+    """The slope below zero is explicit."""
+    return call.op("LeakyRelu", call.value("self"), alpha=call.float("negative_slope"))
+
+
+@ACTIVATION.op("aten.elu.default")
+def elu(call: Call) -> Value:
+    """Without the two factors that only SELU uses."""
+    call.require("scale", 1)
+    call.require("input_scale", 1)
+    return call.op("Elu", call.value("self"), alpha=call.float("alpha"))
+
+
+@ACTIVATION.op("aten.selu.default")
+def selu(call: Call) -> Value:
+    """ONNX's defaults are the float32 roundings of the constants that torch uses."""
+    return call.op("Selu", call.value("self"), alpha=1.6732632423543772, gamma=1.0507009873554805)
+
+
+@ACTIVATION.op("aten.celu.default")
+def celu(call: Call) -> Value:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    return call.op("Celu", call.value("self"), alpha=call.float("alpha"))
+
+
+@ACTIVATION.op("aten.prelu.default")
+def prelu(call: Call) -> Value:
+    """One slope, or one a channel (axis 1), which ONNX broadcasts from the right."""
+    x, slope = call.value("self"), call.value("weight")
+    count, rank = call.static_shape("weight"), call.rank("self")
+    if count and count[0] != 1 and rank > 2:
+        slope = call.op("Reshape", slope, call.constant([count[0]] + [1] * (rank - 2)))
+    return call.op("PRelu", x, slope)
+
+
+@ACTIVATION.op("aten.hardsigmoid.default")
+def hardsigmoid(call: Call) -> Value:
+    """Slope 1/6; ONNX's default is 0.2."""
+    return call.op("HardSigmoid", call.value("self"), alpha=1 / 6, beta=0.5)
+
+
+@ACTIVATION.op("aten.hardtanh.default")
+def hardtanh(call: Call) -> Value:
+    """A clip to given bounds (ReLU6 among them)."""
+    low, high = call.operand("min_val", call.dtype), call.operand("max_val", call.dtype)
+    return call.op("Clip", call.value("self"), low, high)
+
+
+@ACTIVATION.op("aten.relu6.default")
+def relu6(call: Call) -> Value:
+    """A clip to 0 and 6."""
+    return call.op("Clip", call.value("self"), call.constant(0, call.dtype), call.constant(6, call.dtype))
+
+
+@ACTIVATION.op("aten.softplus.default")
+def softplus(call: Call) -> Value:
+    """``log(1 + exp(beta * x)) / beta``; torch is linear above the threshold, where the two agree in float32."""
+    x, beta = call.value("self"), call.float("beta")
+    if call.float("threshold") < 20:
+        raise call.unsupported("expected a `threshold` of at least 20, above which it makes no difference")
+    if beta == 1:
+        return call.op("Softplus", x)
+    scale = call.b.scalar_like(beta, x)
+    return call.op("Div", call.op("Softplus", call.op("Mul", x, scale)), scale)
+
+
+@ACTIVATION.op("aten.log_sigmoid.default")
+def log_sigmoid(call: Call) -> Value:
+    """``-softplus(-x)``, which does not overflow."""
+    return call.op("Neg", call.op("Softplus", call.op("Neg", call.value("self"))))
+
+
+@ACTIVATION.op("aten.threshold.default")
+def threshold(call: Call) -> Value:
+    """``x`` where it is above the threshold, else a value."""
+    x = call.value("self")
+    above = call.op("Greater", x, call.operand("threshold", call.dtype))
+    return call.op("Where", above, x, call.operand("value", call.dtype))
+
+
+@ACTIVATION.op("aten.hardshrink.default")
+def hardshrink(call: Call) -> Value:
+    """Zero within ``lambd`` of zero."""
+    x = call.value("self")
+    inside = call.op("LessOrEqual", call.op("Abs", x), call.operand("lambd", call.dtype))
+    return call.op("Where", inside, call.constant(0, call.dtype), x)
+
+
+@ACTIVATION.op("aten.softshrink.default")
+def softshrink(call: Call) -> Value:
+    """Shrunk towards zero by ``lambd``."""
+    return call.op("Shrink", call.value("self"), lambd=call.float("lambd"), bias=call.float("lambd"))
+
+
+@ACTIVATION.op("aten.glu.default")
+def glu(call: Call) -> Value:
+    """One half gated by the sigmoid of the other."""
+    axis = call.axis("dim")
+    left, right = call.b.ops("Split", call.value("self"), outputs=2, axis=axis, num_outputs=2)
+    return call.op("Mul", left, call.op("Sigmoid", right))
+
+
+def _softmax(op_type: str) -> Lowering:
+    def softmax(call: Call) -> Value:
+        x = call.value("self")
+        if "dtype" in call.attributes:
+            call.ignore("dtype")  # the result has it
+        if "half_to_float" in call.attributes:
+            call.ignore("half_to_float")  # likewise
+        x = call.cast(x, call.dtype)
+        if call.rank("self") == 0:
+            call.ignore("dim")
+            vector = call.op(op_type, call.op("Unsqueeze", x, call.constant([0])), axis=0)
+            return call.op("Squeeze", vector, call.constant([0]))
+        return call.op(op_type, x, axis=call.int("dim"))
+
+    return softmax
+
+
+ACTIVATION.op("aten.softmax.int", "aten._softmax.default")(_softmax("Softmax"))
+ACTIVATION.op("aten.log_softmax.int", "aten._log_softmax.default")(_softmax("LogSoftmax"))
+
+
+@ACTIVATION.op("aten.dropout.default", "aten.feature_dropout.default")
+def dropout(call: Call) -> Value:
+    """Kept with its ratio and without a mode: identity in inference, active where the target trains."""
+    call.ignore("train")  # evaluation mode, in which the program was captured
+    if call.target.startswith("aten.feature_dropout"):
+        call.ignore("p")
+        call.context.notes.append(
+            "feature dropout is an identity in the graph: ONNX's Dropout drops single elements"
+        )
+        return call.value("input")
+    return call.op("Dropout", call.value("input"), call.constant(call.float("p"), "float32"))

@@ -1,0 +1,377 @@
+"""Capturing a live module with torch.export, in evaluation mode, leaving the module as it was."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir import ModelError, numpy_dtype
+from ..options import LoadOptions
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
+
+
+@dataclass(slots=True)
+class Captured:
+    """An exported program and what was seen while it was made.
+
+    Attributes:
+        program: the program, operators undecomposed.
+        module: the live module, or None for a saved program.
+        examples: example array of every tensor input, in order.
+        calls: every module call in execution order: its chain of keys ``path@n`` from the root, and the
+            module called (None for a saved program).
+        notes: what a reader of the result should know.
+    """
+
+    program: ExportedProgram
+    module: Module | None
+    examples: list[np.ndarray]
+    calls: list[tuple[tuple[str, ...], Module | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
+    """Export a module.
+
+    Axis 0 of the inputs that share the first tensor input's axis 0 is dynamic; where the module insists on
+    one size, the program is static and a note says so.
+
+    Raises:
+        ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
+    """
+    bound = _bind(module, inputs)
+    axes = _dynamic_axes(bound, options)
+    if not axes:
+        return _export(module, bound, {})
+    traced = {name: _repeated(tensor, axes.get(name, ())) for name, tensor in bound.items()}
+    try:
+        found = _export(module, traced, axes)
+    except ModelError as error:
+        found = _export(module, bound, {})
+        found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
+        return found
+    refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, axes))
+    if refused:
+        found = _export(module, bound, {})
+        found.notes.append(f"static shapes: the model insists on one size of {', '.join(refused)}")
+        return found
+    found.examples = [array_of(t) for t in bound.values() if t is not None]
+    return found
+
+
+def load_program(path: Path) -> ExportedProgram:
+    """Load a saved ``.pt2`` program, which executes no model code.
+
+    Raises:
+        ModelError: when there is no such file, or it is not an exported program.
+    """
+    import torch
+
+    if not path.is_file():
+        raise ModelError("E101", f"expected an exported program, got no file `{path}`")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.load(str(path))
+    except Exception as error:  # torch raises many kinds for a damaged archive
+        raise ModelError(
+            "E101",
+            f"expected an exported program, got a file that torch.export.load refuses: {first_line(error)}",
+            place=str(path),
+            hint="write it with torch.export.save(program, file); a pickled module must be given as file.py:Name",
+        ) from error
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own."""
+    import torch
+
+    tensor = tensor.detach().cpu()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    return tensor.numpy()
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, after its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
+
+
+def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
+    """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
+    import torch
+
+    library = str(Path(torch.__file__).parent)
+    ours = str(Path(__file__).resolve().parents[1])
+    for frame in reversed(frames):
+        name = frame.filename
+        if not name.startswith(("<", library, ours)) and "importlib" not in name:
+            return f"{short_path(name)}:{frame.lineno}"
+    return ""
+
+
+def short_path(name: str) -> str:
+    """A path relative to the working directory where it is inside it, else the file's name."""
+    path = Path(name)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
+
+
+# -- inputs ------------------------------------------------------------------------------------------
+
+
+def _bind(module: Module, inputs: NamedArrays) -> dict[str, torch.Tensor | None]:
+    """Argument name -> tensor, in the order of `forward`'s signature."""
+    import torch
+
+    def tensor(array: np.ndarray | None) -> torch.Tensor | None:
+        if array is None:
+            return None
+        if array.dtype == numpy_dtype("bfloat16"):
+            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+        return torch.from_numpy(np.array(array))
+
+    positional = [tensor(array) for name, array in inputs if not name]
+    named = {name: tensor(array) for name, array in inputs if name}
+    parameters = inspect.signature(module.forward).parameters
+    try:
+        bound = inspect.signature(module.forward).bind(*positional, **named)
+    except TypeError as error:
+        wanted = [
+            n
+            for n, p in parameters.items()
+            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        ]
+        raise ModelError(
+            "E103",
+            f"expected the inputs {', '.join(f'`{n}`' for n in wanted) or '(none)'}, got {len(positional) + len(named)}: {error}",
+            place=type(module).__name__,
+            hint="give one --input [NAME=]SHAPE[:DTYPE] for each",
+        ) from error
+    out: dict[str, torch.Tensor | None] = {}
+    for name, value in bound.arguments.items():
+        kind = parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            out.update({f"*{i}": v for i, v in enumerate(value)})
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            out.update(value)
+        else:
+            out[name] = value
+    return out
+
+
+def _dynamic_axes(
+    bound: Mapping[str, torch.Tensor | None], options: LoadOptions
+) -> dict[str, tuple[int, ...]]:
+    tensors = {n: t for n, t in bound.items() if t is not None}
+    unknown = sorted(set(options.dynamic) - set(tensors))
+    if unknown:
+        raise ModelError(
+            "E103",
+            f"expected dynamic axes of inputs among {', '.join(tensors)}, got `{unknown[0]}`",
+            place="--dynamic",
+        )
+    if not options.dynamic_batch and not options.dynamic:
+        return {}
+    if options.dynamic:
+        for name, chosen in options.dynamic.items():
+            rank = tensors[name].dim()
+            if any(not 0 <= a < rank for a in chosen):
+                raise ModelError(
+                    "E103",
+                    f"expected axes of `{name}` below its rank {rank}, got {list(chosen)}",
+                    place="--dynamic",
+                )
+        return {n: tuple(a) for n, a in options.dynamic.items() if a}
+    ranked = [t for t in tensors.values() if t.dim()]
+    return {n: (0,) for n, t in tensors.items() if t.dim() and t.shape[0] == ranked[0].shape[0]}
+
+
+def _repeated(tensor: torch.Tensor | None, axes: tuple[int, ...]) -> torch.Tensor | None:
+    """The tensor with dynamic axes of size 1 doubled: torch.export makes a constant of a size of 1."""
+    if tensor is None:
+        return None
+    for axis in axes:
+        if tensor.shape[axis] == 1:
+            tensor = tensor.repeat_interleave(2, dim=axis)
+    return tensor
+
+
+def _specialised(found: Captured, axes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, int]]:
+    """The dynamic axes that the export made constants of."""
+    for node in found.program.graph.nodes:
+        if node.op == "placeholder":
+            for axis in axes.get(node.name, ()):
+                if isinstance(node.meta["val"].shape[axis], int):
+                    yield node.name, axis
+
+
+# -- the export ----------------------------------------------------------------------------------------
+
+
+def _export(
+    module: Module, bound: Mapping[str, torch.Tensor | None], axes: Mapping[str, tuple[int, ...]]
+) -> Captured:
+    import torch
+
+    parameters = inspect.signature(module.forward).parameters
+    positional = [
+        n
+        for n in bound
+        if n.startswith("*") or (n in parameters and parameters[n].kind.name.startswith("POSITIONAL"))
+    ]
+    args = tuple(bound[n] for n in positional)
+    kwargs = {n: t for n, t in bound.items() if n not in positional}
+
+    def spec(name: str) -> dict[int, Any] | None:
+        return {axis: torch.export.Dim.AUTO for axis in axes[name]} if name in axes else None
+
+    dynamic: dict[str, Any] | None = None
+    if axes:
+        dynamic = {n: spec(n) for n in bound if not n.startswith("*")}
+        starred = [n for n in positional if n.startswith("*")]
+        if starred:
+            variadic = next(n for n, p in parameters.items() if p.kind.name == "VAR_POSITIONAL")
+            dynamic[variadic] = tuple(spec(n) for n in starred)
+    calls: list[tuple[tuple[str, ...], Module | None]] = []
+    with _evaluation(module), _recorded(calls), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        except Exception as error:  # the model's own code and torch.export may raise anything
+            raise _export_error(module, error) from error
+    return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls)
+
+
+def _export_error(module: Module, error: Exception) -> ModelError:
+    """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
+    place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
+    home = type(error).__module__
+    if home.startswith(("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")):
+        hint = "data-dependent control flow must be rewritten with torch.cond, or the shapes kept static with --no-dynamic-batch"
+        return ModelError(
+            "E104", f"torch.export refused the model: {first_line(error)}", place=place, hint=hint
+        )
+    return ModelError(
+        "E103",
+        f"the model raised {first_line(error)}",
+        place=place,
+        hint="check the shapes and element types given with --input",
+    )
+
+
+@contextmanager
+def _evaluation(module: Module) -> Iterator[None]:
+    """Evaluation mode without calling the model's own `train`; every attribute is put back afterwards."""
+    import torch
+
+    modules = list(module.modules())
+    saved = [
+        (m, dict(m.__dict__), {k: dict(m.__dict__[k]) for k in ("_parameters", "_buffers", "_modules")})
+        for m in modules
+    ]
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the layer's parts
+    for m in modules:
+        m.training = False
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
+        for m, attributes, tables in saved:
+            m.__dict__.clear()
+            m.__dict__.update(attributes)
+            for name, table in tables.items():
+                if [(k, id(v)) for k, v in m.__dict__[name].items()] != [
+                    (k, id(v)) for k, v in table.items()
+                ]:
+                    m.__dict__[name].clear()
+                    m.__dict__[name].update(table)
+
+
+@contextmanager
+def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[None]:
+    """Record every module call of an export, those without any operator included."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    def record(module: Module, _args: object) -> None:
+        mode = get_proxy_mode()
+        stack = getattr(getattr(mode, "tracer", None), "module_stack", None)
+        if stack:
+            base = getattr(type(module), "get_base", None)
+            keys = normalised_stack(stack)
+            if keys and (not calls or calls[-1][0] != keys):
+                calls.append((keys, module if base is None else base(module)))
+
+    handle = register_module_forward_pre_hook(record)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def normalised_stack(stack: Mapping[str, object]) -> tuple[str, ...]:
+    """The keys of a module stack as ``path@n`` from the root, whose path is empty.
+
+    While tracing they start with ``_export_root`` below a wrapper, in the finished program with ``L__self__``.
+    """
+    keys = list(stack)
+    if "_export_root" in keys:
+        keys = [k.removeprefix("_export_root").removeprefix(".") for k in keys[keys.index("_export_root") :]]
+    elif keys and keys[0] == "L__self__":
+        keys = [k.removeprefix("L__self__").removeprefix(".") for k in keys]
+    else:
+        return ()
+    return tuple(keys)
+
+
+def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.ndarray]:
+    """The example inputs of a saved program, in order: those given, else its own.
+
+    Raises:
+        ModelError: when their number, shapes or element types do not fit the program.
+    """
+    import torch
+    import torch.utils._pytree as pytree
+
+    fakes = [
+        (node.name, node.meta["val"])
+        for node in program.graph.nodes
+        if node.op == "placeholder"
+        and node.name in program.graph_signature.user_inputs
+        and isinstance(node.meta.get("val"), torch.Tensor)
+    ]
+    given = [array for _, array in inputs if array is not None]
+    if not given:
+        leaves = pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
+        return [array_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(given) != len(fakes):
+        raise ModelError(
+            "E103", f"expected {len(fakes)} inputs ({', '.join(n for n, _ in fakes)}), got {len(given)}"
+        )
+    for (name, fake), array in zip(fakes, given, strict=True):
+        fits = len(array.shape) == fake.dim() and all(
+            not isinstance(want, int) or want == got
+            for want, got in zip(fake.shape, array.shape, strict=True)
+        )
+        if not fits or str(fake.dtype).removeprefix("torch.") != array.dtype.name:
+            wanted = f"{str(fake.dtype).removeprefix('torch.')}{[str(s) for s in fake.shape]}"
+            raise ModelError("E103", f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}")
+    return given

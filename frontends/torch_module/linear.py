@@ -1,0 +1,45 @@
+"""Lowerings of matrix products."""
+
+from __future__ import annotations
+
+from ...ir import Value
+from ..lowering import LoweringTable
+from .context import Call, Lowering
+
+LINEAR: LoweringTable[Lowering] = LoweringTable("torch")
+LINEAR.direct({"aten.matmul.default": "MatMul", "aten.mm.default": "MatMul", "aten.bmm.default": "MatMul"})
+LINEAR.direct({"aten.mv.default": "MatMul", "aten.dot.default": "MatMul"})
+
+
+@LINEAR.op("aten.linear.default")
+def linear(call: Call) -> Value:
+    """The composite, for a weight of rank 2; a vector of weights is a product with it."""
+    x, weight, bias = call.value("input"), call.value("weight"), call.optional("bias")
+    if call.rank("weight") == 2 and call.rank("input") >= 2:
+        return call.op("regraft.Linear", x, weight, bias)
+    if call.rank("weight") == 2:
+        weight = call.op("Transpose", weight, perm=[1, 0])
+    y = call.op("MatMul", x, weight)
+    return y if bias is None else call.op("Add", y, bias)
+
+
+def _scaled(call: Call, value: Value, name: str) -> Value:
+    factor = call.arg(name)
+    return value if factor == 1 else call.op("Mul", value, call.b.scalar_like(factor, value))
+
+
+@LINEAR.op("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
+def addmm(call: Call) -> Value:
+    """``beta * self + alpha * a @ b``."""
+    names = [n for n in ("mat1", "mat", "batch1") if n in call.attributes]
+    others = [n for n in ("mat2", "vec", "batch2") if n in call.attributes]
+    product = _scaled(call, call.op("MatMul", call.value(names[0]), call.value(others[0])), "alpha")
+    return call.op("Add", product, _scaled(call, call.value("self"), "beta"))
+
+
+@LINEAR.op("aten.einsum.default")
+def einsum(call: Call) -> Value:
+    """The same equation language, blanks removed."""
+    call.require("path", None)
+    equation = str(call.arg("equation")).replace(" ", "")
+    return call.op("Einsum", *call.values("tensors"), equation=equation)

@@ -1,0 +1,327 @@
+"""Lowering an exported program: placeholders, module calls, operators, outputs."""
+
+from __future__ import annotations
+
+import operator
+import re
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Graph, TensorData, Value
+from .aliases import Aliases
+from .capture import Captured, array_of, normalised_stack, user_location
+from .context import Call, Context, Result
+from .operators import IGNORED, TABLE
+from .symbols import Symbols
+from .tree import Tree
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import GraphModule, Node
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_SIZES = {
+    operator.add: lambda a, b: a + b,
+    operator.sub: lambda a, b: a - b,
+    operator.mul: lambda a, b: a * b,
+}
+
+
+class Lowering:
+    """Lowers one captured program into the graph that already holds its module tree."""
+
+    def __init__(self, captured: Captured, tree: Tree) -> None:
+        self.captured, self.tree = captured, tree
+        self.graph: Graph = tree.graph
+        self.program = captured.program
+        self.user_names = [
+            s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"
+        ]
+        fakes = {n.name: n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder"}
+        tensors = [(n, fakes[n]) for n in self.user_names if hasattr(fakes.get(n), "shape")]
+        self.context = Context(self.graph, Symbols(tensors))
+        self.b = self.context.b
+        self.calls: dict[str, int] = {}
+        self.environment: dict[Node, Result] = {}
+        self.aliases = Aliases(self.graph, self.environment, self._lower)
+
+    def run(self) -> None:
+        """Fill the graph.
+
+        Raises:
+            UnsupportedError: listing every operator without a lowering, or naming a form not covered.
+        """
+        self._require_lowerings()
+        self._add_calls()
+        self._placeholders()
+        for node in self.program.graph.nodes:
+            if node.op != "placeholder":
+                self._node(node)
+        self._outputs()
+        self._drop_dead()
+
+    # -- before any operator -------------------------------------------------------------------
+
+    def _require_lowerings(self) -> None:
+        TABLE.require(
+            (name, self._place(node))
+            for module in _graph_modules(self.program.graph_module)
+            for node in module.graph.nodes
+            if node.op == "call_function" and (name := self._required_name(node)) is not None
+        )
+
+    def _required_name(self, node: Node) -> str | None:
+        """The table name that a node needs, or None where none is needed."""
+        name = target_name(node.target)
+        if name in IGNORED or name in TABLE or name.startswith(("operator.", "math.")):
+            return None
+        if name in _HIGHER_ORDER or not _is_tensor_result(node):
+            return None
+        functional = functional_name(node.target)
+        return name if functional is None or functional not in TABLE else None
+
+    def _add_calls(self) -> None:
+        """Add module calls in execution order: those recorded while tracing, then any that operators name."""
+        for keys, module in self.captured.calls:
+            self._call_of(keys, id(module) if module is not None else None)
+        for node in self.program.graph.nodes:
+            self._call_of(normalised_stack(node.meta.get("nn_module_stack") or {}), None)
+        if not self.calls:
+            self._call_of(("",), None)
+
+    def _call_of(self, keys: tuple[str, ...], last: int | None) -> int | None:
+        """The call of a chain of keys, added where it is new; unregistered modules belong to their caller."""
+        parent: int | None = None
+        for at, key in enumerate(keys):
+            if key not in self.calls:
+                path = key.partition("@")[0]
+                module = self.tree.modules.get(last) if last is not None and at == len(keys) - 1 else None
+                if module is None:
+                    found = self.graph.modules.find(path)
+                    module = None if found is None else found.key
+                if module is None:
+                    continue
+                self.calls[key] = self.graph.modules.add_call(module, parent)
+            parent = self.calls[key]
+        return parent
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def _placeholders(self) -> None:
+        program, signature = self.program, self.program.graph_signature
+        for node in program.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            name = node.name
+            if name in signature.inputs_to_parameters or name in signature.inputs_to_buffers:
+                target = signature.inputs_to_parameters.get(name) or signature.inputs_to_buffers[name]
+                self.environment[node] = Value(self._parameter(target))
+            elif name in signature.inputs_to_lifted_tensor_constants:
+                tensor = program.constants[signature.inputs_to_lifted_tensor_constants[name]]
+                data = TensorData.of(array_of(tensor))
+                self.environment[node] = self.graph.add_constant(data)
+            elif hasattr(node.meta.get("val"), "shape"):
+                value = self.graph.add_input(name, self.context.symbols.type(node.meta["val"]))
+                self.environment[node] = self.context.inputs[name] = value
+            else:
+                self.environment[node] = self._plain(node.meta.get("val"))
+            self.aliases.add(node)
+
+    def _parameter(self, target: str) -> int:
+        """The parameter node of a name in the program's signature, by the identity of its tensor."""
+        module = self.captured.module
+        if module is not None:
+            path, _, leaf = target.rpartition(".")
+            return self.tree.parameters[id(getattr(module.get_submodule(path), leaf))]
+        state = self.program.state_dict
+        return self.tree.parameters[id(state[target] if target in state else self.program.constants[target])]
+
+    def _node(self, node: Node) -> None:
+        if node.op == "output":
+            return
+        if node.op == "get_attr":
+            self.environment[node] = getattr(node.graph.owning_module, str(node.target))
+            return
+        keys = normalised_stack(node.meta.get("nn_module_stack") or {})
+        call = self._call_of(keys, None) if keys else self.calls.get("")
+        with self.b.inside(call, self._location(node)):
+            self.environment[node] = self._lower(node)
+        self.aliases.add(node)
+        mutated = mutated_argument(node)
+        if mutated is not None:
+            self.aliases.mutated(node, mutated, self._place(node))
+
+    def _lower(self, node: Node) -> Result:
+        name = target_name(node.target)
+        fake = node.meta.get("val")
+        if name in IGNORED:
+            return None
+        if name == "operator.getitem":
+            source, index = self._resolve(node.args[0]), node.args[1]
+            return source[index]  # type: ignore[index]
+        if name in _HIGHER_ORDER:
+            return self._inlined(node, _HIGHER_ORDER[name])
+        if not _is_tensor_result(node):
+            return self._plain(fake)
+        functional = functional_name(node.target)
+        table_name = name if name in TABLE else functional or name
+        call = self._make_call(node, table_name)
+        if table_name in TABLE.renamed:
+            operands = [call.value(n) for n in call.attributes._values]  # noqa: SLF001
+            return call.finish(call.op(TABLE.renamed[table_name], *operands))
+        result = TABLE.functions[table_name](call)
+        if table_name != name and isinstance(result, Value):  # in place: the element type stays
+            result = call.cast(result, call.dtype)
+        return call.finish(result)
+
+    def _make_call(self, node: Node, name: str) -> Call:
+        """Arguments by schema name, defaults filled in, with torch's own fake tensors beside them."""
+        arguments = node.target._schema.arguments  # type: ignore[union-attr]
+        values: dict[str, Any] = {}
+        fakes: dict[str, Any] = {}
+        for position, argument in enumerate(arguments):
+            if position < len(node.args):
+                raw: Any = node.args[position]
+            elif argument.name in node.kwargs:
+                raw = node.kwargs[argument.name]
+            else:
+                raw = argument.default_value
+            values[argument.name] = self._resolve(raw)
+            fake = raw.meta.get("val") if hasattr(raw, "meta") else None
+            if hasattr(fake, "dtype"):
+                fakes[argument.name] = fake
+                if isinstance(values[argument.name], Value):
+                    self.context.saw(values[argument.name], fake)
+        return Call(self.context, name, values, fakes, node.meta.get("val"), self._place(node))
+
+    def _resolve(self, raw: Any) -> Any:
+        from torch.fx import Node
+
+        if isinstance(raw, Node):
+            return self.environment[raw]
+        if isinstance(raw, (list, tuple)):
+            return [self._resolve(r) for r in raw]
+        return raw
+
+    def _plain(self, value: Any) -> Any:
+        """A size, number, None, or a list of these."""
+        import torch
+
+        if isinstance(value, (list, tuple)):
+            return [self._plain(v) for v in value]
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return self.context.symbols.size(value)
+        return value
+
+    def _inlined(self, node: Node, position: int) -> list[Result]:
+        """The results of a higher-order operator that only runs its body, e.g. with gradients disabled."""
+        body: GraphModule = self._resolve(node.args[position])
+        arguments = [self._resolve(a) for a in node.args[position + 1 :]]
+        places = [n for n in body.graph.nodes if n.op == "placeholder"]
+        for place, argument in zip(places, arguments, strict=True):
+            self.environment[place] = argument
+            self.aliases.add(place)
+        for inner in body.graph.nodes:
+            if inner.op != "placeholder":
+                self._node(inner)
+        output = next(n for n in body.graph.nodes if n.op == "output")
+        return [self._resolve(a) for a in output.args[0]]  # type: ignore[union-attr]
+
+    # -- outputs -------------------------------------------------------------------------------
+
+    def _outputs(self) -> None:
+        from .outputs import leaf_names
+
+        names = leaf_names(self.program.call_spec.out_spec)
+        specs = [s for s in self.program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
+        by_name = {n.name: n for n in self.environment}
+        with self.b.inside(self.calls.get(""), ""):
+            for name, spec in zip(names, specs, strict=True):
+                node = by_name.get(spec.arg.name)
+                result = self.environment[node] if node is not None else getattr(spec.arg, "value", None)
+                if result is None:
+                    continue
+                if not isinstance(result, Value):
+                    result = (
+                        self.b.constant(result)
+                        if isinstance(result, (int, float))
+                        else self.context.size_scalar(result)
+                    )
+                self.graph.outputs.append((name, result))
+        self.context.notes.extend(self.aliases.notes)
+
+    def _drop_dead(self) -> None:
+        """Remove what no output needs: shapes computed for checks, constants read as attributes."""
+        self.graph.remove_dead()
+
+    # -- places --------------------------------------------------------------------------------
+
+    def _place(self, node: Node) -> str:
+        """Module path and source line of a node, for messages."""
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        path = (
+            f"{stack[-1][0] or 'the root module'} ({str(stack[-1][1]).rpartition('.')[2]})" if stack else ""
+        )
+        return ", ".join(p for p in (path, self._location(node)) if p)
+
+    def _location(self, node: Node) -> str:
+        trace = node.meta.get("stack_trace") or ""
+        frames = [traceback.FrameSummary(f, int(n), "") for f, n in _FRAME.findall(trace)]
+        return user_location(frames)
+
+
+_HIGHER_ORDER = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
+"""Higher-order operators that run their body: name -> position of the body among the arguments."""
+
+
+def target_name(target: Any) -> str:
+    """``aten.conv2d.default``, ``operator.getitem`` or a higher-order operator's name."""
+    if hasattr(target, "_schema"):
+        return str(target)
+    module = getattr(target, "__module__", "") or ""
+    name = getattr(target, "__name__", str(target))
+    return f"{module.lstrip('_')}.{name}" if module in ("_operator", "math") else name
+
+
+def functional_name(target: Any) -> str | None:
+    """The name of the operator that computes what an in-place one writes, or None for any other."""
+    import torch
+
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.is_mutable or not schema.name.endswith("_"):
+        return None
+    namespace, _, name = schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name.rstrip("_"), None)
+    overload = getattr(target, "_overloadname", "default")
+    return (
+        f"{namespace}.{name.rstrip('_')}.{overload}"
+        if packet is not None and overload in packet.overloads()
+        else None
+    )
+
+
+def mutated_argument(node: Node) -> Node | None:
+    """The fx node that an operator overwrites, or None."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return None
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write and position < len(node.args):
+            found = node.args[position]
+            return found if hasattr(found, "meta") else None  # type: ignore[return-value]
+    return None
+
+
+def _is_tensor_result(node: Node) -> bool:
+    fake = node.meta.get("val")
+    fakes = fake if isinstance(fake, (list, tuple)) else [fake]
+    return any(hasattr(f, "dtype") for f in fakes)
+
+
+def _graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:
+    import torch
+
+    for module in root.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield module

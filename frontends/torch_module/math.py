@@ -1,0 +1,334 @@
+"""Lowerings of element-wise arithmetic, comparison and logic."""
+
+from __future__ import annotations
+
+import math as numbers
+
+from ...ir import Value
+from ..lowering import LoweringTable
+from .context import Call, Lowering
+
+MATH: LoweringTable[Lowering] = LoweringTable("torch")
+
+_FLOAT_UNARY = {
+    "exp": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "reciprocal": "Reciprocal",
+    "sin": "Sin",
+    "cos": "Cos",
+    "tan": "Tan",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
+    "erf": "Erf",
+}
+"""Functions that torch computes in floating point whatever they are given."""
+
+
+def _float_unary(op_type: str) -> Lowering:
+    def unary(call: Call) -> Value:
+        return call.op(op_type, call.operand("self", call.dtype))
+
+    return unary
+
+
+for _name, _op_type in _FLOAT_UNARY.items():
+    MATH.op(f"aten.{_name}.default")(_float_unary(_op_type))
+
+MATH.direct(
+    {
+        "aten.neg.default": "Neg",
+        "aten.abs.default": "Abs",
+        "aten.ceil.default": "Ceil",
+        "aten.floor.default": "Floor",
+        "aten.round.default": "Round",
+        "aten.sign.default": "Sign",
+        "aten.isnan.default": "IsNaN",
+        "aten.isinf.default": "IsInf",
+    }
+)
+
+
+@MATH.op("aten.rsqrt.default")
+def rsqrt(call: Call) -> Value:
+    """``1 / sqrt(x)``."""
+    return call.op("Reciprocal", call.op("Sqrt", call.operand("self", call.dtype)))
+
+
+@MATH.op("aten.square.default")
+def square(call: Call) -> Value:
+    """``x * x``."""
+    x = call.operand("self", call.dtype)
+    return call.op("Mul", x, x)
+
+
+@MATH.op("aten.log1p.default")
+def log1p(call: Call) -> Value:
+    """``log(1 + x)``."""
+    x = call.operand("self", call.dtype)
+    return call.op("Log", call.op("Add", x, call.b.scalar_like(1, x)))
+
+
+@MATH.op("aten.expm1.default")
+def expm1(call: Call) -> Value:
+    """``exp(x) - 1``."""
+    x = call.operand("self", call.dtype)
+    return call.op("Sub", call.op("Exp", x), call.b.scalar_like(1, x))
+
+
+@MATH.op("aten.log2.default", "aten.log10.default")
+def log_to_base(call: Call) -> Value:
+    """``log(x) / log(base)``."""
+    base = 2 if "log2" in call.target else 10
+    logarithm = call.op("Log", call.operand("self", call.dtype))
+    return call.op("Div", logarithm, call.b.scalar_like(numbers.log(base), logarithm))
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------
+
+
+def _scaled_other(call: Call) -> Value:
+    """``alpha * other``."""
+    other, alpha = call.operand("other", call.dtype), call.arg("alpha")
+    return other if alpha == 1 else call.op("Mul", call.constant(alpha, call.dtype), other)
+
+
+@MATH.op("aten.add.Tensor", "aten.add.Scalar")
+def add(call: Call) -> Value:
+    """``self + alpha * other``; on truth values, or."""
+    if call.dtype == "bool":
+        call.require("alpha", 1)
+        return call.op("Or", call.operand("self", "bool"), call.operand("other", "bool"))
+    return call.op("Add", call.operand("self", call.dtype), _scaled_other(call))
+
+
+@MATH.op("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(call: Call) -> Value:
+    """``self - alpha * other``."""
+    return call.op("Sub", call.operand("self", call.dtype), _scaled_other(call))
+
+
+@MATH.op("aten.rsub.Tensor", "aten.rsub.Scalar")
+def rsub(call: Call) -> Value:
+    """``other - alpha * self``."""
+    x, alpha = call.operand("self", call.dtype), call.arg("alpha")
+    x = x if alpha == 1 else call.op("Mul", call.constant(alpha, call.dtype), x)
+    return call.op("Sub", call.operand("other", call.dtype), x)
+
+
+@MATH.op("aten.mul.Tensor", "aten.mul.Scalar")
+def mul(call: Call) -> Value:
+    """A product; on truth values, and."""
+    op_type = "And" if call.dtype == "bool" else "Mul"
+    return call.op(op_type, call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+
+@MATH.op("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
+def div(call: Call) -> Value:
+    """True division."""
+    return call.op("Div", call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+
+def _floor_div(call: Call, x: Value, y: Value) -> Value:
+    """The quotient rounded down; ONNX divides integers towards zero."""
+    if call.dtype.startswith(("float", "bfloat")):
+        return call.op("Floor", call.op("Div", x, y))
+    quotient = call.op("Div", x, y)
+    if call.dtype.startswith("u"):
+        return quotient
+    zero = call.constant(0, call.dtype)
+    remains = call.op("Not", call.op("Equal", call.op("Mul", quotient, y), x))
+    negative = call.op("Xor", call.op("Less", x, zero), call.op("Less", y, zero))
+    correction = call.cast(call.op("And", remains, negative), call.dtype)
+    return call.op("Sub", quotient, correction)
+
+
+@MATH.op("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(call: Call) -> Value:
+    """Division rounded down, towards zero, or not at all."""
+    x, y, mode = (
+        call.operand("self", call.dtype),
+        call.operand("other", call.dtype),
+        call.arg("rounding_mode"),
+    )
+    if mode == "floor":
+        return _floor_div(call, x, y)
+    quotient = call.op("Div", x, y)
+    if mode is None or not call.dtype.startswith(("float", "bfloat")):
+        return quotient
+    return call.op("Mul", call.op("Sign", quotient), call.op("Floor", call.op("Abs", quotient)))
+
+
+@MATH.op("aten.floor_divide.default", "aten.floor_divide.Scalar")
+def floor_divide(call: Call) -> Value:
+    """The quotient rounded down."""
+    return _floor_div(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+
+@MATH.op("aten.remainder.Tensor", "aten.remainder.Scalar")
+def remainder(call: Call) -> Value:
+    """The remainder with the divisor's sign: ONNX's integer Mod; for floats by way of floor."""
+    x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
+    if not call.dtype.startswith(("float", "bfloat")):
+        return call.op("Mod", x, y)
+    return call.op("Sub", x, call.op("Mul", y, call.op("Floor", call.op("Div", x, y))))
+
+
+@MATH.op("aten.fmod.Tensor", "aten.fmod.Scalar")
+def fmod(call: Call) -> Value:
+    """The remainder with the dividend's sign."""
+    return call.op("Mod", call.operand("self", call.dtype), call.operand("other", call.dtype), fmod=1)
+
+
+@MATH.op("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+def pow_(call: Call) -> Value:
+    """A power; a small whole exponent as a product, which is exact and fast everywhere."""
+    exponent = call.arg("exponent")
+    x = call.operand("self", call.dtype)
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return call.op("Mul", x, x)
+    if exponent == 0.5:
+        return call.op("Sqrt", x)
+    return call.op("Pow", x, call.operand("exponent", call.dtype))
+
+
+@MATH.op("aten.addcmul.default", "aten.addcdiv.default")
+def addcmul(call: Call) -> Value:
+    """``self + value * tensor1 * tensor2``, or the quotient."""
+    op_type = "Mul" if "addcmul" in call.target else "Div"
+    left, right = call.operand("tensor1", call.dtype), call.operand("tensor2", call.dtype)
+    term = call.op(op_type, left, right)
+    if call.arg("value") != 1:
+        term = call.op("Mul", term, call.operand("value", call.dtype))
+    return call.op("Add", call.operand("self", call.dtype), term)
+
+
+@MATH.op("aten.lerp.Scalar", "aten.lerp.Tensor")
+def lerp(call: Call) -> Value:
+    """``self + weight * (end - self)``."""
+    x = call.operand("self", call.dtype)
+    step = call.op("Sub", call.operand("end", call.dtype), x)
+    return call.op("Add", x, call.op("Mul", call.operand("weight", call.dtype), step))
+
+
+# -- comparison and logic --------------------------------------------------------------------------------
+
+_COMPARISONS = {
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+}
+
+
+def _comparison(op_type: str, negated: bool = False) -> Lowering:
+    def compare(call: Call) -> Value:
+        dtype = call.promoted("self", "other")
+        if dtype == "bool" and op_type != "Equal":
+            dtype = "int32"  # ONNX orders numbers only
+        found = call.op(op_type, call.operand("self", dtype), call.operand("other", dtype))
+        return call.op("Not", found) if negated else found
+
+    return compare
+
+
+for _name, _op_type in _COMPARISONS.items():
+    MATH.op(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(_comparison(_op_type))
+MATH.op("aten.ne.Tensor", "aten.ne.Scalar")(_comparison("Equal", negated=True))
+
+
+def _logical(op_type: str) -> Lowering:
+    def logic(call: Call) -> Value:
+        return call.op(op_type, call.operand("self", "bool"), call.operand("other", "bool"))
+
+    return logic
+
+
+def _bitwise(op_type: str) -> Lowering:
+    def bitwise(call: Call) -> Value:
+        kind = op_type if call.dtype == "bool" else f"Bitwise{op_type}"
+        return call.op(kind, call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+    return bitwise
+
+
+for _name, _op_type in {"and": "And", "or": "Or", "xor": "Xor"}.items():
+    MATH.op(f"aten.logical_{_name}.default")(_logical(_op_type))
+    MATH.op(
+        f"aten.__{_name}__.Tensor",
+        f"aten.__{_name}__.Scalar",
+        f"aten.bitwise_{_name}.Tensor",
+        f"aten.bitwise_{_name}.Scalar",
+    )(_bitwise(_op_type))
+
+
+@MATH.op("aten.logical_not.default")
+def logical_not(call: Call) -> Value:
+    """Not, of anything."""
+    return call.op("Not", call.operand("self", "bool"))
+
+
+@MATH.op("aten.bitwise_not.default")
+def bitwise_not(call: Call) -> Value:
+    """Not of truth values, or of bits."""
+    return call.op("Not" if call.dtype == "bool" else "BitwiseNot", call.value("self"))
+
+
+# -- choice ----------------------------------------------------------------------------------------------
+
+
+@MATH.op("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
+def where(call: Call) -> Value:
+    """One or the other, element by element."""
+    condition = call.operand("condition", "bool")
+    return call.op("Where", condition, call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+
+@MATH.op("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def masked_fill(call: Call) -> Value:
+    """A value where the mask is true."""
+    return call.op(
+        "Where", call.operand("mask", "bool"), call.operand("value", call.dtype), call.value("self")
+    )
+
+
+@MATH.op("aten.clamp.default", "aten.clamp.Tensor")
+def clamp(call: Call) -> Value:
+    """Between two bounds, either of which may be absent."""
+    x = call.operand("self", call.dtype)
+    for name, op_type in (("min", "Max"), ("max", "Min")):
+        if call.arg(name) is not None:
+            x = call.op(op_type, x, call.operand(name, call.dtype))
+    return x
+
+
+@MATH.op("aten.clamp_min.default", "aten.clamp_min.Tensor")
+def clamp_min(call: Call) -> Value:
+    """No less than a bound."""
+    return call.op("Max", call.operand("self", call.dtype), call.operand("min", call.dtype))
+
+
+@MATH.op("aten.clamp_max.default", "aten.clamp_max.Tensor")
+def clamp_max(call: Call) -> Value:
+    """No more than a bound."""
+    return call.op("Min", call.operand("self", call.dtype), call.operand("max", call.dtype))
+
+
+def _extreme(op_type: str) -> Lowering:
+    def extreme(call: Call) -> Value:
+        return call.op(op_type, call.operand("self", call.dtype), call.operand("other", call.dtype))
+
+    return extreme
+
+
+MATH.op("aten.minimum.default", "aten.min.other")(_extreme("Min"))
+MATH.op("aten.maximum.default", "aten.max.other")(_extreme("Max"))

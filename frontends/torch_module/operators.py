@@ -1,0 +1,29 @@
+"""Every lowering of the torch frontend, merged by name."""
+
+from __future__ import annotations
+
+from ..lowering import LoweringTable
+from .activation import ACTIVATION
+from .context import Lowering
+from .conv import CONV
+from .linear import LINEAR
+from .math import MATH
+from .norm import NORM
+from .pool import POOL
+from .shape import SHAPE
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch").include(
+    CONV, POOL, NORM, ACTIVATION, LINEAR, MATH, SHAPE
+)
+"""Operator name (``aten.conv2d.default``) -> its lowering; an in-place operator uses its functional twin's."""
+
+IGNORED = frozenset(
+    {
+        "aten._assert_async.msg",
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range_for_size.default",
+        "aten.sym_constrain_range.default",
+    }
+)
+"""Operators that check and compute nothing."""

@@ -1,0 +1,46 @@
+"""Names of a model's outputs: one per leaf of what `forward` returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def leaf_names(spec: Any) -> list[str]:
+    """Names of the leaves of a pytree spec: ``output`` for one, ``output_0``… for a sequence, keys of a dict."""
+    import torch.utils._pytree as pytree
+
+    paths = [p for p, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten([0] * spec.num_leaves, spec))]
+    names = ["_".join(_part(k) for k in path) for path in paths]
+    names = [f"output_{n}" if n.isdigit() or n[:1].isdigit() else n or "output" for n in names]
+    unique: list[str] = []
+    for name in names:
+        count = sum(u == name or u.startswith(f"{name}__") for u in unique)
+        unique.append(f"{name}__{count}" if count else name)
+    return unique
+
+
+def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
+    """(name, array) of every output of a run of the live model, named and ordered as in the graph.
+
+    Leaves that are None have no output.
+    """
+    import torch
+    import torch.utils._pytree as pytree
+
+    from .capture import array_of
+
+    leaves, spec = pytree.tree_flatten(result)
+    return [
+        (name, array_of(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf))
+        for name, leaf in zip(leaf_names(spec), leaves, strict=True)
+        if leaf is not None
+    ]
+
+
+def _part(key: Any) -> str:
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)

@@ -1,0 +1,150 @@
+"""Symbolic dimensions: torch's symbols under our names, and as values computed in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Dim, TensorType, UnsupportedError
+
+if TYPE_CHECKING:
+    import sympy
+    import torch
+
+    from ...ir import Builder, Value
+
+Size = Any
+"""An integer of the program: an int, or a sympy expression in our symbols."""
+
+
+class Symbols:
+    """Torch's size symbols under our names, and the inputs that carry them.
+
+    Args:
+        placeholders: (name, fake tensor, dynamic axes that are a batch) of every tensor input.
+    """
+
+    def __init__(self, placeholders: Iterable[tuple[str, torch.Tensor]]) -> None:
+        import sympy
+
+        self._names: dict[sympy.Symbol, sympy.Symbol] = {}
+        self.carriers: dict[sympy.Symbol, tuple[str, int]] = {}
+        batch = None
+        for name, fake in placeholders:
+            for axis, size in enumerate(fake.shape):
+                expression = _expression(size)
+                if not isinstance(expression, sympy.Symbol):
+                    continue
+                if axis == 0 and (batch is None or expression == batch or self._same_hint(size, batch_size)):
+                    if batch is None:
+                        batch, batch_size = expression, size
+                    chosen = sympy.Symbol("N", integer=True, positive=True)
+                else:
+                    chosen = sympy.Symbol(f"{name}_{axis}", integer=True, positive=True)
+                self._names.setdefault(expression, chosen)
+                self.carriers.setdefault(self._names[expression], (name, axis))
+
+    @staticmethod
+    def _same_hint(a: object, b: object) -> bool:
+        """Whether two symbolic sizes had the same example size: inputs that share the example's batch."""
+        return getattr(getattr(a, "node", None), "hint", 0) == getattr(getattr(b, "node", None), "hint", 1)
+
+    def size(self, value: object) -> Size:
+        """An int or SymInt of torch's in our symbols."""
+        expression = _expression(value)
+        if isinstance(expression, int):
+            return expression
+        expression = expression.xreplace(self._names)
+        return int(expression) if expression.is_Integer else expression
+
+    def dim(self, value: object) -> Dim:
+        """The same as a dimension of a type; None for what the text form cannot hold."""
+        return as_dim(self.size(value))
+
+    def type(self, fake: torch.Tensor) -> TensorType:
+        """The type of a fake tensor."""
+        return TensorType(dtype_of(fake.dtype), tuple(self.dim(s) for s in fake.shape))
+
+
+def dtype_of(dtype: torch.dtype) -> str:
+    """Our name of a torch element type.
+
+    Raises:
+        UnsupportedError: for one that ONNX does not have.
+    """
+    from ...ir.types import DTYPES
+
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise UnsupportedError("E203", f"expected an element type that ONNX has, got `{dtype}`")
+    return name
+
+
+def as_dim(size: Size) -> Dim:
+    """A size as a dimension of a type."""
+    if isinstance(size, int):
+        return size
+    text = str(size).replace(" ", "")
+    return None if "," in text else text
+
+
+def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
+    """A size as a one-element int64 vector computed in the graph.
+
+    Args:
+        b: builds the arithmetic.
+        size: the size.
+        atoms: values of the symbols, and of any larger expression that is at hand.
+
+    Raises:
+        UnsupportedError: for arithmetic that has no form here.
+    """
+    import sympy
+    from torch.utils._sympy import functions
+
+    if isinstance(size, int):
+        return b.constant([size])
+    if size in atoms:
+        return atoms[size]
+    if size.is_Integer:
+        return b.constant([int(size)])
+
+    def fold(name: str, arguments: Sequence[sympy.Expr]) -> Value:
+        total = compute(b, arguments[0], atoms)
+        for argument in arguments[1:]:
+            total = b.op(name, total, compute(b, argument, atoms))
+        return total
+
+    if isinstance(size, sympy.Add):
+        return fold("Add", sorted(size.args, key=lambda a: bool(a.is_Integer)))
+    if isinstance(size, sympy.Mul):
+        return fold("Mul", sorted(size.args, key=lambda a: bool(a.is_Integer)))
+    if isinstance(size, sympy.Pow) and size.exp.is_Integer and size.exp > 0:
+        return fold("Mul", [size.base] * int(size.exp))
+    if isinstance(size, (functions.FloorDiv, functions.CleanDiv)):
+        # ONNX divides integers towards zero, which is floor for sizes; a negative numerator is floored by hand
+        numerator, divisor = size.args
+        if numerator.is_nonnegative is False or divisor.is_positive is False:
+            raise UnsupportedError("E203", f"expected a division of sizes, got `{size}`")
+        if numerator.is_nonnegative is None and numerator.could_extract_minus_sign():
+            raise UnsupportedError("E203", f"expected a division of sizes, got `{size}`")
+        return fold("Div", size.args)
+    if isinstance(size, (functions.Mod, functions.PythonMod, sympy.Mod)):
+        return fold("Mod", size.args)
+    if isinstance(size, (functions.Max, sympy.Max)):
+        return fold("Max", size.args)
+    if isinstance(size, (functions.Min, sympy.Min)):
+        return fold("Min", size.args)
+    raise UnsupportedError(
+        "E203",
+        f"expected arithmetic on sizes (+, *, //, %), got `{size}`",
+        hint="give --no-dynamic-batch for static shapes",
+    )
+
+
+def _expression(value: object) -> Any:
+    node = getattr(value, "node", None)
+    if node is None:
+        return value if isinstance(value, int) else int(value)  # type: ignore[call-overload]
+    expression = node.expr
+    return int(expression) if expression.is_Integer else expression

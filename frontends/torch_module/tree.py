@@ -1,0 +1,186 @@
+"""The module tree of a live module or a saved program: paths, aliases, parameters by identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Graph, Initializer, ModelError, Parameter, TensorData
+from .capture import array_of
+from .initializers import initializer_of
+from .symbols import dtype_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+_BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
+
+
+@dataclass(slots=True)
+class Tree:
+    """A graph's module tree, with the ways back from torch's objects.
+
+    Attributes:
+        graph: the graph that holds the tree.
+        modules: ``id(module)`` -> module key.
+        parameters: ``id(tensor)`` -> parameter node.
+    """
+
+    graph: Graph
+    modules: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, int] = field(default_factory=dict)
+
+
+def tree_of_module(graph: Graph, root: Module) -> Tree:
+    """Fill the module tree of `graph` from a live module: every registration, by identity."""
+    tree = Tree(graph)
+
+    def visit(module: Module, parent: int | None, name: str, path: str) -> None:
+        known = tree.modules.get(id(module))
+        if known is not None:
+            assert parent is not None
+            graph.modules.register(parent, name, known)
+            return
+        key = graph.modules.add(
+            type(module).__name__,
+            parent,
+            name,
+            container=_container(module),
+            arguments=_constructor_arguments(module),
+        )
+        tree.modules[id(module)] = key
+        _add_parameters(tree, module, key, path)
+        for child_name, child in module._modules.items():
+            if child is not None:
+                visit(child, key, child_name, f"{path}{child_name}.")
+
+    visit(root, None, "", "")
+    return tree
+
+
+def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
+    """Fill the module tree of `graph` from a saved program: the paths that its tensors and operators name.
+
+    A saved program knows no module objects: two paths are two modules, unless they hold the same tensors.
+    """
+    from .capture import normalised_stack
+
+    tree = Tree(graph)
+    classes: dict[str, str] = {}
+    for node in program.graph.nodes:
+        stack = node.meta.get("nn_module_stack") or {}
+        for key, (_, class_name) in zip(normalised_stack(stack), stack.values(), strict=False):
+            classes.setdefault(key.partition("@")[0], str(class_name).rpartition(".")[2])
+    keys = {"": graph.modules.add(classes.get("", "Module"))}
+
+    def module_at(path: str) -> int:
+        if path not in keys:
+            parent, _, name = path.rpartition(".")
+            class_name = classes.get(path, "Module")
+            container = {"Sequential": "sequential", "ModuleList": "list", "ModuleDict": "dict"}.get(
+                class_name
+            )
+            keys[path] = graph.modules.add(class_name, module_at(parent), name, container=container)
+        return keys[path]
+
+    signature = program.graph_signature
+    seen: dict[object, int] = {}
+    for name in [*signature.parameters, *signature.buffers]:
+        tensor = program.state_dict[name] if name in program.state_dict else program.constants[name]
+        path, _, leaf = name.rpartition(".")
+        identity = (storage_of(tensor), tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+        if identity[0] is None or identity not in seen:
+            is_buffer = name in signature.buffers
+            trainable = not is_buffer and tensor.requires_grad
+            role = leaf if is_buffer and leaf in _BATCH_NORM else ""
+            seen[identity] = _add_parameter(tree, tensor, name, is_buffer, trainable, None, role)
+        graph.modules.module(module_at(path)).parameters[leaf] = seen[identity]
+        tree.parameters[id(tensor)] = seen[identity]
+    for path in classes:
+        if not path.startswith("_empty"):
+            module_at(path)
+    return tree
+
+
+def storage_of(tensor: torch.Tensor) -> object:
+    """Identity of a tensor's memory, or None where it has none."""
+    storage = tensor.untyped_storage()
+    return ("torch", storage.data_ptr()) if storage.nbytes() and storage.data_ptr() else None
+
+
+def _add_parameters(tree: Tree, module: Module, key: int, path: str) -> None:
+    import torch
+
+    held = tree.graph.modules.module(key).parameters
+    tensors = [(n, t, False) for n, t in module._parameters.items()]
+    tensors += [(n, t, True) for n, t in module._buffers.items()]
+    for name, tensor, is_buffer in tensors:
+        if tensor is None:
+            continue
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            raise ModelError(
+                "E104",
+                f"expected initialised parameters, got the lazy `{name}`",
+                place=f"{path}{name}",
+                hint="run the model once so that its lazy modules learn their shapes",
+            )
+        if id(tensor) not in tree.parameters:
+            tree.parameters[id(tensor)] = _add_parameter(
+                tree,
+                tensor,
+                f"{path}{name}",
+                is_buffer,
+                not is_buffer and tensor.requires_grad,
+                initializer_of(module, name),
+                _role(module, name, is_buffer),
+            )
+        held[name] = tree.parameters[id(tensor)]
+
+
+def _add_parameter(
+    tree: Tree,
+    tensor: torch.Tensor,
+    name: str,
+    is_buffer: bool,
+    trainable: bool,
+    initializer: Initializer | None,
+    role: str,
+) -> int:
+    data = TensorData(
+        dtype_of(tensor.dtype), tuple(tensor.shape), lambda: array_of(tensor), storage_of(tensor)
+    )
+    return tree.graph.add_parameter(
+        Parameter(
+            name, name, data, trainable=trainable, is_buffer=is_buffer, initializer=initializer, role=role
+        )
+    ).node
+
+
+def _role(module: Module, name: str, is_buffer: bool) -> str:
+    """What a tensor is for: its attribute name in torch's own layers, else nothing."""
+    if is_buffer and name in module._non_persistent_buffers_set:
+        return "non_persistent"
+    return name if type(module).__module__.startswith("torch.nn.modules") else ""
+
+
+def _container(module: Module) -> str | None:
+    from torch import nn
+
+    for cls, kind in ((nn.ModuleList, "list"), (nn.ModuleDict, "dict")):
+        if isinstance(module, cls):
+            return kind
+    plain = isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
+    return "sequential" if plain else None
+
+
+def _constructor_arguments(module: Module) -> dict[str, object]:
+    """What torch's own layers were constructed with, as far as they remember it."""
+    if not type(module).__module__.startswith("torch.nn.modules"):
+        return {}
+    names: list[str] = list(getattr(module, "__constants__", ()))
+    found: dict[str, Any] = {n: getattr(module, n) for n in names if hasattr(module, n)}
+    return {
+        n: v for n, v in found.items() if isinstance(v, (bool, int, float, str, tuple)) and n != "training"
+    }
