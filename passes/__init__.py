@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from .base import Change, Pass, Severity
+from .deduplicate_modules import DeduplicateModules
+from .drop_unused_modules import DropUnusedModules
+from .eliminate_identities import EliminateIdentities
+from .fold_constants import FoldConstants
+from .infer_types import InferTypes
+from .normalise_conv_padding import NormaliseConvPadding
+from .normalise_initializers import NormaliseInitializers
 from .options import make_pass
 from .pipeline import run_passes
 from .rename_parameters import RenameParameters
 
 PIPELINES: dict[str, list[str]] = {
     "default": [
+        "deduplicate-modules",  # aliases go first: what only they keep alive is unused then
+        "drop-unused-modules",
+        "eliminate-identities",  # they would stand between the operators that the next ones look at
+        "fold-constants",  # pads and shapes become numbers
+        "normalise-conv-padding",
+        "normalise-initializers",
         "rename-parameters",  # last: names follow from the tree that the others leave
     ],
 }
 """Pipeline -> its passes in order, with their options as on the command line."""
 
-PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in (RenameParameters,)}
+PASSES: dict[str, type[Pass]] = {
+    cls.name: cls
+    for cls in (
+        DeduplicateModules,
+        DropUnusedModules,
+        EliminateIdentities,
+        FoldConstants,
+        InferTypes,
+        NormaliseConvPadding,
+        NormaliseInitializers,
+        RenameParameters,
+    )
+}
 """Every pass by name."""
 
 
@@ -72,6 +97,13 @@ __all__ = [
     "PASSES",
     "PIPELINES",
     "Change",
+    "DeduplicateModules",
+    "DropUnusedModules",
+    "EliminateIdentities",
+    "FoldConstants",
+    "InferTypes",
+    "NormaliseConvPadding",
+    "NormaliseInitializers",
     "Pass",
     "RenameParameters",
     "Severity",

@@ -101,7 +101,6 @@ def repeated(names: Iterable[str]) -> set[str]:
 def uniquify(names: list[str], ranks: list[bool]) -> list[str]:
     """Make names unique by numbering them; those of rank False have the first pick.
 
-
     Example:
         >>> uniquify(["w", "w", "w_2", ""], [True, False, False, True])
         ['w_3', 'w', 'w_2', 'parameter']

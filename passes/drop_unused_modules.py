@@ -1,0 +1,164 @@
+"""drop-unused-modules: modules that are never called and parameters that no operator uses go away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from ..ir import Graph, Module, Parameter
+from .base import Change, Pass
+from .deduplicate_modules import postorder
+
+
+@dataclass(frozen=True)
+class DropUnusedModules(Pass):
+    """Remove modules that never run and parameters that nothing reads.
+
+    What it does:
+        Removes a module of which no call was recorded, if none of the modules inside it is called and no
+        operator uses a parameter of theirs; then the parameters of the other modules that no operator uses.
+
+    Why:
+        ``SequentialCell.insert_child_to_cell`` registers a cell that ``construct`` never calls: its
+        parameters are trained, saved and loaded, and never matter.
+
+    Leaves alone:
+        Containers whose children run, modules whose parameters are used by somebody else, parameters that
+        a run updates. Models whose calls were not recorded: nothing is known to be unused there.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "aux" Dense {weight=%w} never called
+        ...   %x = input "x" : f32[4]
+        ...   %w = param "aux.weight" : f32[4,4]
+        ...   %y = Relu(%x) : f32[4] @ "#1"
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in DropUnusedModules().run(graph):
+        ...     print(change)
+        DU101 `Dense` is registered and never called: 16 parameters in 1 tensor - at aux
+    """
+
+    name: ClassVar[str] = "drop-unused-modules"
+    codes: ClassVar[dict[str, str]] = {
+        "DU101": "a module is registered and never called",
+        "DU102": "a parameter is used by no operator",
+        "DU103": "buffers are read by no operator",
+    }
+    needs_dataflow: ClassVar[bool] = True
+
+    def skipped(self, graph: Graph) -> str:
+        """Also without recorded calls: what was not recorded may well run."""
+        if not graph.modules.calls():
+            return "no module calls were recorded: give the model's inputs"
+        return super().skipped(graph)
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Drop; see the class."""
+        if self.skipped(graph):
+            return []
+        read = {value.node for _, value in graph.outputs} | {v.node for v in graph.updates.values()}
+        read |= set(graph.updates)
+        unused = [p for p in graph.parameters() if p.key not in read and not graph.flow.out_degree(p.key)]
+        idle = {p.key for p in unused}
+        changes, inside = _drop_modules(graph, idle)
+        changes += _drop_parameters(graph, [p for p in unused if p.key not in inside])
+        gone = [p.key for p in unused]
+        for module in graph.modules:
+            for name in [n for n, key in module.parameters.items() if key in idle]:
+                del module.parameters[name]
+        graph.flow.remove_nodes_from(gone)
+        return changes
+
+
+def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]:
+    """Unregister the outermost modules that never run; returns also the parameters that went with them."""
+    tree = graph.modules
+    called = {call.module for call in tree.calls()}
+    runs: dict[int, bool] = {}
+    for key in postorder(tree):
+        module = tree.module(key)
+        runs[key] = (
+            key in called
+            or any(runs.get(child, False) for child in module.children.values())
+            or any(parameter not in idle for parameter in module.parameters.values())
+        )
+    outermost: dict[int, list[tuple[int, str]]] = {}
+    for module in tree:
+        if runs[module.key]:
+            for name, child in module.children.items():
+                if not runs[child]:
+                    outermost.setdefault(child, []).append((module.key, name))
+    held_elsewhere = {p for m in tree if runs[m.key] for p in m.parameters.values()}
+    changes: list[Change] = []
+    inside: set[int] = set()
+    for key in outermost:
+        module = tree.module(key)
+        parameters = {p for m in _subtree(graph, module) for p in m.parameters.values()}
+        inside |= parameters - held_elsewhere
+        where = f", registered at {module.location}" if module.location else ""
+        changes.append(
+            Change(
+                "DU101",
+                f"`{module.class_name}` is registered and never called: "
+                f"{_count([graph.parameter(p) for p in parameters])}{where}",
+                place=tree.path(key),
+                severity="warning",
+            )
+        )
+    for registrations in outermost.values():
+        for parent, name in registrations:
+            tree.unregister(parent, name)
+    tree.prune()
+    return changes, inside
+
+
+def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
+    """Say which parameters of modules that run are used by no operator."""
+    paths = graph.parameter_paths()
+    named = {p.key: (paths.get(p.key) or [p.name])[0] for p in unused}
+    changes = [
+        Change(
+            "DU102",
+            f"no operator uses this parameter {p.type}" + (f", made at {p.location}" if p.location else ""),
+            place=named[p.key],
+            severity="warning",
+        )
+        for p in unused
+        if not p.is_buffer
+    ]
+    buffers = [named[p.key] for p in unused if p.is_buffer]
+    if buffers:
+        listed = ", ".join(f"`{name}`" for name in buffers[:3]) + (", …" if len(buffers) > 3 else "")
+        plural = "s" if len(buffers) > 1 else ""
+        changes.append(
+            Change("DU103", f"no operator reads {len(buffers)} buffer{plural}: {listed}", place=buffers[0])
+        )
+    return changes
+
+
+def _subtree(graph: Graph, module: Module) -> list[Module]:
+    seen: dict[int, Module] = {}
+    stack = [module]
+    while stack:
+        top = stack.pop()
+        if top.key not in seen:
+            seen[top.key] = top
+            stack += [graph.modules.module(child) for child in top.children.values()]
+    return list(seen.values())
+
+
+def _count(parameters: list[Parameter]) -> str:
+    """``9,536 parameters in 3 tensors``."""
+    total = sum(prod(p.data.shape) for p in parameters)
+    return (
+        f"{total:,} parameter{'s' if total != 1 else ''} in "
+        f"{len(parameters)} tensor{'s' if len(parameters) != 1 else ''}"
+    )

@@ -1,0 +1,132 @@
+"""eliminate-identities: operators that give back what they are given go away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..ir import Graph, Operator, TensorType, Value, onnx_dtype
+from .base import Change, Pass
+from .places import Places
+
+
+@dataclass(frozen=True)
+class EliminateIdentities(Pass):
+    """Remove operators whose output is their input.
+
+    What it does:
+        Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
+        nothing, and a Reshape, Expand, Squeeze or Flatten to the static shape the value has.
+
+    Why:
+        They come from tracing, hide patterns from the other passes and cost a line each in the result.
+
+    Leaves alone:
+        Dropout of any other ratio: it matters in training. An identity between two of the graph's inputs,
+        parameters and outputs: an output needs an operator of its own in ONNX.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[N,4]
+        ...   %0 = Transpose(%x) {perm=[0, 1]} : f32[N,4]
+        ...   %y = Relu(%0) : f32[N,4]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in EliminateIdentities().run(graph):
+        ...     print(change)
+        EI101 changes nothing - at `Transpose`
+    """
+
+    name: ClassVar[str] = "eliminate-identities"
+    codes: ClassVar[dict[str, str]] = {"EI101": "an operator gives back its input"}
+    needs_dataflow: ClassVar[bool] = True
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Eliminate; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for part in list(graph.subgraphs()):
+            for node in part.operators():
+                if is_identity(part, node) and _is_free(part, node):
+                    changes.append(Change("EI101", "changes nothing", place=places.of(part, node.key)))
+                    _bypass(part, node)
+        return changes
+
+
+def is_identity(part: Graph, node: Operator) -> bool:
+    """Whether an operator's first output always equals its first operand, in training too."""
+    operands = part.operands(node.key)
+    if node.domain or not operands or operands[0] is None:
+        return False
+    before, after = part.type_of(operands[0]), node.types[0]
+    match node.op_type:
+        case "Identity":
+            return True
+        case "Dropout":
+            ratio = part.constant_value(operands[1]) if len(operands) > 1 else None
+            return ratio is not None and float(ratio) == 0.0 and len(node.types) == 1
+        case "Cast":
+            return before is not None and onnx_dtype(before.dtype) == node.attributes.get("to")
+        case "Transpose":
+            perm = node.ints("perm")
+            return bool(perm) and moves_nothing(perm)
+        case "Reshape" | "Expand" | "Squeeze" | "Flatten":
+            return same_static_shape(before, after)
+    return False
+
+
+def moves_nothing(perm: Sequence[int]) -> bool:
+    """Whether a permutation is the identity.
+
+    Example:
+        >>> moves_nothing([0, 1, 2]), moves_nothing([0, 2, 1])
+        (True, False)
+    """
+    return list(perm) == list(range(len(perm)))
+
+
+def same_static_shape(before: TensorType | None, after: TensorType | None) -> bool:
+    """Whether two types have one shape with at most one dimension that is not a number.
+
+    The elements are the same, so one dimension, bearing the same symbol, cannot differ.
+    """
+    if before is None or after is None or before.shape is None or before.shape != after.shape:
+        return False
+    open_ = [d for d in before.shape if not isinstance(d, int)]
+    return not open_ or (len(open_) == 1 and open_[0] is not None)
+
+
+def _is_free(part: Graph, node: Operator) -> bool:
+    """Whether the operator can go without leaving an output that no operator makes, or two that are one."""
+    value, operand = Value(node.key), part.operands(node.key)[0]
+    assert operand is not None
+    if not part.is_output(value):
+        return True
+    return isinstance(part.producer(operand), Operator) and not part.is_output(operand)
+
+
+def _bypass(part: Graph, node: Operator) -> None:
+    operands = part.operands(node.key)
+    assert operands[0] is not None
+    part.replace_uses(Value(node.key), operands[0])
+    producer = part.producer(operands[0])
+    if isinstance(producer, Operator) and producer.types[operands[0].output] is None:
+        producer.types[operands[0].output] = node.types[0]
+    part.remove(node.key)
+    drop_idle_constants(part, operands[1:])
+
+
+def drop_idle_constants(part: Graph, operands: Sequence[Value | None]) -> None:
+    """Remove those operands that are constants without users."""
+    from ..ir import Constant
+
+    for key in dict.fromkeys(v.node for v in operands if v is not None):
+        idle = not part.flow.out_degree(key) and not any(v.node == key for _, v in part.outputs)
+        if isinstance(part.node(key), Constant) and idle:
+            part.remove(key)

@@ -1,0 +1,129 @@
+"""fold-constants: operators whose operands are all constants become constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from ..ir import OPSET, Graph, Operator, TensorData, Value, onnx_dtype
+from ..ir.inference import attribute_proto
+from ..ir.types import dtype_name
+from .base import Change, Pass
+from .deduplicate_modules import RANDOM
+from .eliminate_identities import drop_idle_constants
+from .places import Places
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Evaluate what does not depend on inputs or parameters.
+
+    What it does:
+        Runs an ONNX operator whose operands are all constants in the ONNX reference evaluator and puts the
+        result, up to `limit` elements, in its place.
+
+    Why:
+        Shape arithmetic and tables come out of tracing as dozens of operators; other passes and backends
+        look for numbers.
+
+    Leaves alone:
+        Parameters, which training changes. Random operators, operators with nested graphs, composites,
+        outputs of the graph, and results longer than `limit`.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[2]
+        ...   %a = const 2.0 : f32[]
+        ...   %b = Sqrt(%a) : f32[]
+        ...   %y = Mul(%x, %b) : f32[2]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in FoldConstants().run(graph):
+        ...     print(change)
+        FC101 has constant operands only: now a constant f32[] - at `Sqrt`
+
+    Attributes:
+        limit: number of elements up to which a result is kept.
+    """
+
+    name: ClassVar[str] = "fold-constants"
+    codes: ClassVar[dict[str, str]] = {"FC101": "an operator's operands are all constants"}
+    needs_dataflow: ClassVar[bool] = True
+
+    limit: int = 4096
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Fold; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for part in list(graph.subgraphs()):
+            for node in part.operators():
+                result = self._evaluate(part, node)
+                if result is None:
+                    continue
+                place, operands = places.of(part, node.key), part.operands(node.key)
+                constant = part.add_constant(TensorData.of(result))
+                part.replace_uses(Value(node.key), constant)
+                part.remove(node.key)
+                drop_idle_constants(part, operands)
+                type_ = part.known_type(constant)
+                changes.append(
+                    Change("FC101", f"has constant operands only: now a constant {type_}", place=place)
+                )
+        return changes
+
+    def _evaluate(self, part: Graph, node: Operator) -> np.ndarray | None:
+        """The value of an operator, or None where it is to be left alone."""
+        operands = part.operands(node.key)
+        if node.domain or node.op_type in RANDOM or node.subgraphs() or len(node.types) != 1:
+            return None
+        arrays = [None if v is None else part.constant_value(v) for v in operands]
+        if not operands or any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):
+            return None
+        known = node.types[0]
+        if part.is_output(Value(node.key)) or (known is not None and not _fits(known.shape, self.limit)):
+            return None
+        result = evaluate(node, arrays)
+        if result is None or result.size > self.limit:
+            return None
+        if known is not None and onnx_dtype(known.dtype) != onnx_dtype(dtype_name(result.dtype)):
+            return None  # the evaluator's element type is not the operator's
+        return result
+
+
+def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | None:
+    """The first output of an ONNX operator by the reference evaluator, or None where it has none."""
+    proto = onnx.NodeProto()
+    proto.op_type = node.op_type
+    proto.input.extend("" if a is None else f"i{i}" for i, a in enumerate(arrays))
+    proto.output.append("o")
+    for name, value in node.attributes.items():
+        proto.attribute.append(attribute_proto(name, value))
+    infos = [
+        onnx.helper.make_tensor_value_info(f"i{i}", onnx_dtype(dtype_name(a.dtype)), a.shape)
+        for i, a in enumerate(arrays)
+        if a is not None
+    ]
+    graph = onnx.helper.make_graph([proto], "fold", infos, [onnx.ValueInfoProto(name="o")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
+    feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
+    try:
+        result = ReferenceEvaluator(model).run(None, feeds)[0]
+    except Exception:  # foreign code: whatever it cannot evaluate stays in the graph
+        return None
+    return np.asarray(result) if isinstance(result, (np.ndarray, np.generic)) else None
+
+
+def _fits(shape: tuple[int | str | None, ...] | None, limit: int) -> bool:
+    """Whether a shape can have at most `limit` elements, as far as it is known."""
+    sizes = [d for d in shape or () if isinstance(d, int)]
+    return int(np.prod(sizes, dtype=np.int64)) <= limit

@@ -1,0 +1,115 @@
+"""normalise-initializers: every parameter states the distribution that training starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ..ir import Graph, Initializer, Module, Parameter
+from .base import Change, Pass
+from .default_laws import default_law, rows_of, shape_that_tells
+
+
+@dataclass(frozen=True)
+class NormaliseInitializers(Pass):
+    """Make initial distributions explicit.
+
+    What it does:
+        Gives a parameter without an initial distribution the default of the layer that holds it, by the
+        tables of the framework that the model came from. Laws stay symbolic: ``he_uniform(a=√5)``, not its
+        bounds.
+
+    Why:
+        The frameworks' defaults differ, and MindSpore's changed with 2.1 (Normal(0.01) and zeros before,
+        HeUniform(√5) and Uniform(1/√fan_in) since): a layer that says nothing trains from another
+        distribution in another framework.
+
+    Leaves alone:
+        Distributions that are stated. The values themselves: this is about how training starts anew.
+
+    Refuses:
+        Nothing; a parameter whose law cannot be known is reported and stays without one.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "fc" Linear {weight=%w, bias=%b}
+        ...   %w = param "fc.weight" : f32[2,4]
+        ...   %b = param "fc.bias" : f32[2]
+        ... }''')
+        >>> for change in NormaliseInitializers(framework="torch").run(graph):
+        ...     print(change)
+        IN101 starts from torch's default he_uniform(a=2.23606797749979, mode="fan_in") - at fc.weight
+        IN101 starts from torch's default uniform(low=-0.5, high=0.5) - at fc.bias
+
+    Attributes:
+        framework: whose defaults to take; "auto" is the one that the model came from.
+        mindspore: "2.1" for the defaults of 2.1 and later, "2.0" for those of 2.0 and earlier.
+        mxnet: "gluon" (Uniform(0.07)) or "module" (Uniform(0.01)).
+    """
+
+    name: ClassVar[str] = "normalise-initializers"
+    codes: ClassVar[dict[str, str]] = {
+        "IN101": "a parameter's initial distribution is its framework's default",
+        "IN102": "parameters whose initial distribution is not known",
+    }
+
+    framework: Literal["auto", "torch", "mindspore", "mxnet"] = "auto"
+    mindspore: Literal["2.1", "2.0"] = "2.1"
+    mxnet: Literal["gluon", "module"] = "gluon"
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Normalise; see the class."""
+        framework = graph.origin.framework if self.framework == "auto" else self.framework
+        rows = rows_of(framework, mindspore=self.mindspore, mxnet=self.mxnet)
+        holders = _holders(graph)
+        paths = graph.parameter_paths()
+        changes: list[Change] = []
+        unknown: list[str] = []
+        for parameter in graph.parameters():
+            if parameter.initializer is not None:
+                continue
+            place = (paths.get(parameter.key) or [parameter.name])[0]
+            law = _law(graph, rows, parameter, holders.get(parameter.key, []))
+            if law is None:
+                unknown.append(place)
+                continue
+            parameter.initializer = law
+            changes.append(Change("IN101", f"starts from {framework}'s default {law}", place=place))
+        if unknown:
+            listed = ", ".join(f"`{path}`" for path in unknown[:5]) + (", …" if len(unknown) > 5 else "")
+            changes.append(
+                Change(
+                    "IN102",
+                    f"the initial distribution of {len(unknown)} parameter{'s' if len(unknown) > 1 else ''} "
+                    f"is not known: {listed}",
+                    place=unknown[0],
+                    fixed=False,
+                )
+            )
+        return changes
+
+
+def _holders(graph: Graph) -> dict[int, list[tuple[Module, str]]]:
+    """Parameter key -> (module, attribute name) of every module that holds it."""
+    out: dict[int, list[tuple[Module, str]]] = {}
+    for module in graph.modules:
+        for name, key in module.parameters.items():
+            out.setdefault(key, []).append((module, name))
+    return out
+
+
+def _law(
+    graph: Graph, rows: dict, parameter: Parameter, holders: list[tuple[Module, str]]
+) -> Initializer | None:
+    """The default of the first module that holds the parameter and has one."""
+    for module, role in holders:
+        siblings = {name: graph.parameter(key) for name, key in module.parameters.items()}
+        law = default_law(rows, module.class_name, role, shape_that_tells(parameter, siblings, role))
+        if law is not None:
+            return law
+    if not holders:
+        return default_law(rows, "", parameter.role or parameter.declared, parameter.data.shape)
+    return None

@@ -1,0 +1,21 @@
+"""Where a node is, in words, for many nodes of one graph: module call and source line."""
+
+from __future__ import annotations
+
+from ..ir import Graph, Operator
+
+
+class Places:
+    """Describes nodes; the calls are named once, so that a thousand changes cost no more than one."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._calls = graph.modules.call_names()
+
+    def of(self, part: Graph, key: int) -> str:
+        """The module call and source line of an operator, or what `Graph.describe` says of another node."""
+        node = part.node(key)
+        if not isinstance(node, Operator):
+            return part.describe(key)
+        call = f" in `{self._calls[node.call]}`" if node.call is not None else ""
+        line = f" ({node.location})" if node.location else ""
+        return f"`{node.qualified_name}`{call}{line}"

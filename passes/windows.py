@@ -1,0 +1,74 @@
+"""The arithmetic of sliding windows: how much padding `SAME` means, per side, for one axis."""
+
+from __future__ import annotations
+
+
+def extent(kernel: int, dilation: int = 1) -> int:
+    """Input cells that a window spans.
+
+    Example:
+        >>> extent(3), extent(3, dilation=2), extent(1, dilation=5)
+        (3, 5, 1)
+    """
+    return dilation * (kernel - 1) + 1
+
+
+def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1) -> int | None:
+    """Cells that `SAME` pads in all, so that the output has ceil(size / stride) of them.
+
+    Args:
+        size: input size, or None when it is not known.
+        kernel: kernel size.
+        stride: stride.
+        dilation: dilation.
+
+    Returns:
+        The total, or None where it depends on a size that is not known.
+
+    Example:
+        >>> same_total(7, 3, stride=2), same_total(8, 3, stride=2), same_total(8, 3, stride=2, dilation=2)
+        (2, 1, 3)
+        >>> same_total(None, 4), same_total(None, 3, stride=2), same_total(None, 1, stride=2)
+        (3, None, 0)
+    """
+    span = extent(kernel, dilation)
+    if span == 1:  # (ceil(size / stride) - 1) * stride + 1 never exceeds the size
+        return 0
+    if stride == 1:
+        return span - 1
+    if size is None:
+        return None
+    return max((-(-size // stride) - 1) * stride + span - size, 0)
+
+
+def split_total(total: int, mode: str) -> tuple[int, int]:
+    """(begin, end): the odd cell is at the end for SAME_UPPER, at the beginning for SAME_LOWER.
+
+    Example:
+        >>> split_total(3, "SAME_UPPER"), split_total(3, "SAME_LOWER")
+        ((1, 2), (2, 1))
+    """
+    less = total // 2
+    return (less, total - less) if mode == "SAME_UPPER" else (total - less, less)
+
+
+def transposed_total(kernel: int, stride: int, dilation: int, output_padding: int) -> int:
+    """Cells that `SAME` crops from a transposed convolution in all, so that its output has size * stride.
+
+    Negative where the full output is shorter than that; so many zeros then follow it.
+
+    Example:
+        >>> transposed_total(3, 2, 1, 0), transposed_total(2, 3, 1, 0)
+        (1, -1)
+    """
+    return extent(kernel, dilation) - stride + output_padding
+
+
+def interleave(pairs: list[tuple[int, int]]) -> list[int]:
+    """ONNX's order of pads: all beginnings, then all ends.
+
+    Example:
+        >>> interleave([(1, 2), (3, 4)])
+        [1, 3, 2, 4]
+    """
+    return [begin for begin, _ in pairs] + [end for _, end in pairs]
