@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from .backends import TARGETS, infer_target, write
 from .backends.files import staged
 from .backends.renames import Rename, rename_rows
@@ -33,6 +35,7 @@ __all__ = [
     "load",
     "load_tree",
     "parse_pass",
+    "restricted",
     "rewrite",
     "rewrite_file",
     "save",
@@ -173,16 +176,12 @@ def verify(source: object, target: object, inputs: Inputs = None, **options: obj
     Returns:
         The report; `passed` is False as soon as anything compared differs or nothing could be compared.
     """
-    graph = source if isinstance(source, Graph) else load(source, inputs, **options)  # type: ignore[arg-type]
-    given = {
-        name or graph.input_nodes()[i].name: array
-        for i, (name, array) in enumerate(a for a in as_arrays(inputs) if a[1] is not None)
-        if name or i < len(graph.inputs)
-    }
-    other = target
-    if not isinstance(target, Graph) and not _is_written(target):
-        other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()), **options)  # type: ignore[arg-type]
-    return compare(graph, other, given or None)
+    examples = inputs if inputs is not None or not isinstance(target, Graph) else _examples(target)
+    graph = source if isinstance(source, Graph) else load(source, examples, **options)  # type: ignore[arg-type]
+    if isinstance(target, Graph) or _is_written(target):
+        return compare(graph, target, _by_name(graph, inputs))  # type: ignore[arg-type]
+    other = load(target, inputs if inputs is not None else _examples(graph))
+    return compare(graph, other, _by_name(graph, inputs), own=True)
 
 
 def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
@@ -270,9 +269,7 @@ def rewrite_file(
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
         inner = Path(scratch) / (final.name if target == "onnx" else "out")
         files = save(rewritten.graph, inner, target, **options)
-        report = verify(
-            _matching_source(graph, rewritten.graph), inner if target != "mxnet" else rewritten.graph
-        )
+        report = _compare_written(graph, rewritten.graph, files, inner, target)
         if not report.passed:
             raise VerificationError(report, final)
         base = inner.parent if target == "onnx" else inner
@@ -301,10 +298,48 @@ class VerificationError(MismatchError):
         )
 
 
-def _matching_source(graph: Graph, rewritten: Graph) -> Graph:
-    """The source to compare a rewrite with: itself, or the rewritten graph where passes added inputs."""
-    same = [n.name for n in graph.input_nodes()] == [n.name for n in rewritten.input_nodes()]
-    return graph if same and len(graph.outputs) == len(rewritten.outputs) else rewritten
+def _compare_written(graph: Graph, rewritten: Graph, files: list[Path], out: Path, target: str) -> Report:
+    """Compare what was written with the source; where passes added inputs, by way of the rewritten graph."""
+    written: Graph | Path = out
+    if target == "mxnet":  # read back what MXNet would read
+        written = load(
+            next(f for f in files if f.suffix == ".json" and "symbol" in f.name), _examples(rewritten)
+        )
+    if len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs):
+        return compare(graph, written)
+    common = restricted(rewritten, [n.name for n in graph.input_nodes()])
+    report = compare(graph, common)
+    return compare(rewritten, written) if report.passed else report
+
+
+def restricted(graph: Graph, inputs: Sequence[str]) -> Graph:
+    """A copy of a graph with only those outputs that follow from the named inputs (and from parameters)."""
+    new = graph.copy()
+    others = {n.key for n in new.input_nodes() if n.name not in inputs}
+    reached, stack = set(others), list(others)
+    while stack:
+        for user in new.flow.succ[stack.pop()]:
+            if user not in reached:
+                reached.add(user)
+                stack.append(user)
+    new.outputs = [(name, value) for name, value in new.outputs if value.node not in reached]
+    new.remove_dead()
+    for key in others:
+        new.remove(key)
+    return new
+
+
+def _examples(graph: Graph) -> dict[str, object]:
+    return dict(graph.origin.inputs)
+
+
+def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
+    """The inputs a caller gave, by the graph's input names; None for none."""
+    if inputs is None:
+        return None
+    names = [n.name for n in graph.input_nodes()]
+    given = [(name, array) for name, array in as_arrays(inputs) if array is not None]
+    return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
 
 
 def _move(source: Path, target: Path) -> None:
