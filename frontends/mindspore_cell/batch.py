@@ -1,0 +1,119 @@
+"""Making the batch symbolic: two compiles at two batch sizes, compared number by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...ir import TensorType
+from .mindir import Node, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The integer `multiple` * N, where N is the size of the batch."""
+
+    multiple: int = 1
+
+    @property
+    def symbol(self) -> str:
+        """Its form in a type: ``N`` or ``3*N``."""
+        return "N" if self.multiple == 1 else f"{self.multiple}*N"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFill:
+    """A constant tensor of one repeated value whose shape has the batch in it."""
+
+    value: np.ndarray
+    shape: tuple[int | Batch, ...]
+
+
+class BatchDependence(Exception):
+    """The model does something with the batch size that cannot be said with a symbol; the text says what."""
+
+
+def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Program:
+    """One program with N in place of every number that grows with the batch.
+
+    Args:
+        first, second: compiles of one model at batch sizes `sizes`.
+        sizes: two different batch sizes, both above 1.
+
+    Raises:
+        BatchDependence: when the two differ in anything but numbers that are multiples of the batch size.
+    """
+    compare = _Comparison(sizes)
+    if [n.op for n in first.nodes] != [n.op for n in second.nodes] or first.functions != second.functions:
+        raise BatchDependence("the operators that run depend on the batch size")
+    names = {a.name: b.name for a, b in zip(first.nodes, second.nodes, strict=True)}
+    names |= {a: b for (a, _), (b, _) in zip(first.inputs, second.inputs, strict=True)}
+    names |= _parameters(first, second)
+    nodes = tuple(compare.node(a, b, names) for a, b in zip(first.nodes, second.nodes, strict=True))
+    inputs = tuple(
+        (name, compare.type(type_, other, name))
+        for (name, type_), (_, other) in zip(first.inputs, second.inputs, strict=True)
+    )
+    return replace(first, nodes=nodes, inputs=inputs)
+
+
+def _parameters(first: Program, second: Program) -> dict[str, str]:
+    other = {declared: name for name, declared in second.parameters.items()}
+    return {name: other.get(declared, "") for name, declared in first.parameters.items()}
+
+
+class _Comparison:
+    def __init__(self, sizes: tuple[int, int]) -> None:
+        self.sizes = sizes
+
+    def node(self, a: Node, b: Node, names: dict[str, str]) -> Node:
+        if tuple(names.get(i) for i in a.inputs) != b.inputs:
+            raise BatchDependence(f"what `{a.op}` reads depends on the batch size")
+        attributes = {k: self.value(v, b.attributes.get(k), a.op) for k, v in a.attributes.items()}
+        value = self.value(a.value, b.value, "a constant") if a.op == "Constant" else None
+        return replace(a, attributes=attributes, type=self.type(a.type, b.type, a.op), value=value)
+
+    def type(self, a: Any, b: Any, where: str) -> Any:
+        if isinstance(a, TensorType) and isinstance(b, TensorType):
+            if a.dtype != b.dtype or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+                raise BatchDependence(f"the rank or element type of `{where}` depends on the batch size")
+            dims = [self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True)]
+            return a.with_shape(tuple(d.symbol if isinstance(d, Batch) else d for d in dims))
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            if len(a) != len(b):
+                raise BatchDependence(f"the number of results of `{where}` depends on the batch size")
+            return tuple(self.type(p, q, where) for p, q in zip(a, b, strict=True))
+        return a
+
+    def value(self, a: Any, b: Any, where: str) -> Any:
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+            return self.array(a, b, where)
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            return tuple(self.value(p, q, where) for p, q in zip(a, b, strict=True))
+        if type(a) is int and type(b) is int:
+            return self.number(a, b, where)
+        if a is b or (type(a) is type(b) and (a == b or a != a)):
+            return a
+        raise BatchDependence(f"{where} holds {a!r} at batch {self.sizes[0]} and {b!r} at {self.sizes[1]}")
+
+    def array(self, a: np.ndarray, b: np.ndarray, where: str) -> Any:
+        if a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes():
+            return a
+        uniform = a.ndim == b.ndim and a.size and b.size and a.dtype == b.dtype
+        if uniform and (a == a.flat[0]).all() and (b == a.flat[0]).all():
+            shape = tuple(self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True))
+            return BatchFill(a.reshape(-1)[0].copy().reshape(()), shape)
+        if a.shape == b.shape and a.dtype.kind == "i" and a.ndim <= 1:
+            return tuple(
+                self.number(int(p), int(q), where) for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)
+            )
+        raise BatchDependence(f"the values of a {list(a.shape)} constant depend on the batch size")
+
+    def number(self, a: Any, b: Any, where: str) -> Any:
+        if a == b:
+            return a
+        if a and b and a * self.sizes[1] == b * self.sizes[0] and a % self.sizes[0] == 0:
+            return Batch(a // self.sizes[0])
+        raise BatchDependence(f"`{where}` has {a} at batch {self.sizes[0]} and {b} at {self.sizes[1]}")

@@ -1,0 +1,168 @@
+"""Capturing a Cell: one PyNative run for its calls, and compiles to MindIR, with the net left as it was."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir import ModelError
+from .mindir import Program, parse_program
+from .recording import CellCall, record
+from .state import borrowed
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What capturing a Cell yields.
+
+    Attributes:
+        programs: one MindIR program per size of the batch asked for, in order.
+        calls: the Cell calls of the PyNative run on the example.
+        marked: whether the programs hold the boundaries of the calls (`markers`).
+    """
+
+    programs: tuple[Program, ...]
+    calls: tuple[CellCall, ...]
+    marked: bool
+
+
+def start_mindspore() -> None:
+    """Import MindSpore quietly and absorb its first operation's failure under NumPy 2.
+
+    Raises:
+        ModelError: when MindSpore is not installed.
+    """
+    os.environ.setdefault("GLOG_v", "3")  # its warnings are about its own internals
+    try:
+        import mindspore
+    except ImportError as error:
+        raise ModelError(
+            "E105",
+            "expected MindSpore to be installed, got no module `mindspore`",
+            hint="pip install mindspore",
+        ) from error
+    try:
+        mindspore.ops.transpose(mindspore.Tensor(np.ones((2, 3), np.float32)), (1, 0))
+    except SystemError:
+        pass  # built against NumPy 1: under NumPy 2 the first call with Python scalars fails, later ones work
+
+
+def capture(
+    root: Any,
+    cells: Sequence[Any],
+    parameters: Sequence[Any],
+    example: Sequence[np.ndarray | None],
+    sizes: Sequence[Sequence[np.ndarray | None]],
+) -> Capture:
+    """Record `root` on `example` and compile it for every list of arguments in `sizes`.
+
+    Args:
+        root: the Cell.
+        cells: every Cell of the net.
+        parameters: every Parameter of the net, each once.
+        example: arguments of the recorded run; None is passed as None.
+        sizes: arguments of each compile; their values do not matter.
+
+    Raises:
+        ModelError: when MindSpore cannot run or compile the net.
+    """
+    with borrowed(cells, parameters):
+        try:
+            calls, _ = record(root, _tensors(example))
+        except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
+            raise _refusal("run", root, error) from error
+        for cell in cells:
+            cell.set_train(False)
+        marked = _mark(calls)
+        try:
+            programs = [_compile(root, arguments) for arguments in sizes]
+        except Exception:
+            _unmark(calls)
+            marked = False
+            try:
+                programs = [_compile(root, arguments) for arguments in sizes]
+            except Exception as error:  # as above: the compiler may raise anything
+                raise _refusal("compile", root, error) from error
+    return Capture(tuple(programs), tuple(calls), marked)
+
+
+def _tensors(arguments: Sequence[np.ndarray | None]) -> list[Any]:
+    from mindspore import Tensor
+
+    return [None if a is None else Tensor(np.ascontiguousarray(a)) for a in arguments]
+
+
+def _compile(root: Any, arguments: Sequence[np.ndarray | None]) -> Program:
+    from mindspore.train.serialization import _cell_info
+
+    root.compile_cache.clear()  # the cache knows neither of names nor of modes
+    stream, _ = _cell_info(root, False, *_tensors(arguments))
+    return parse_program(stream)
+
+
+def _mark(calls: Sequence[CellCall]) -> bool:
+    """Hook markers into every Cell that was called; `borrowed` takes them out again."""
+    from mindspore.ops import operations
+
+    from .markers import mark_inputs, mark_outputs
+
+    arity: dict[int, tuple[Any, int, int]] = {}
+    for call in calls:
+        _, inputs, results = arity.get(id(call.cell), (None, 0, 0))
+        arity[id(call.cell)] = (call.cell, max(inputs, len(call.sources)), max(results, call.results))
+    for cell, inputs, results in arity.values():
+        for side, count in (("entry", inputs), ("exit", results)):
+            made = []
+            for position in range(count):
+                marker = operations.Identity()
+                marker.add_prim_attr("regraft", f"{side}:{id(cell)}:{position}")
+                made.append(marker)
+            vars(cell)[f"regraft_{side}"] = tuple(made)
+        cell.register_forward_pre_hook(mark_inputs)
+        cell.register_forward_hook(mark_outputs)
+    return True
+
+
+def _unmark(calls: Sequence[CellCall]) -> None:
+    for call in calls:
+        call.cell._forward_pre_hook.clear()
+        call.cell._forward_hook.clear()
+
+
+def _refusal(what: str, root: Any, error: Exception) -> ModelError:
+    """E104 with the first useful line of MindSpore's message and the user's line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    useful = [line for line in lines if line and not line.startswith(("-", "#", "In file", "~", "For more"))]
+    message = f"{type(error).__name__}: {useful[0][:300]}" if useful else type(error).__name__
+    return ModelError(
+        "E104", f"MindSpore could not {what} the model: {message}", place=_user_line(root, error)
+    )
+
+
+def _user_line(root: Any, error: Exception) -> str:
+    """The innermost line outside MindSpore: in the traceback, or in the compiler's own listing."""
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if (
+            "mindspore" not in Path(frame.filename).parts
+            and Path(__file__).parent != Path(frame.filename).parent
+        ):
+            found = f"{Path(frame.filename).name}:{frame.lineno}"
+    listed = re.findall(r"In file ([^\s,]+\.py):(\d+)", str(error))
+    for file, line in listed:
+        if "mindspore" not in Path(file).parts:
+            return f"{Path(file).name}:{line}"
+    if found:
+        return found
+    try:
+        return Path(inspect.getsourcefile(type(root)) or "").name
+    except TypeError:
+        return type(root).__name__

@@ -1,0 +1,64 @@
+"""Reading elements by index, and making index tensors."""
+
+from __future__ import annotations
+
+from ...ir import Value
+from ..lowering import LoweringTable
+from .math import as_type
+from .use import Lowering, Use
+
+table: LoweringTable[Lowering] = LoweringTable("MindSpore")
+
+
+@table.op("Gather")
+def gather(use: Use) -> Value:
+    if use.argument(3, 0) != 0:
+        raise use.unsupported("expected batch_dims of 0")
+    return use.emit("Gather", use.tensor(0), use.tensor(1), axis=use.int(2))
+
+
+@table.op("GatherD")
+def gather_elements(use: Use) -> Value:
+    return use.emit("GatherElements", use.tensor(0), use.tensor(2), axis=use.int(1))
+
+
+@table.op("GatherNd")
+def gather_nd(use: Use) -> Value:
+    return use.emit("GatherND", use.tensor(0), as_type(use, use.tensor(1), "int64"))
+
+
+@table.op("TensorScatterUpdate")
+def scatter_update(use: Use) -> Value:
+    return use.emit("ScatterND", use.tensor(0), as_type(use, use.tensor(1), "int64"), use.tensor(2))
+
+
+@table.op("TensorScatterAdd")
+def scatter_add(use: Use) -> Value:
+    return use.emit(
+        "ScatterND", use.tensor(0), as_type(use, use.tensor(1), "int64"), use.tensor(2), reduction="add"
+    )
+
+
+@table.op("OneHot")
+def one_hot(use: Use) -> Value:
+    values = use.b.op(
+        "Concat", *(use.b.op("Unsqueeze", use.tensor(i), use.b.constant([0])) for i in (3, 2)), axis=0
+    )
+    return use.emit("OneHot", use.tensor(0), use.b.constant(use.int(1)), values, axis=use.int(4))
+
+
+@table.op("TopK")
+def top_k(use: Use) -> tuple[Value, Value]:
+    values, indices = use.b.ops(
+        "TopK",
+        use.tensor(0),
+        use.b.constant([use.int(1)]),
+        outputs=2,
+        sorted=int(bool(use.attributes.get("sorted"))),
+    )
+    return values, as_type(use, indices, use.types[1].dtype)
+
+
+@table.op("FillV2")
+def fill(use: Use) -> Value:
+    return use.emit("Expand", use.tensor(1), use.shape_value(use.dims(0)))

@@ -1,0 +1,168 @@
+"""From MindIR to the IR: one table of lowerings, and the walk that applies it in the right module calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir import Builder, Graph, UnsupportedError, Value
+from ..lowering import LoweringTable
+from . import activation, conv, indexing, linear, math, norm, pool, reduce, shape
+from .batch import Batch, BatchFill
+from .calls import Attribution, Marker
+from .mindir import Node, Program
+from .recording import CellCall
+from .use import Lowering, Use
+
+TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE.include(
+    activation.table,
+    conv.table,
+    indexing.table,
+    linear.table,
+    math.table,
+    norm.table,
+    pool.table,
+    reduce.table,
+    shape.table,
+)
+
+_TUPLES = ("MakeTuple", "make_list", "MakeList")
+_ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
+_PASSED = ("Load", "Depend", "TensorMove")
+_ORDER = ("UpdateState",)
+_STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *_PASSED, *_ORDER}
+_CONTROL = ("Switch", "Partial", "SwitchLayer")
+
+
+class Lowerer:
+    """Builds the dataflow of one program.
+
+    Args:
+        graph: with inputs, parameters, modules and calls already in it.
+        program: what MindSpore compiled.
+        environment: value name -> Value, for the program's inputs and parameters.
+        attribution: node -> recorded call.
+        calls: the recorded calls.
+        call_keys: their keys in the module tree, in the same order.
+        places: per recorded call, where its code is, for messages.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        program: Program,
+        environment: dict[str, Any],
+        attribution: Attribution,
+        calls: Sequence[CellCall],
+        call_keys: Sequence[int],
+        places: Sequence[str],
+    ) -> None:
+        self.graph, self.program, self.environment = graph, program, environment
+        self.attribution, self.calls, self.call_keys, self.places = attribution, calls, call_keys, places
+        self.builder = Builder(graph)
+        self.users = Counter(
+            i for n in program.nodes if n.op not in ("UpdateState", "Load") for i in n.inputs
+        )
+
+    def run(self) -> Any:
+        """Lower every node; returns what the program returns: a Value, a constant, or nested tuples of them.
+
+        Raises:
+            UnsupportedError: for control flow, or listing every primitive without a lowering.
+        """
+        self._check()
+        for node in self.program.nodes:
+            self.environment[node.name] = self._lower(node)
+        return self.environment[self.program.output]
+
+    def _check(self) -> None:
+        TABLE.require(
+            (n.op, self._place(n))
+            for n in self.program.nodes
+            if n.op not in _STRUCTURE
+            and n.op not in _CONTROL
+            and not n.op.startswith(self.program.functions or ("\0",))
+        )
+        control = [n for n in self.program.nodes if n.op in _CONTROL]
+        if self.program.functions or control:
+            raise UnsupportedError(
+                "E203",
+                "expected straight-line code, got control flow that depends on tensor values",
+                place=self._place(control[0]) if control else "",
+                hint="make the condition a Python value, or use ops.select",
+            )
+
+    def _place(self, node: Node) -> str:
+        number = self.attribution.of_node.get(node.name, 0)
+        return self.places[number] if number < len(self.places) else node.scope
+
+    def _lower(self, node: Node) -> Any:
+        if node.op == "Constant":
+            return node.value
+        marker = Marker.of(node)
+        if marker is not None:
+            return self._boundary(node, marker)
+        operands = [self.environment[i] for i in node.inputs]
+        if node.op in _PASSED:
+            return operands[0]
+        if node.op in _ORDER:
+            return None
+        if node.op in _TUPLES:
+            return tuple(operands)
+        if node.op in _ITEMS:
+            return operands[0][operands[1]]
+        number = self.attribution.of_node.get(node.name, 0)
+        with self.builder.inside(self.call_keys[number], self._place(node)):
+            use = Use(
+                node,
+                operands,
+                self.builder,
+                cell=self.calls[number].cell,
+                place=self._place(node),
+                users=[self.users[i] for i in node.inputs],
+            )
+            if node.op in TABLE.renamed:
+                result: Any = use.emit(TABLE.renamed[node.op], *(use.tensor(i) for i in range(len(operands))))
+            else:
+                result = TABLE.functions[node.op](use)
+            use.finish()
+        return result
+
+    def _boundary(self, node: Node, marker: Marker) -> Any:
+        """Markers vanish; a Dropout call, which evaluation leaves empty, gets its operator back."""
+        value = self.environment[node.inputs[0]]
+        number = self.attribution.of_node.get(node.name, 0)
+        cell = self.calls[number].cell
+        if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+            return value
+        ratio = dropped_share(cell)
+        if type(cell).__name__ != "Dropout" or not ratio or not isinstance(value, Value):
+            return value
+        with self.builder.inside(self.call_keys[number], self.places[number]):
+            return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
+
+    def as_output(self, found: Any) -> Value:
+        """A value for a graph output that may be a constant."""
+        if isinstance(found, Value):
+            return found
+        use = Use(Node("output", "output"), [found], self.builder, cell=None, place="output", users=[0])
+        if isinstance(found, (np.ndarray, Batch, BatchFill, bool, int, float)):
+            return use.tensor(0)
+        raise UnsupportedError("E203", f"expected tensors as results, got `{found!r}`")
+
+
+def dropped_share(cell: Any) -> float:
+    """The probability with which a Dropout Cell drops an element."""
+    p = getattr(cell, "p", None)
+    keep = getattr(cell, "keep_prob", None)
+    return (
+        float(p)
+        if isinstance(p, (int, float))
+        else 1 - float(keep)
+        if isinstance(keep, (int, float))
+        else 0.0
+    )

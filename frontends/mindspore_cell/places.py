@@ -1,0 +1,77 @@
+"""Where in the user's source a Cell was registered, read from the syntax tree of the classes above it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A Cell and the Cells above it, whose classes are searched for the line that registered it.
+
+    Attributes:
+        owner: the Cell.
+        above: the Cell that holds it; None for the root.
+    """
+
+    owner: Any
+    above: Places | None = None
+
+    def of_class(self) -> str:
+        """File and line of the owner's class, empty for one of MindSpore's own."""
+        found = _source(type(self.owner))
+        return f"{found[0]}:{found[1]}" if found else ""
+
+    def of_registration(self, name: str) -> str:
+        """File and line where the Cell was registered as `name`, or else of the nearest class of the user's."""
+        place = self.above
+        while place is not None:
+            found = _source(type(place.owner))
+            if found:
+                file, line, tree = found
+                return f"{file}:{_registration(tree, name) or line}"
+            place = place.above
+        return ""
+
+
+@lru_cache(maxsize=1024)
+def _source(cls: type) -> tuple[str, int, ast.Module] | None:
+    """(file name, first line, syntax tree with the file's own line numbers) of a class that is not MindSpore's."""
+    if cls.__module__.partition(".")[0] == "mindspore":
+        return None
+    try:
+        file = inspect.getsourcefile(cls)
+        lines, first = inspect.getsourcelines(cls)
+        tree = ast.parse(inspect.cleandoc("".join(lines)) if lines[0][:1].isspace() else "".join(lines))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    ast.increment_lineno(tree, first - 1)
+    return Path(file or "").name, first, tree
+
+
+def _registration(tree: ast.Module, name: str) -> int | None:
+    """Line of `self.<name> = …` or of `insert_child_to_cell("<name>", …)`; a computed name matches any."""
+    computed: int | None = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and target.attr == name:
+                    return node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if node.func.attr not in ("insert_child_to_cell", "append", "setattr"):
+                continue
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and first.value == name:
+                return node.lineno
+            if (
+                not isinstance(first, ast.Constant)
+                and node.func.attr == "insert_child_to_cell"
+                and computed is None
+            ):
+                computed = node.lineno
+    return computed

@@ -1,0 +1,209 @@
+"""Reading a Cell into a graph: tree, calls, parameters and dataflow put together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir import Graph, ModelError, Value
+from ..options import LoadOptions
+from .batch import BatchDependence, generalise
+from .calls import attribute_calls
+from .capture import Capture, capture, start_mindspore
+from .lowering import Lowerer
+from .mindir import Program
+from .recording import CellCall
+from .tree import CellTree, walk
+from .use import is_tuple
+
+Arguments = list[np.ndarray | None]
+
+
+def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
+    """Read a Cell with its dataflow, in evaluation mode; the Cell is left exactly as it was.
+
+    Args:
+        model: a mindspore.nn.Cell.
+        inputs: (name, array) per argument of `construct`; an empty name is positional, None an argument that is None.
+        options: which axes are symbolic.
+
+    Raises:
+        ModelError: when MindSpore is missing or cannot run or compile the Cell, or the inputs do not fit.
+        UnsupportedError: listing every primitive without a lowering.
+    """
+    start_mindspore()
+    names, arguments = _bind(model, inputs)
+    axes = _symbolic_axes(names, arguments, options)
+    sizes = _sizes(arguments, axes) if axes else None
+    probe = Graph()
+    tree = walk(probe, model)
+    cells = list(tree.cells.values())
+    notes: list[str] = []
+    if sizes is not None:
+        captured = capture(
+            model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes]
+        )
+        try:
+            program = generalise(captured.programs[0], captured.programs[1], sizes)
+            return _build(model, names, arguments, captured, program, notes)
+        except BatchDependence as why:
+            notes.append(f"the batch is static: {why}")
+    captured = capture(model, cells, tree.tensors, arguments, [arguments])
+    return _build(model, names, arguments, captured, captured.programs[0], notes)
+
+
+def read_tree(model: Any, options: LoadOptions) -> Graph:
+    """Read modules, registrations and parameters only; nothing is run or compiled."""
+    del options  # nothing in it bears on the tree
+    start_mindspore()
+    graph = Graph()
+    tree = walk(graph, model)
+    _set_origin(graph, model, tree.notes)
+    return graph
+
+
+def _bind(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]]) -> tuple[list[str], Arguments]:
+    """Names and values of construct's arguments, in its order."""
+    parameters = list(inspect.signature(model.construct).parameters.values())
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    given: dict[str, np.ndarray | None] = {}
+    for position, (name, array) in enumerate(inputs):
+        if not name and position < len(names):
+            name = names[position]
+        elif not name and variadic:
+            name = f"input{position}"
+            names.append(name)
+        if name not in names or name in given:
+            raise ModelError(
+                "E103", f"expected inputs among {names}, got `{name or position}`", place=type(model).__name__
+            )
+        given[name] = array
+    needed = [p.name for p in parameters if p.name in names and p.default is p.empty and p.name not in given]
+    if needed:
+        raise ModelError(
+            "E103",
+            f"expected inputs {names}, got none for {', '.join(f'`{n}`' for n in needed)}",
+            place=type(model).__name__,
+        )
+    last = max((i for i, n in enumerate(names) if n in given), default=-1)
+    kept = names[: last + 1]
+    if any(n not in given and _default(parameters, n) is not None for n in kept):
+        raise ModelError(
+            "E103", "expected every argument before the last one given", place=type(model).__name__
+        )
+    return kept, [given.get(n) for n in kept]
+
+
+def _default(parameters: Sequence[inspect.Parameter], name: str) -> object:
+    return next((p.default for p in parameters if p.name == name), None)
+
+
+def _symbolic_axes(
+    names: Sequence[str], arguments: Arguments, options: LoadOptions
+) -> dict[int, tuple[int, ...]]:
+    """Argument position -> axes that carry the symbol N."""
+    if options.dynamic:
+        unknown = [n for n in options.dynamic if n not in names]
+        if unknown:
+            raise ModelError("E103", f"expected dynamic inputs among {list(names)}, got `{unknown[0]}`")
+        return {i: tuple(options.dynamic[n]) for i, n in enumerate(names) if n in options.dynamic}
+    if not options.dynamic_batch:
+        return {}
+    batch = next((a.shape[0] for a in arguments if a is not None and a.ndim), None)
+    return {i: (0,) for i, a in enumerate(arguments) if a is not None and a.ndim and a.shape[0] == batch}
+
+
+def _sizes(arguments: Arguments, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] | None:
+    """Two sizes above 1 to compile at, or None when the symbolic axes do not have one size."""
+    found = {
+        a.shape[x] for i, a in enumerate(arguments) if a is not None for x in axes.get(i, ()) if x < a.ndim
+    }
+    if len(found) != 1:
+        return None
+    size = max(found.pop(), 2)
+    return size, size + 1
+
+
+def _resized(arguments: Arguments, axes: dict[int, tuple[int, ...]], size: int) -> Arguments:
+    """The arguments with their symbolic axes cut or repeated to `size`."""
+    out: Arguments = []
+    for position, array in enumerate(arguments):
+        for axis in axes.get(position, ()) if array is not None else ():
+            array = np.take(array, np.arange(size) % array.shape[axis], axis=axis)  # type: ignore[arg-type]
+        out.append(array)
+    return out
+
+
+def _build(
+    model: Any,
+    names: Sequence[str],
+    arguments: Arguments,
+    captured: Capture,
+    program: Program,
+    notes: list[str],
+) -> Graph:
+    graph = Graph()
+    tree = walk(graph, model)
+    keys = _add_calls(graph, tree, captured.calls)
+    positions = [i for i, a in enumerate(arguments) if a is not None]
+    environment: dict[str, Any] = {}
+    for (value, type_), position in zip(program.inputs, positions, strict=True):
+        environment[value] = graph.add_input(names[position], type_)
+    for value, name in program.parameters.items():
+        environment[value] = Value(tree.parameters[id(tree.tensors[int(name.removeprefix("regraft."))])])
+    attribution = attribute_calls(program, captured.calls, positions)
+    places = [_place(graph, captured.calls, keys, n) for n in range(len(keys))]
+    lowerer = Lowerer(graph, program, environment, attribution, captured.calls, keys, places)
+    results = list(_flat(lowerer.run()))
+    for number, found in enumerate(results):
+        graph.outputs.append(("output" if len(results) == 1 else f"output{number}", lowerer.as_output(found)))
+    graph.remove_dead()
+    if not captured.marked:
+        notes = [*notes, "MindSpore could not compile call boundaries: operators are attributed to the root"]
+    _set_origin(graph, model, ["captured in evaluation mode", *notes, *tree.notes])
+    graph.origin.inputs = {names[i]: a for i, a in enumerate(arguments) if a is not None}
+    return graph
+
+
+def _add_calls(graph: Graph, tree: CellTree, calls: Sequence[CellCall]) -> list[int]:
+    """Add the recorded calls; a Cell made during the run is not in the tree, and its caller stands for it."""
+    keys: list[int] = []
+    for call in calls:
+        parent = None if call.parent is None else keys[call.parent]
+        module = tree.modules.get(id(call.cell))
+        keys.append(
+            parent if module is None and parent is not None else graph.modules.add_call(module or 0, parent)
+        )
+    return keys
+
+
+def _place(graph: Graph, calls: Sequence[CellCall], keys: Sequence[int], number: int) -> str:
+    """The module's path and the line of the nearest `construct` that is not MindSpore's own."""
+    path = graph.modules.path(graph.modules.call(keys[number]).module) or type(calls[0].cell).__name__
+    at: int | None = number
+    while at is not None:
+        function = type(calls[at].cell).construct
+        if not function.__module__.startswith("mindspore."):
+            code = function.__code__
+            return f"{Path(code.co_filename).name}:{code.co_firstlineno} ({path})"
+        at = calls[at].parent
+    return path
+
+
+def _flat(found: Any) -> list[Any]:
+    return [v for item in found for v in _flat(item)] if is_tuple(found) else [found]
+
+
+def _set_origin(graph: Graph, model: Any, notes: Sequence[str]) -> None:
+    graph.origin.framework = "mindspore"
+    graph.origin.model = model
+    graph.origin.reference = graph.origin.reference or type(model).__name__
+    graph.origin.notes = list(notes)
+
+
+__all__ = ["read", "read_tree"]

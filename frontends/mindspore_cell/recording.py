@@ -1,0 +1,64 @@
+"""One PyNative run that records every Cell call: which Cell, inside which call, with what arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Source = "tuple[str, int] | None"
+"""Where an argument came from: ("input", position), ("call", number of the call whose result it is), or unknown."""
+
+
+@dataclass(slots=True)
+class CellCall:
+    """One call of a Cell.
+
+    Attributes:
+        cell: the Cell.
+        parent: number of the call it was made in, None for the outermost.
+        sources: per positional argument, where its value came from.
+        results: number of its results; 1 for a single tensor.
+    """
+
+    cell: Any
+    parent: int | None
+    sources: list[Any] = field(default_factory=list)
+    results: int = 1
+
+
+def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
+    """Call `root` and return (its Cell calls in the order they were made, its result).
+
+    The Cells must be in the mode that is to be recorded, MindSpore in PyNative mode.
+    """
+    from mindspore.nn import Cell
+
+    calls: list[CellCall] = []
+    stack: list[int] = []
+    alive: list[Any] = []  # tensors seen, so that no id is used twice
+    made_by: dict[int, Any] = {id(a): ("input", i) for i, a in enumerate(arguments) if a is not None}
+    original = Cell.__call__
+
+    def recorded(cell: Any, *args: Any, **kwargs: Any) -> Any:
+        number = len(calls)
+        call = CellCall(cell, stack[-1] if stack else None, [made_by.get(id(a)) for a in args])
+        calls.append(call)
+        stack.append(number)
+        try:
+            result = original(cell, *args, **kwargs)
+        finally:
+            stack.pop()
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        call.results = len(results)
+        for value in results:
+            alive.append(value)
+            made_by[id(value)] = ("call", number)
+        return result
+
+    Cell.__call__ = recorded
+    try:
+        result = root(*arguments)
+    finally:
+        Cell.__call__ = original
+    return calls, result

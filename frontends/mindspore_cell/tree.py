@@ -1,0 +1,181 @@
+"""The Cell tree: every Cell and Parameter by identity, under every name it is registered with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...ir import Graph, Parameter, TensorData, dtype_name
+from .initializers import initial_distribution
+from .places import Places
+
+_CONTAINERS = {"SequentialCell": "sequential", "CellList": "list", "CellDict": "dict"}
+_RUNNING = ("moving_mean", "moving_variance")
+_SIMPLE = (bool, int, float, str, type(None))
+
+
+@dataclass(slots=True)
+class CellTree:
+    """What the walk found.
+
+    Attributes:
+        modules: id of a Cell -> its module's key.
+        parameters: id of a Parameter -> its node's key.
+        cells: the Cells themselves, by module key; a plain list or dict of Cells has none.
+        tensors: every distinct Parameter.
+        notes: what a reader should know: Cells that MindSpore itself does not see.
+    """
+
+    modules: dict[int, int] = field(default_factory=dict)
+    parameters: dict[int, int] = field(default_factory=dict)
+    cells: dict[int, Any] = field(default_factory=dict)
+    tensors: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def walk(graph: Graph, root: Any) -> CellTree:
+    """Fill the module tree of `graph` with the Cells below `root` and their Parameters.
+
+    A Cell in a plain Python list, tuple or dict is not registered in MindSpore: it is put into the tree under
+    a module that stands for the list, marked by the argument ``unregistered``, and a note says so.
+    """
+    tree = CellTree()
+    _add_cell(graph, tree, root, None, "", Places(root))
+    _add_unregistered(graph, tree)
+    return tree
+
+
+def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name: str, places: Places) -> None:
+    if id(cell) in tree.modules and parent is not None:
+        graph.modules.register(parent, _safe(name), tree.modules[id(cell)])
+        return
+    key = graph.modules.add(
+        type(cell).__name__,
+        parent,
+        _safe(name),
+        container=_container(cell),
+        location=places.of_registration(name) if parent is not None else places.of_class(),
+        arguments=_arguments(cell),
+    )
+    tree.modules[id(cell)], tree.cells[key] = key, cell
+    for attribute, parameter in cell._params.items():
+        if parameter is not None:
+            _add_parameter(graph, tree, cell, key, attribute, parameter, places)
+    for child_name, child in cell._cells.items():
+        if child is not None:
+            _add_cell(graph, tree, child, key, child_name, Places(child, places))
+
+
+def _add_parameter(
+    graph: Graph, tree: CellTree, cell: Any, key: int, attribute: str, parameter: Any, places: Places
+) -> None:
+    module = graph.modules.module(key)
+    if id(parameter) not in tree.parameters:
+        node = Parameter(
+            name=parameter.name,
+            declared=parameter.name,
+            data=_data(parameter),
+            trainable=bool(parameter.requires_grad),
+            is_buffer=attribute in _RUNNING and not parameter.requires_grad,
+            initializer=initial_distribution(cell, attribute, parameter),
+            location=module.location,
+            role=attribute if attribute.isidentifier() else "",
+        )
+        tree.parameters[id(parameter)] = graph.add_parameter(node).node
+        tree.tensors.append(parameter)
+    module.parameters[_safe(attribute)] = tree.parameters[id(parameter)]
+
+
+def _data(parameter: Any) -> TensorData:
+    from mindspore.common import dtype as mstype
+
+    dtype = dtype_name(_numpy_dtype(mstype, parameter))
+    return TensorData(
+        dtype, tuple(parameter.shape), lambda: parameter.asnumpy(), ("mindspore", parameter.data_ptr())
+    )
+
+
+def _numpy_dtype(mstype: Any, parameter: Any) -> Any:
+    from ...ir import numpy_dtype
+
+    name = str(parameter.dtype).lower()  # `Float32`, `BFloat16`, `Int64`, `Bool`
+    return numpy_dtype(name)
+
+
+def _container(cell: Any) -> str | None:
+    """The kind of container, for MindSpore's own classes only: a subclass may have a `construct` of its own."""
+    for cls in type(cell).__mro__:
+        if cls.__name__ in _CONTAINERS and cls.__module__.startswith("mindspore.nn"):
+            own = type(cell).construct is cls.construct
+            return _CONTAINERS[cls.__name__] if own else None
+    return None
+
+
+def _arguments(cell: Any) -> dict[str, object]:
+    """Constructor arguments that the Cell keeps under their own names."""
+    found: dict[str, object] = {}
+    for name in inspect.signature(type(cell).__init__).parameters:
+        value = vars(cell).get(name, found)
+        if isinstance(value, _SIMPLE) or (
+            isinstance(value, tuple) and all(isinstance(v, _SIMPLE) for v in value)
+        ):
+            found[name] = value
+    return found
+
+
+def _add_unregistered(graph: Graph, tree: CellTree) -> None:
+    """Add Cells that are reachable only through plain lists, tuples and dicts, and what lies below them."""
+    pending = list(tree.cells.items())
+    while pending:
+        key, cell = pending.pop(0)
+        for attribute, value in vars(cell).items():
+            if attribute.startswith("_") or attribute == "cell_list":
+                continue
+            items = list(_cells_in(value))
+            fresh = [c for _, c in items if id(c) not in tree.modules]
+            if not fresh:
+                continue
+            kind = "dict" if isinstance(value, dict) else "list"
+            places = Places(cell)
+            where = Places(None, places).of_registration(attribute)
+            holder = graph.modules.add(
+                type(value).__name__,
+                key,
+                _safe(attribute),
+                container=kind,
+                location=where,
+                arguments={"unregistered": True},
+            )
+            before = set(tree.cells)
+            for name, child in items:
+                _add_cell(graph, tree, child, holder, name, Places(child, places))
+            pending += [(k, c) for k, c in tree.cells.items() if k not in before]
+            path = graph.modules.path(key)
+            tree.notes.append(
+                f"`{path + '.' if path else ''}{attribute}` is a plain {type(value).__name__} of {len(items)} Cells: "
+                "MindSpore does not see them, nor their parameters"
+            )
+
+
+def _cells_in(value: Any) -> Iterator[tuple[str, Any]]:
+    from mindspore.nn import Cell
+
+    if isinstance(value, (list, tuple)):
+        pairs: Any = ((str(i), v) for i, v in enumerate(value))
+    elif type(value) is dict:
+        pairs = ((str(k), v) for k, v in value.items())
+    else:
+        return
+    for name, item in pairs:
+        if isinstance(item, Cell):
+            yield name, item
+        else:
+            for inner, cell in _cells_in(item):
+                yield f"{name}_{inner}", cell
+
+
+def _safe(name: str) -> str:
+    """A registration name without dots: ParameterTuple registers its members under their full names."""
+    return name.replace(".", "_")
