@@ -16,11 +16,12 @@ Target = Graph | onnx.ModelProto | Path | str
 
 def own_runner(graph: Graph, threads: int | None = None) -> Runner:
     """The model a graph came from, in its own framework; the graph in ONNX Runtime where there is none."""
-    if graph.origin.model is not None and graph.origin.framework == "torch":
+    framework = _live(graph)
+    if framework == "torch":
         from .torch_runner import TorchRunner
 
         return TorchRunner(graph)
-    if graph.origin.model is not None and graph.origin.framework == "mindspore":
+    if framework == "mindspore":
         from .mindspore_runner import MindSporeRunner
 
         return MindSporeRunner.of_graph(graph)
@@ -29,11 +30,23 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
 
 def exact_runner(graph: Graph) -> Runner | None:
     """The source in float64, where its framework can and it is cheap."""
-    if graph.origin.model is not None and graph.origin.framework == "torch":
-        from .torch_runner import double_copy
+    if _live(graph) != "torch":
+        return None
+    from .torch_runner import double_copy
 
-        return double_copy(graph)
-    return None
+    return double_copy(graph)
+
+
+def _live(graph: Graph) -> str:
+    """The framework that can run the model behind a graph; "" where the graph alone stands for it.
+
+    A pass may have added inputs (a siamese twin): then the live model is not what the graph computes.
+    """
+    origin = graph.origin
+    if origin.model is None or (isinstance(origin.model, (str, Path)) and Path(origin.model).suffix != ".pt2"):
+        return ""
+    same = not origin.inputs or set(origin.inputs) == {node.name for node in graph.input_nodes()}
+    return origin.framework if same else ""
 
 
 def target_runner(target: Target, *, own: bool, threads: int | None = None) -> Runner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,10 @@ class TorchRunner:
 
         self._graph = graph
         self._double = double
-        self._programme = isinstance(graph.origin.model, torch.export.ExportedProgram)
         model: Any = graph.origin.model
+        if isinstance(model, (str, Path)):
+            model = torch.export.load(model)
+        self._programme = isinstance(model, torch.export.ExportedProgram)
         if self._programme:
             model = model.module()
         elif double:
