@@ -44,7 +44,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
             f"expected the parameters of `{path.name}` beside it, got no `{_prefix(path)}-0000.params`",
             hint="give them with --params FILE",
         )
-    arrays = bind(inputs, variables)
+    arrays = bind(inputs, variables, double=any(d.dtype == "float64" for d in stored.arguments.values()))
 
     def lowered(*, dynamic_batch: bool) -> Graph:
         graph = _graph(path, symbol, variables, stored)

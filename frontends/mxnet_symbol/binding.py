@@ -15,12 +15,15 @@ from .reader import SymbolNode
 from .variables import Variables
 
 
-def bind(inputs: Sequence[tuple[str, np.ndarray | None]], variables: Variables) -> dict[str, np.ndarray]:
+def bind(
+    inputs: Sequence[tuple[str, np.ndarray | None]], variables: Variables, *, double: bool = False
+) -> dict[str, np.ndarray]:
     """The example of every input by name, in the symbol's order.
 
     Args:
         inputs: what the caller gave, by name or by position; labels may be given and are not needed.
         variables: the symbol's.
+        double: whether the model computes in float64.
 
     Raises:
         ModelError: E103 for a name that the symbol does not have, or an input whose shape nothing tells.
@@ -52,7 +55,7 @@ def bind(inputs: Sequence[tuple[str, np.ndarray | None]], variables: Variables) 
             hint=f"give {' '.join(f'--input {n}=2x3x224x224' for n in missing)} with the shape it has",
         )
     return {
-        name: _as_declared(node, given[name] if name in given else _example(node, i))
+        name: _as_declared(node, given[name] if name in given else _example(node, i), double=double)
         for i, (name, node) in enumerate(wanted.items())
     }
 
@@ -101,8 +104,8 @@ def _example(node: SymbolNode, seed: int) -> np.ndarray:
     return InputSpec(node.name, shape, declared_dtype(node) or "float32").array(seed)
 
 
-def _as_declared(node: SymbolNode, array: np.ndarray) -> np.ndarray:
-    """MXNet binds inputs as float32 unless they say otherwise: float64 examples are Python's doing."""
-    if array.dtype == np.float64 and declared_dtype(node) != "float64":
+def _as_declared(node: SymbolNode, array: np.ndarray, *, double: bool) -> np.ndarray:
+    """MXNet binds inputs as float32 unless something says otherwise: float64 examples are Python's doing."""
+    if array.dtype == np.float64 and not double and declared_dtype(node) != "float64":
         return array.astype(np.float32)
     return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import Value, numpy_dtype
+from ...ir import TensorType, Value, numpy_dtype
 from .use import Use, new_table
 
 TABLE = new_table()
@@ -22,9 +22,10 @@ def filled(use: Use) -> Value:
 
 @TABLE.op("zeros_like", "ones_like")
 def filled_like(use: Use) -> Value:
-    x = use.x
-    factor = use.b.op("Expand", use.b.scalar_like(use.node.op == "ones_like", x), use.b.op("Shape", x), types=[use.b.type_of(x)])
-    return factor
+    b, x, dtype = use.b, use.x, use.attrs.text("dtype", "None")
+    type_ = TensorType(use.dtype(x) if dtype == "None" else dtype, use.shape(x))
+    value = b.constant(float(use.node.op == "ones_like"), type_.dtype)
+    return b.op("Expand", value, b.op("Shape", x), types=[type_])
 
 
 @TABLE.op("_arange")
@@ -57,7 +58,11 @@ def eye(use: Use) -> Value:
 @TABLE.op("_contrib_arange_like")
 def arange_like(use: Use) -> Value:
     x, axis = use.x, use.attrs.optional_int("axis")
-    start, step, times = use.attrs.float("start", 0.0), use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
+    start, step, times = (
+        use.attrs.float("start", 0.0),
+        use.attrs.float("step", 1.0),
+        use.attrs.int("repeat", 1),
+    )
     use.attrs.ignore("ctx")
     rank = use.rank(x)
     sizes = use.static(x, range(rank) if axis is None else [use.axis(axis, rank)])

@@ -42,7 +42,10 @@ def take(use: Use) -> Value:
 @TABLE.op("pick")
 def pick(use: Use) -> Value:
     b, (x, indices) = use.b, use.values()
-    axis, mode = use.axis(use.attrs.optional_int("axis", -1) or 0, use.rank(x)), use.attrs.text("mode", "clip")
+    axis, mode = (
+        use.axis(use.attrs.optional_int("axis", -1) or 0, use.rank(x)),
+        use.attrs.text("mode", "clip"),
+    )
     keep = use.attrs.flag("keepdims")
     (size,) = use.static(x, [axis])
     found = _clipped(use, indices, size) if mode == "clip" else _wrapped(use, indices, size)
@@ -127,7 +130,11 @@ def _sorted(use: Use, x: Value, axis: int | None, count: int, *, ascending: bool
 
 @TABLE.op("SequenceLast")
 def sequence_last(use: Use) -> Value:
-    axis = use.attrs.int("axis", 0)
-    if use.attrs.flag("use_sequence_length"):
-        raise use.unsupported("expected use_sequence_length to be False")
-    return use.b.op("Gather", use.x, use.b.constant(-1), axis=axis)
+    b, axis = use.b, use.attrs.int("axis", 0)
+    if not use.attrs.flag("use_sequence_length"):
+        return b.op("Gather", use.x, b.constant(-1), axis=axis)
+    x, rank = use.x, use.rank(use.x)
+    if axis == 0:  # to (batch, time, ...)
+        x = b.op("Transpose", x, perm=[1, 0, *range(2, rank)])
+    last = b.op("Sub", use.cast(use.input(1), "int64"), b.constant(1))
+    return b.op("GatherND", x, b.op("Unsqueeze", last, b.constant([1])), batch_dims=1)

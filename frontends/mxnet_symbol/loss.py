@@ -15,11 +15,14 @@ def _label(use: Use) -> str:
 @TABLE.op("SoftmaxOutput")
 def softmax_output(use: Use) -> Value:
     multiple, preserve = use.attrs.flag("multi_output"), use.attrs.flag("preserve_shape")
+    axis = 1 if multiple else -1
+    if not multiple and not preserve and use.rank(use.x) > 2:  # everything but the batch is one distribution
+        axis = 0
     use.attrs.ignore("out_grad")  # whether a gradient from above scales the head's own
     return use.b.op(
         "regraft.SoftmaxOutput",
         use.x,
-        axis=1 if multiple and not preserve else -1,
+        axis=axis,
         label=_label(use),
         grad_scale=use.attrs.float("grad_scale", 1.0),
         ignore_label=use.attrs.float("ignore_label", -1.0) if use.attrs.flag("use_ignore") else None,

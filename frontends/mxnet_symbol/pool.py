@@ -56,14 +56,27 @@ def _sum(use: Use, x: Value, window: dict[str, list[int]]) -> Value:
 
 
 def _lp(use: Use, power: int, convention: str, window: dict[str, list[int]]) -> Value:
-    """(sum of x**p) ** (1/p), as MXNet has it: odd powers keep the sign."""
-    b, x = use.b, use.x
-    raised = x if power == 1 else b.op("Pow", x, b.scalar_like(power, x))
+    raised = _raised(use, power)
     if convention == "full":
-        total = b.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)
+        total = use.b.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)
     else:
         total = _sum(use, raised, window)
-    return total if power == 1 else b.op("Pow", total, b.scalar_like(1 / power, total))
+    return _root(use, total, power)
+
+
+def _raised(use: Use, power: int) -> Value:
+    return use.x if power == 1 else use.b.op("Pow", use.x, use.b.scalar_like(power, use.x))
+
+
+def _root(use: Use, total: Value, power: int) -> Value:
+    """The root of a sum of powers; MXNet's odd powers and roots keep the sign."""
+    b = use.b
+    if power == 1:
+        return total
+    if power == 2:
+        return b.op("Sqrt", total)
+    root = b.op("Pow", b.op("Abs", total), b.scalar_like(1 / power, total))
+    return b.op("Mul", b.op("Sign", total), root)
 
 
 def _global(use: Use, kind: str, power: int | None) -> Value:
@@ -73,10 +86,8 @@ def _global(use: Use, kind: str, power: int | None) -> Value:
     if kind == "avg":
         return b.op("GlobalAveragePool", x)
     axes = b.constant(list(range(2, use.rank(x))))
-    if kind == "sum" or power == 1:
-        return b.op("ReduceSum", x, axes)
-    total = b.op("ReduceSum", b.op("Pow", x, b.scalar_like(power or 1, x)), axes)
-    return b.op("Pow", total, b.scalar_like(1 / (power or 1), total))
+    power = 1 if kind == "sum" else power or 1
+    return _root(use, b.op("ReduceSum", _raised(use, power), axes), power)
 
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")

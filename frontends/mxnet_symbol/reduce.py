@@ -7,7 +7,13 @@ from .use import Use, new_table
 
 TABLE = new_table()
 
-_REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd"}
+_REDUCTIONS = {
+    "sum": "ReduceSum",
+    "mean": "ReduceMean",
+    "max": "ReduceMax",
+    "min": "ReduceMin",
+    "prod": "ReduceProd",
+}
 
 
 def _axes(use: Use, rank: int) -> tuple[list[int], bool]:

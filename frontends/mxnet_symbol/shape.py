@@ -169,14 +169,20 @@ def split_v2(use: Use) -> list[Value]:
 
 def _parts(use: Use, axis: int, sizes: list[int], *, squeeze: bool) -> list[Value]:
     b = use.b
-    parts = [use.x] if len(sizes) == 1 else b.ops("Split", use.x, b.constant(sizes), outputs=len(sizes), axis=axis)
+    parts = (
+        [use.x]
+        if len(sizes) == 1
+        else b.ops("Split", use.x, b.constant(sizes), outputs=len(sizes), axis=axis)
+    )
     return [b.op("Squeeze", p, b.constant([axis])) for p in parts] if squeeze else parts
 
 
 _END = 2**62  # what ONNX clips to the end, whatever the size
 
 
-def sliced(use: Use, x: Value, axes: list[int], begins: list[int], ends: list[int], steps: list[int]) -> Value:
+def sliced(
+    use: Use, x: Value, axes: list[int], begins: list[int], ends: list[int], steps: list[int]
+) -> Value:
     """A slice along some axes."""
     b = use.b
     return b.op("Slice", x, *(b.constant(v, "int64") for v in (begins, ends, axes, steps))) if axes else x
@@ -187,7 +193,9 @@ def slice_(use: Use) -> Value:
     begins, ends = use.attrs.optional_ints("begin") or [], use.attrs.optional_ints("end") or []
     steps = [1 if s is None else s for s in use.attrs.optional_ints("step") or []]
     steps += [1] * (len(begins) - len(steps))
-    kept = [i for i, (a, z, s) in enumerate(zip(begins, ends, steps, strict=True)) if (a, z, s) != (None, None, 1)]
+    kept = [
+        i for i, (a, z, s) in enumerate(zip(begins, ends, steps, strict=True)) if (a, z, s) != (None, None, 1)
+    ]
     starts = [(0 if steps[i] > 0 else _END) if (a := begins[i]) is None else a for i in kept]
     stops = [(_END if steps[i] > 0 else -_END) if (z := ends[i]) is None else z for i in kept]
     return sliced(use, use.x, kept, starts, stops, [steps[i] for i in kept])
@@ -249,7 +257,11 @@ def repeat(use: Use) -> Value:
     if axis is None:
         x, axis = use.reshape(x, [product(use.shape(x))]), 0
     axis, shape = use.axis(axis, use.rank(x)), list(use.shape(x))
-    tiled = b.op("Tile", b.op("Unsqueeze", x, b.constant([axis + 1])), b.constant([1] * (axis + 1) + [times] + [1] * (len(shape) - axis - 1)))
+    tiled = b.op(
+        "Tile",
+        b.op("Unsqueeze", x, b.constant([axis + 1])),
+        b.constant([1] * (axis + 1) + [times] + [1] * (len(shape) - axis - 1)),
+    )
     return use.reshape(tiled, [*shape[:axis], product([shape[axis], times]), *shape[axis + 1 :]])
 
 
@@ -296,7 +308,9 @@ def broadcast_like(use: Use) -> Value:
     if all(isinstance(d, int) or d == s for d, s in zip(target, use.shape(x), strict=True)):
         return expanded(use, x, target)
     if left is None:  # onto a symbolic size: that of the other value, when the program runs
-        return use.b.op("Expand", x, use.b.op("Shape", like), types=[use.b.type_of(x).with_shape(tuple(target))])
+        return use.b.op(
+            "Expand", x, use.b.op("Shape", like), types=[use.b.type_of(x).with_shape(tuple(target))]
+        )
     raise use.unsupported(f"expected static sizes to broadcast to, got {target}")
 
 

@@ -33,7 +33,12 @@ def _identity(b: Builder, operator: Operator, operands: Sequence[Value | None]) 
 def _softmax(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     x = operands[0]
     assert x is not None
-    return [b.op("Softmax", x, axis=operator.int("axis", -1))]
+    axis = operator.int("axis", -1)
+    if axis:
+        return [b.op("Softmax", x, axis=axis)]
+    y = b.op("Softmax", b.op("Flatten", x, axis=1), axis=-1)
+    type_ = b.graph.known_type(x)
+    return [b.op("Reshape", y, b.op("Shape", x), types=[type_])]
 
 
 def _sigmoid(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
@@ -61,7 +66,7 @@ TABLE.add(
     "SoftmaxOutput",
     inputs="X L?",
     attributes=[
-        AttributeSpec("axis", "int", default=-1),
+        AttributeSpec("axis", "int", default=-1),  # 0: all axes but the batch together
         _LABEL,
         _SCALE,
         AttributeSpec("ignore_label", "float"),

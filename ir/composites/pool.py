@@ -161,8 +161,10 @@ def _expand_full(b: Builder, operator: Operator, operands: Sequence[Value | None
     fits = all(max(begin, end) < k for begin, end, k in zip(begins, ends, kernel, strict=True))
     if not fits:  # runtimes refuse pads as long as the kernel: pad beforehand
         value = float(np.finfo(type_.dtype).min) if mode == "max" else 0.0
-        lead = [0] * (len(type_.shape or ()) - len(kernel))
-        x = b.op("Pad", x, b.constant([*lead, *begins, *lead, *ends]), b.scalar_like(value, x))
+        rank = len(type_.shape or ())
+        # the axes are named because ONNX Runtime would fuse a Pad without them back into the pool it refuses
+        axes = b.constant(list(range(rank - len(kernel), rank)))
+        x = b.op("Pad", x, b.constant([*begins, *ends]), b.scalar_like(value, x), axes)
         begins = ends = [0] * len(kernel)
     window = {"kernel_shape": kernel, "strides": strides, "pads": [*begins, *ends]}
     if mode == "max":
