@@ -169,7 +169,7 @@ def nested() -> Graph:
         y,
         outputs=2,
         captures=[w],
-        types=[kind, TensorType(F32, (3,))],
+        types=[kind, TensorType(F32, (3, 1))],
         body=body,
     )
     graph.outputs = [("z", z), ("again", z), ("x", x), ("steps", steps)]
@@ -184,7 +184,7 @@ def test_if_and_loop_with_captures(sign: float, expected: float) -> None:
     np.testing.assert_array_equal(z, np.full((3, 4), expected, F32))
     np.testing.assert_array_equal(again, z)
     np.testing.assert_array_equal(same, x)
-    np.testing.assert_array_equal(steps, [0, 1, 2])
+    np.testing.assert_array_equal(steps, [[0], [1], [2]])
 
 
 def test_unused_optional_outputs_are_left_out() -> None:
