@@ -47,7 +47,8 @@ def run() -> None:
     """Console entry: turns errors into messages and exit codes."""
     code = 0
     try:
-        main.main(standalone_mode=False)
+        result = main.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
     except click.ClickException as error:

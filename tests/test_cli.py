@@ -70,7 +70,7 @@ def rewrite(model: object, tmp_path: Path, *more: object) -> Result:
 class TestBadInput:
     def test_model_that_raises_when_called(self, net: Path, tmp_path: Path) -> None:
         result = rewrite(f"{net}:Raises", tmp_path, "--input", "2x3x8x8")
-        assert_refused(result, "E104", "the weights are on strike", "net.py:16")
+        assert_refused(result, "E103", "the weights are on strike", "net.py:16")
 
     def test_factory_that_raises(self, net: Path, tmp_path: Path) -> None:
         result = rewrite(f"{net}:broken_factory", tmp_path, "--input", "2x3x8x8")

@@ -36,8 +36,17 @@ def test_rewrite_and_verify_from_mindspore(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rewrite_and_verify_from_torch(tmp_path: Path) -> None:
-    model = f"{EXAMPLES / 'transformer.py'}:Classifier"
+    model = f"{EXAMPLES / 'transformer.py'}:TransformerClassifier"
     done = under_numpy2(
-        "-m", "regraft", "rewrite", model, "--input", "2x16:int64", "--to", "mindspore", "-o", tmp_path / "out"
+        "-m",
+        "regraft",
+        "rewrite",
+        model,
+        "--input",
+        "2x16:int64",
+        "--to",
+        "mindspore",
+        "-o",
+        tmp_path / "out",
     )
     assert done.returncode == 0, done.stdout + done.stderr

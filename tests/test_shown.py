@@ -141,7 +141,7 @@ class TestReusedLayer:
         pytest.param(
             f"{EXAMPLES / 'resnet.py'}:resnet18", "2x3x64x64", marks=pytest.mark.slow, id="resnet18"
         ),
-        pytest.param(f"{EXAMPLES / 'transformer.py'}:Classifier", "2x16:int64", id="transformer"),
+        pytest.param(f"{EXAMPLES / 'transformer.py'}:TransformerClassifier", "2x16:int64", id="transformer"),
     ],
 )
 @pytest.mark.parametrize("target", ["mindspore", "onnx"])
