@@ -7,6 +7,7 @@ import os
 import re
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
+from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .recording import CellCall, record
 from .state import borrowed
@@ -49,10 +51,8 @@ def start_mindspore() -> None:
             "expected MindSpore to be installed, got no module `mindspore`",
             hint="pip install mindspore",
         ) from error
-    try:
+    with suppress(SystemError):  # built against NumPy 1: under NumPy 2 the first call with scalars fails, once
         mindspore.ops.transpose(mindspore.Tensor(np.ones((2, 3), np.float32)), (1, 0))
-    except SystemError:
-        pass  # built against NumPy 1: under NumPy 2 the first call with Python scalars fails, later ones work
 
 
 def capture(
@@ -81,11 +81,12 @@ def capture(
             raise _refusal("run", root, error) from error
         for cell in cells:
             cell.set_train(False)
-        marked = _mark(calls)
+        add_markers(calls)
+        marked = True
         try:
             programs = [_compile(root, arguments) for arguments in sizes]
         except Exception:
-            _unmark(calls)
+            remove_markers(calls)
             marked = False
             try:
                 programs = [_compile(root, arguments) for arguments in sizes]
@@ -106,35 +107,6 @@ def _compile(root: Any, arguments: Sequence[np.ndarray | None]) -> Program:
     root.compile_cache.clear()  # the cache knows neither of names nor of modes
     stream, _ = _cell_info(root, False, *_tensors(arguments))
     return parse_program(stream)
-
-
-def _mark(calls: Sequence[CellCall]) -> bool:
-    """Hook markers into every Cell that was called; `borrowed` takes them out again."""
-    from mindspore.ops import operations
-
-    from .markers import mark_inputs, mark_outputs
-
-    arity: dict[int, tuple[Any, int, int]] = {}
-    for call in calls:
-        _, inputs, results = arity.get(id(call.cell), (None, 0, 0))
-        arity[id(call.cell)] = (call.cell, max(inputs, len(call.sources)), max(results, call.results))
-    for cell, inputs, results in arity.values():
-        for side, count in (("entry", inputs), ("exit", results)):
-            made = []
-            for position in range(count):
-                marker = operations.Identity()
-                marker.add_prim_attr("regraft", f"{side}:{id(cell)}:{position}")
-                made.append(marker)
-            vars(cell)[f"regraft_{side}"] = tuple(made)
-        cell.register_forward_pre_hook(mark_inputs)
-        cell.register_forward_hook(mark_outputs)
-    return True
-
-
-def _unmark(calls: Sequence[CellCall]) -> None:
-    for call in calls:
-        call.cell._forward_pre_hook.clear()
-        call.cell._forward_hook.clear()
 
 
 def _refusal(what: str, root: Any, error: Exception) -> ModelError:
