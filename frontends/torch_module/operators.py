@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from ..lowering import LoweringTable
 from .activation import ACTIVATION
+from .attention import ATTENTION
 from .context import Lowering
 from .conv import CONV
+from .creation import CREATION
+from .indexing import INDEXING
 from .linear import LINEAR
 from .math import MATH
 from .norm import NORM
 from .pool import POOL
+from .reduce import REDUCE
+from .resize import RESIZE
 from .shape import SHAPE
 
 TABLE: LoweringTable[Lowering] = LoweringTable("torch").include(
-    CONV, POOL, NORM, ACTIVATION, LINEAR, MATH, SHAPE
+    CONV, POOL, NORM, ACTIVATION, ATTENTION, LINEAR, MATH, REDUCE, SHAPE, INDEXING, CREATION, RESIZE
 )
 """Operator name (``aten.conv2d.default``) -> its lowering; an in-place operator uses its functional twin's."""
 

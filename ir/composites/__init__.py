@@ -6,12 +6,13 @@ it whole; every other backend gets the expansion. One file per family, each with
 
 from __future__ import annotations
 
+from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
 from .pool import TABLE as POOL
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(LINEAR, LOSS, POOL)
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(ATTENTION, LINEAR, LOSS, POOL)
 """Every composite by name."""
 
 

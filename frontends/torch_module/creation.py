@@ -1,0 +1,110 @@
+"""Lowerings of operators that make tensors or change their element type."""
+
+from __future__ import annotations
+
+from ...ir import Value, numpy_dtype
+from ..lowering import LoweringTable
+from .context import Call, Lowering
+
+CREATION: LoweringTable[Lowering] = LoweringTable("torch")
+
+
+@CREATION.op(
+    "aten.to.dtype",
+    "aten.to.dtype_layout",
+    "aten.to.device",
+    "aten.to.other",
+    "aten._to_copy.default",
+    "aten.type_as.default",
+)
+def to(call: Call) -> Value:
+    """A cast; devices, layouts and copies are not part of a graph."""
+    call.ignore("dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format", "other")
+    return call.cast(call.value("self"), call.dtype)
+
+
+def _filled(call: Call, value: object) -> Value:
+    call.ignore("size", "self", "dtype", "layout", "device", "pin_memory", "memory_format", "names")
+    number = value if isinstance(value, Value) else call.constant(value, call.dtype)
+    shape = call.result_shape
+    if not shape:
+        return number
+    return call.op("Expand", number, call.context.sizes(shape))
+
+
+@CREATION.op("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
+def zeros(call: Call) -> Value:
+    """Zeros."""
+    return _filled(call, 0)
+
+
+@CREATION.op("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
+def ones(call: Call) -> Value:
+    """Ones."""
+    return _filled(call, 1)
+
+
+@CREATION.op("aten.full.default", "aten.full_like.default", "aten.new_full.default")
+def full(call: Call) -> Value:
+    """A number everywhere."""
+    return _filled(call, call.operand("fill_value", call.dtype))
+
+
+@CREATION.op("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default")
+def empty(call: Call) -> Value:
+    """Whatever memory held: zeros, as good as any."""
+    return _filled(call, 0)
+
+
+@CREATION.op("aten.scalar_tensor.default")
+def scalar_tensor(call: Call) -> Value:
+    """A number as a tensor."""
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    return call.operand("s", call.dtype)
+
+
+@CREATION.op("aten.fill.Scalar", "aten.fill.Tensor")
+def fill(call: Call) -> Value:
+    """A number in place of every element."""
+    return _filled(call, call.operand("value", call.dtype))
+
+
+@CREATION.op("aten.zero.default")
+def zero(call: Call) -> Value:
+    """Zero in place of every element."""
+    return _filled(call, 0)
+
+
+@CREATION.op("aten.copy.default")
+def copy(call: Call) -> Value:
+    """Another tensor's values in place of these."""
+    call.ignore("self", "non_blocking")
+    source = call.cast(call.value("src"), call.dtype)
+    if call.shape("src") == call.result_shape:
+        return source
+    return call.op("Expand", source, call.context.sizes(call.result_shape))
+
+
+@CREATION.op("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
+def arange(call: Call) -> Value:
+    """Evenly spaced numbers: a constant where the bounds are static."""
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    start = call.arg("start") if "start" in call.attributes else 0
+    step, end = call.arg("step") if "step" in call.attributes else 1, call.arg("end")
+    if all(isinstance(v, (int, float)) for v in (start, end, step)):
+        import torch
+
+        values = torch.arange(start, end, step, dtype=call.fake.dtype)
+        return call.constant(values.numpy().astype(numpy_dtype(call.dtype)))
+    if not call.dtype.startswith("int"):
+        numbers = [call.context.size_scalar(v) for v in (start, end, step)]
+        return call.cast(call.op("Range", *numbers), call.dtype)
+    bounds = [call.cast(call.context.size_scalar(v), call.dtype) for v in (start, end, step)]
+    return call.op("Range", *bounds)
+
+
+@CREATION.op("aten.tril.default", "aten.triu.default")
+def tril(call: Call) -> Value:
+    """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
+    diagonal = call.constant(call.int("diagonal"))
+    return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.target)

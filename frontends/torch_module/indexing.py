@@ -1,0 +1,174 @@
+"""Lowerings of slices, look-ups and writes by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir import Value
+from ..lowering import LoweringTable
+from .context import Call, Lowering
+
+INDEXING: LoweringTable[Lowering] = LoweringTable("torch")
+_END = np.iinfo(np.int64).max
+
+
+@INDEXING.op("aten.embedding.default")
+def embedding(call: Call) -> Value:
+    """Rows by number; padding and scaling concern gradients only."""
+    call.ignore("padding_idx", "scale_grad_by_freq", "sparse")
+    return call.op("Gather", call.value("weight"), call.value("indices"), axis=0)
+
+
+@INDEXING.op("aten.select.int")
+def select(call: Call) -> Value:
+    """One slice, without its axis."""
+    index = call.arg("index")
+    at = call.constant(index) if isinstance(index, int) else call.context.size_scalar(index)
+    return call.op("Gather", call.value("self"), at, axis=call.axis("dim"))
+
+
+@INDEXING.op("aten.slice.Tensor")
+def slice_(call: Call) -> Value:
+    """A range of an axis; the whole of it is the value itself."""
+    x, axis, step = call.value("self"), call.axis("dim"), call.int("step")
+    start, end = call.arg("start"), call.arg("end")
+    start, end = 0 if start is None else start, _END if end is None else end
+    size = call.shape("self")[axis]
+    whole = isinstance(end, int) and (end == _END or (isinstance(size, int) and end >= size))
+    if step == 1 and isinstance(start, int) and start == 0 and (whole or end == size):
+        return x
+    bounds = (call.context.sizes([v]) for v in (start, end))
+    return call.op("Slice", x, *bounds, call.constant([axis]), call.constant([step]))
+
+
+@INDEXING.op("aten.narrow.default")
+def narrow(call: Call) -> Value:
+    """A range by its start and length."""
+    start = call.arg("start")
+    bounds = (call.context.sizes([v]) for v in (start, start + call.arg("length")))
+    return call.op("Slice", call.value("self"), *bounds, call.constant([call.axis("dim")]))
+
+
+@INDEXING.op("aten.index_select.default")
+def index_select(call: Call) -> Value:
+    """Slices by number."""
+    return call.op("Gather", call.value("self"), call.value("index"), axis=call.axis("dim"))
+
+
+@INDEXING.op("aten.gather.default")
+def gather(call: Call) -> Value:
+    """Element by element along an axis."""
+    call.ignore("sparse_grad")
+    return call.op("GatherElements", call.value("self"), call.value("index"), axis=call.axis("dim"))
+
+
+@INDEXING.op("aten.index.Tensor")
+def index(call: Call) -> Value:
+    """Advanced indexing by integers; the indexed axes come first where they are not next to each other."""
+    x, indices = call.value("self"), call.arg("indices")
+    axes = [a for a, i in enumerate(indices) if i is not None]
+    given = [indices[a] for a in axes]
+    if any(call.dtype_of(i) == "bool" for i in given):
+        raise call.unsupported("expected integer indices, got a mask", hint="its result's size depends on data")
+    if len(given) == 1:
+        return call.op("Gather", x, given[0], axis=axes[0])
+    rank = call.rank("self")
+    perm = axes + [a for a in range(rank) if a not in axes]
+    if perm != sorted(perm):
+        x = call.op("Transpose", x, perm=perm)
+    y = call.op("GatherND", x, _stacked(call, given, [call.shape("self")[a] for a in axes]))
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    found = len(call.fake.shape) - (rank - len(axes))  # rank of the broadcast indices
+    if not adjacent or axes[0] == 0:
+        return y
+    before = axes[0]
+    order = [*range(found, found + before), *range(found), *range(found + before, len(call.fake.shape))]
+    return call.op("Transpose", y, perm=order)
+
+
+def _stacked(call: Call, indices: list[Value], sizes: list[object]) -> Value:
+    """Index tensors broadcast together, counted from the front, stacked on a new last axis."""
+    total = call.cast(indices[0], "int64")
+    for other in indices[1:]:
+        total = call.op("Add", total, call.cast(other, "int64"))
+    shape = call.op("Shape", total)  # of the broadcast: a sum has it
+    parts = [
+        call.op("Unsqueeze", call.op("Expand", call.cast(i, "int64"), shape), call.constant([-1])) for i in indices
+    ]
+    return call.op("Concat", *parts, axis=-1)
+
+
+@INDEXING.op("aten.index_put.default")
+def index_put(call: Call) -> Value:
+    """A write by integer indices into leading axes."""
+    call.ignore("unsafe") if "unsafe" in call.attributes else None
+    indices = call.arg("indices")
+    if any(i is None for i in indices):
+        raise call.unsupported("expected indices of leading axes only")
+    x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
+    if len(indices) == 1 and call.dtype_of(indices[0]) == "bool":
+        if call.rank("values") or call.flag("accumulate"):
+            raise call.unsupported("expected a single value to be written where a mask is true")
+        mask = indices[0]
+        missing = call.rank("self") - (call.graph.known_type(mask).rank or 0)
+        for _ in range(missing):
+            mask = call.op("Unsqueeze", mask, call.constant([-1]))
+        return call.op("Where", mask, values, x)
+    at = _stacked(call, indices, [])
+    shape = call.op("Concat", call.op("Shape", at, end=-1), call.op("Shape", x, start=len(indices)), axis=0)
+    reduction = "add" if call.flag("accumulate") else "none"
+    return call.op("ScatterND", x, at, call.op("Expand", values, shape), reduction=reduction)
+
+
+@INDEXING.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
+def scatter(call: Call) -> Value:
+    """A write element by element along an axis."""
+    at = call.value("index")
+    if "src" in call.attributes:
+        source = call.value("src")
+        if call.shape("src") != call.shape("index"):
+            starts = call.constant([0] * call.rank("index"))
+            source = call.op("Slice", source, starts, call.op("Shape", at))
+    else:
+        source = call.op("Expand", call.operand("value", call.dtype), call.op("Shape", at))
+    reduction = "add" if "scatter_add" in call.target else "none"
+    return call.op("ScatterElements", call.value("self"), at, source, axis=call.axis("dim"), reduction=reduction)
+
+
+@INDEXING.op("aten.masked_select.default", "aten.nonzero.default")
+def data_dependent(call: Call) -> Value:
+    """Refused: the size of the result depends on data."""
+    raise call.unsupported("expected a result whose size does not depend on data")
+
+
+@INDEXING.op("aten.select_scatter.default")
+def select_scatter(call: Call) -> Value:
+    """One slice replaced."""
+    axis, at = call.axis("dim"), call.int("index")
+    part = call.op("Unsqueeze", call.cast(call.value("src"), call.dtype), call.constant([axis]))
+    return _replaced(call, call.value("self"), part, axis, at, at + 1)
+
+
+@INDEXING.op("aten.slice_scatter.default")
+def slice_scatter(call: Call) -> Value:
+    """A range of an axis replaced."""
+    call.require("step", 1)
+    axis, start, end = call.axis("dim"), call.arg("start"), call.arg("end")
+    part = call.cast(call.value("src"), call.dtype)
+    return _replaced(call, call.value("self"), part, axis, 0 if start is None else start, _END if end is None else end)
+
+
+def _replaced(call: Call, x: Value, part: Value, axis: int, start: int, end: int) -> Value:
+    """`x` with its range [start, end) along an axis replaced by `part`."""
+    size = call.shape("self")[axis]
+    if not all(isinstance(v, int) for v in (size, start, end)):
+        raise call.unsupported("expected a static axis")
+    start = min(start + size if start < 0 else start, size)
+    end = min(end + size if end < 0 else end, size)
+    along = call.constant([axis])
+    parts = [part]
+    if start > 0:
+        parts.insert(0, call.op("Slice", x, call.constant([0]), call.constant([start]), along))
+    if end < size:
+        parts.append(call.op("Slice", x, call.constant([end]), call.constant([size]), along))
+    return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
