@@ -12,10 +12,13 @@ from .normalise_conv_padding import NormaliseConvPadding
 from .normalise_initializers import NormaliseInitializers
 from .options import make_pass
 from .pipeline import run_passes
+from .prepare_for_inference import PrepareForInference
 from .rename_parameters import RenameParameters
+from .tie_weights import TieWeights
 
 PIPELINES: dict[str, list[str]] = {
     "default": [
+        "tie-weights",  # first: what is one memory is one parameter for all that follow
         "deduplicate-modules",  # aliases go first: what only they keep alive is unused then
         "drop-unused-modules",
         "eliminate-identities",  # they would stand between the operators that the next ones look at
@@ -37,7 +40,9 @@ PASSES: dict[str, type[Pass]] = {
         InferTypes,
         NormaliseConvPadding,
         NormaliseInitializers,
+        PrepareForInference,
         RenameParameters,
+        TieWeights,
     )
 }
 """Every pass by name."""
@@ -105,8 +110,10 @@ __all__ = [
     "NormaliseConvPadding",
     "NormaliseInitializers",
     "Pass",
+    "PrepareForInference",
     "RenameParameters",
     "Severity",
+    "TieWeights",
     "available_passes",
     "default_pipeline",
     "describe",

@@ -127,7 +127,7 @@ def _registered_twice(tree: ModuleTree) -> list[Change]:
 
 
 def _callers(tree: ModuleTree) -> dict[int, set[int]]:
-    """Module key -> modules whose calls call it; a container that is not called has its children's callers."""
+    """Module key -> modules whose calls call it; a container that never runs has its children's callers."""
     direct: dict[int, set[int]] = {}
     called: set[int] = set()
     for call in tree.calls():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..ir import Graph, Operator, TensorType, Value, onnx_dtype
+from ..ir import Constant, Graph, Operator, TensorType, Value, onnx_dtype
 from .base import Change, Pass
 from .places import Places
 
@@ -124,8 +124,6 @@ def _bypass(part: Graph, node: Operator) -> None:
 
 def drop_idle_constants(part: Graph, operands: Sequence[Value | None]) -> None:
     """Remove those operands that are constants without users."""
-    from ..ir import Constant
-
     for key in dict.fromkeys(v.node for v in operands if v is not None):
         idle = not part.flow.out_degree(key) and not any(v.node == key for _, v in part.outputs)
         if isinstance(part.node(key), Constant) and idle:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from ..ir import OPSET, Graph, Operator, TensorData, Value, onnx_dtype
 from ..ir.inference import attribute_proto
@@ -102,6 +101,8 @@ class FoldConstants(Pass):
 
 def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | None:
     """The first output of an ONNX operator by the reference evaluator, or None where it has none."""
+    from onnx.reference import ReferenceEvaluator  # half a second to import, and most graphs need none
+
     proto = onnx.NodeProto()
     proto.op_type = node.op_type
     proto.input.extend("" if a is None else f"i{i}" for i, a in enumerate(arrays))

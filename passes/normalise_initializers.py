@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from ..ir import Graph, Initializer, Module, Parameter
 from .base import Change, Pass
-from .default_laws import default_law, rows_of, shape_that_tells
+from .default_laws import Rows, default_law, rows_of, shape_that_tells
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class NormaliseInitializers(Pass):
         ... }''')
         >>> for change in NormaliseInitializers(framework="torch").run(graph):
         ...     print(change)
-        IN101 starts from torch's default he_uniform(a=2.23606797749979, mode="fan_in") - at fc.weight
-        IN101 starts from torch's default uniform(low=-0.5, high=0.5) - at fc.bias
+        IN101 `Linear.weight` starts from torch's he_uniform(a=2.23606797749979, mode="fan_in") - at fc.weight
+        IN101 `Linear.bias` starts from torch's uniform(low=-0.5, high=0.5) - at fc.bias
 
     Attributes:
         framework: whose defaults to take; "auto" is the one that the model came from.
@@ -66,18 +66,19 @@ class NormaliseInitializers(Pass):
         rows = rows_of(framework, mindspore=self.mindspore, mxnet=self.mxnet)
         holders = _holders(graph)
         paths = graph.parameter_paths()
-        changes: list[Change] = []
+        defaults: dict[tuple[str, str], list[tuple[str, Initializer]]] = {}
         unknown: list[str] = []
         for parameter in graph.parameters():
             if parameter.initializer is not None:
                 continue
             place = (paths.get(parameter.key) or [parameter.name])[0]
-            law = _law(graph, rows, parameter, holders.get(parameter.key, []))
+            owner, law = _law(graph, rows, parameter, holders.get(parameter.key, []))
             if law is None:
                 unknown.append(place)
                 continue
             parameter.initializer = law
-            changes.append(Change("IN101", f"starts from {framework}'s default {law}", place=place))
+            defaults.setdefault(owner, []).append((place, law))
+        changes = [_made_explicit(framework, *owner, made) for owner, made in defaults.items()]
         if unknown:
             listed = ", ".join(f"`{path}`" for path in unknown[:5]) + (", …" if len(unknown) > 5 else "")
             changes.append(
@@ -102,14 +103,23 @@ def _holders(graph: Graph) -> dict[int, list[tuple[Module, str]]]:
 
 
 def _law(
-    graph: Graph, rows: dict, parameter: Parameter, holders: list[tuple[Module, str]]
-) -> Initializer | None:
-    """The default of the first module that holds the parameter and has one."""
+    graph: Graph, rows: Rows, parameter: Parameter, holders: list[tuple[Module, str]]
+) -> tuple[tuple[str, str], Initializer | None]:
+    """(class, attribute) and default law of the first module that holds the parameter and has one."""
     for module, role in holders:
         siblings = {name: graph.parameter(key) for name, key in module.parameters.items()}
-        law = default_law(rows, module.class_name, role, shape_that_tells(parameter, siblings, role))
+        shape = shape_that_tells(parameter, siblings, role)
+        law = default_law(rows, module.class_name, role, shape)
         if law is not None:
-            return law
-    if not holders:
-        return default_law(rows, "", parameter.role or parameter.declared, parameter.data.shape)
-    return None
+            return (module.class_name, role), law
+    role = parameter.role or parameter.declared
+    return ("", role), None if holders else default_law(rows, "", role, parameter.data.shape)
+
+
+def _made_explicit(framework: str, owner: str, role: str, made: list[tuple[str, Initializer]]) -> Change:
+    """One change for all parameters of one kind."""
+    laws = list(dict.fromkeys(str(law) for _, law in made))
+    shown = laws[0] if len(laws) == 1 else f"{laws[0]} and {len(laws) - 1} more, by their sizes"
+    count = f" ({len(made)} parameters)" if len(made) > 1 else ""
+    kind = f"{owner}.{role}" if owner else role
+    return Change("IN101", f"`{kind}`{count} starts from {framework}'s {shown}", place=made[0][0])

@@ -1,0 +1,230 @@
+"""tie-weights: parameters that are one become one, and a subgraph gets a twin that shares its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..ir import Graph, Parameter, PassError
+from .base import Change, Pass
+from .twins import has_twin, make_twin
+
+
+@dataclass(frozen=True)
+class TieWeights(Pass):
+    """Tie parameters, and make siamese twins.
+
+    What it does:
+        ``tie=A+B`` makes the parameters at these module paths one, with the first one's values. Parameters
+        that are the same memory are tied without being asked: that is a fact of the source.
+        ``by=value`` ties equal values as well. ``twin=INPUT+NEW`` clones what depends on an input
+        onto a new input, with the same parameters and second calls of the same modules; the new outputs
+        come after the old ones and are called ``OUTPUT_NEW``.
+
+    Why:
+        A tied weight that becomes two in a conversion trains apart, and is twice in the file. A framework
+        whose symbols cannot be called twice needs the twin written out.
+
+    Leaves alone:
+        Equal values, unless asked: they are reported as the coincidence they may be. Tensors of one repeated
+        number (fresh biases, norm weights) are never compared. Views of one memory that are not the same
+        elements in the same order are reported.
+
+    Refuses:
+        Paths that no parameter has, and tensors of different shape or element type. A weight stored
+        transposed is not the same parameter. A twin of state that a run updates.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "embed" Embedding {weight=%w}
+        ...   module "head" Linear {weight=%v}
+        ...   %w = param "embed.weight" : f32[9,4]
+        ...   %v = param "head.weight" : f32[9,4]
+        ... }''')
+        >>> for change in TieWeights(tie=(("embed.weight", "head.weight"),)).run(graph):
+        ...     print(change)
+        TW101 `head.weight` is now the same parameter as `embed.weight` - at embed.weight
+
+    Attributes:
+        tie: groups of module paths (or names); each group becomes one parameter.
+        by: "storage" ties what is the same memory, "value" also what is equal, "none" nothing unasked.
+        twin: (input, new input) pairs.
+    """
+
+    name: ClassVar[str] = "tie-weights"
+    codes: ClassVar[dict[str, str]] = {
+        "TW101": "parameters were tied because the options ask for it",
+        "TW102": "parameters are the same memory, and become one",
+        "TW103": "parameters are different views of one memory, which stay apart",
+        "TW104": "parameters have equal values: a coincidence until somebody says otherwise",
+        "TW105": "what depends on an input has a twin on a new input",
+    }
+
+    tie: tuple[tuple[str, ...], ...] = ()
+    by: Literal["storage", "value", "none"] = "storage"
+    twin: tuple[tuple[str, ...], ...] = ()
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Tie; see the class."""
+        changes: list[Change] = []
+        for group in self.tie:
+            changes += _tie_group(graph, group)
+        if self.by != "none":
+            changes += _tie_same_memory(graph)
+            changes += _tie_equal_values(graph, asked=self.by == "value")
+        for pair in self.twin:
+            if len(pair) != 2:
+                raise PassError("E501", f"expected `twin=INPUT+NEW`, got `twin={'+'.join(pair)}`")
+            if has_twin(graph, pair[1]):
+                continue
+            outputs = ", ".join(f"`{name}`" for name in make_twin(graph, *pair))
+            message = (
+                f"what depends on `{pair[0]}` has a twin on the new input `{pair[1]}`, with outputs {outputs}"
+            )
+            changes.append(Change("TW105", message, place=pair[1]))
+        return changes
+
+
+def _path(graph: Graph, parameter: Parameter) -> str:
+    return (graph.parameter_paths().get(parameter.key) or [parameter.name])[0]
+
+
+def _find(graph: Graph, name: str) -> Parameter:
+    """The parameter at a module path, or of a unique name."""
+    parameters = graph.parameters()
+    for key, paths in graph.parameter_paths().items():
+        if name in paths:
+            return graph.parameter(key)
+    found = [p for p in parameters if name in (p.name, p.declared, *p.absorbed)]
+    if len(found) != 1:
+        known = ", ".join(f"`{_path(graph, p)}`" for p in parameters[:8])
+        problem = "several parameters are" if found else "no parameter is"
+        raise PassError("E501", f"{problem} called `{name}`", hint=f"parameters: {known}")
+    return found[0]
+
+
+def _tie_group(graph: Graph, names: tuple[str, ...]) -> list[Change]:
+    changes: list[Change] = []
+    kept = _find(graph, names[0])
+    for name in names[1:]:
+        other = _find(graph, name)
+        if other.key == kept.key:
+            continue
+        if other.type != kept.type:
+            first, second = kept.data.shape, other.data.shape
+            hint = "only tensors of one shape and element type can be one parameter"
+            if first != second and first == second[::-1]:
+                hint = (
+                    "one is the other transposed: use the first through a Transpose in the source, then tie"
+                )
+            raise PassError(
+                "E501",
+                f"expected `{name}` to be {kept.type} as `{names[0]}` is, got {other.type}",
+                place=_path(graph, other),
+                hint=hint,
+            )
+        differ = _has_data(kept, other) and not np.array_equal(kept.data.numpy(), other.data.numpy())
+        message = f"`{_path(graph, other)}` is now the same parameter as `{_path(graph, kept)}`"
+        changes.append(
+            Change(
+                "TW101",
+                message + (", and its own values, which differ, are gone" if differ else ""),
+                place=_path(graph, kept),
+                severity="warning" if differ else "note",
+            )
+        )
+        graph.replace_parameter(other.key, kept.key)
+    return changes
+
+
+def _has_data(*parameters: Parameter) -> bool:
+    return all(p.data.load is not None for p in parameters)
+
+
+def _tie_same_memory(graph: Graph) -> list[Change]:
+    """Tie parameters that are the same elements of one storage in the same order."""
+    groups: dict[object, list[Parameter]] = {}
+    for parameter in graph.parameters():
+        if parameter.data.storage is not None:
+            groups.setdefault(parameter.data.storage, []).append(parameter)
+    changes: list[Change] = []
+    for group in groups.values():
+        kept: list[Parameter] = []
+        for parameter in group:
+            same = next((k for k in kept if _is_same_view(k, parameter)), None)
+            if same is None:
+                if kept:
+                    message = (
+                        f"`{_path(graph, parameter)}` and `{_path(graph, kept[0])}` are views of one memory"
+                    )
+                    changes.append(
+                        Change("TW103", message, place=_path(graph, kept[0]), severity="warning", fixed=False)
+                    )
+                kept.append(parameter)
+                continue
+            message = f"`{_path(graph, parameter)}` is the memory of `{_path(graph, same)}`: one parameter"
+            changes.append(Change("TW102", message, place=_path(graph, same)))
+            graph.replace_parameter(parameter.key, same.key)
+    return changes
+
+
+def _is_same_view(one: Parameter, other: Parameter) -> bool:
+    """Whether two parameters of one storage are the same elements in the same order."""
+    if one.type != other.type or not _has_data(one, other):
+        return False
+    a, b = one.data.numpy(), other.data.numpy()
+    if a.__array_interface__["data"] == b.__array_interface__["data"]:
+        return a.strides == b.strides
+    # a frontend that had to copy shows no addresses: equal values that vary are then proof enough
+    return not np.shares_memory(a, b, max_work=0) and _varies(a) and np.array_equal(a, b)
+
+
+def _tie_equal_values(graph: Graph, *, asked: bool) -> list[Change]:
+    """Report parameters of equal values, or tie them when asked."""
+    candidates: dict[object, list[Parameter]] = {}
+    for parameter in graph.parameters():
+        if parameter.data.load is not None and parameter.data.shape:
+            candidates.setdefault(parameter.type, []).append(parameter)
+    groups: dict[object, list[Parameter]] = {}
+    for type_, several in candidates.items():
+        if len(several) > 1:
+            for parameter, probe in [(p, _probe(p)) for p in several]:
+                groups.setdefault((type_, probe), []).append(parameter)
+    changes: list[Change] = []
+    for suspects in groups.values():
+        digests: dict[str, list[Parameter]] = {}
+        if len(suspects) > 1 and _varies(suspects[0].data.numpy()):
+            for parameter in suspects:
+                digests.setdefault(parameter.data.content_digest(), []).append(parameter)
+        for equal in digests.values():
+            if len(equal) > 1:
+                changes.append(_equal(graph, equal, asked=asked))
+    return changes
+
+
+def _equal(graph: Graph, equal: list[Parameter], *, asked: bool) -> Change:
+    paths = [_path(graph, p) for p in equal]
+    listed = ", ".join(f"`{path}`" for path in paths)
+    if asked:
+        for parameter in equal[1:]:
+            graph.replace_parameter(parameter.key, equal[0].key)
+        return Change("TW101", f"{listed} have equal values and are now one parameter", place=paths[0])
+    message = f"{listed} have equal values: a coincidence until somebody says otherwise (by=value, or tie=)"
+    return Change("TW104", message, place=paths[0], fixed=False)
+
+
+def _probe(parameter: Parameter) -> bytes:
+    """A few elements, which tell most different tensors apart without reading them."""
+    flat = parameter.data.numpy().reshape(-1)
+    return flat[:: max(1, flat.size // 16)][:32].tobytes()
+
+
+def _varies(array: np.ndarray) -> bool:
+    """Whether an array is more than one number repeated."""
+    flat = array.reshape(-1)
+    return flat.size > 1 and bool((flat != flat[0]).any())

@@ -1,0 +1,126 @@
+"""Siamese twins: a second copy of what depends on one input, on a new input, with the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+
+from ..ir import Graph, Input, Operator, PassError, Value
+
+
+def twin_name(output: str, new: str) -> str:
+    """Name of the twin of an output."""
+    return f"{output}_{new}"
+
+
+def has_twin(graph: Graph, new: str) -> bool:
+    """Whether the graph has the input `new` and outputs named after it already."""
+    names = {name for name, _ in graph.outputs}
+    return any(node.name == new for node in graph.input_nodes()) and any(
+        twin_name(name, new) in names for name in names
+    )
+
+
+def make_twin(graph: Graph, source: str, new: str) -> list[str]:
+    """Clone what depends on the input `source` onto a new input `new`; returns the new outputs' names.
+
+    Parameters, constants and whatever does not depend on `source` are shared. The clone's operators are in
+    second calls of the same modules; those that the root itself computes are in the root's own call.
+
+    Raises:
+        PassError: for an input that there is not, a name that is taken, an input no output depends on, or
+            state that both branches would update.
+    """
+    old = _input(graph, source)
+    taken = {node.name for node in graph.input_nodes()} | {name for name, _ in graph.outputs}
+    if new in taken:
+        raise PassError(
+            "E501", f"expected a new name for the twin of `{source}`, got `{new}`, which is taken"
+        )
+    dependent = nx.descendants(graph.flow, old.key)
+    doubled = [(name, value) for name, value in graph.outputs if value.node in dependent]
+    if not doubled:
+        raise PassError("E501", f"expected an output that depends on `{source}`, got none")
+    updated = [graph.parameter(p).name for p, v in graph.updates.items() if v.node in dependent]
+    if updated:
+        raise PassError(
+            "E501",
+            f"expected no state that depends on `{source}`, got updates of {', '.join(map(repr, updated))}",
+            hint="both branches would update it, in an order that nothing decides; capture in evaluation mode",
+        )
+    clash = [twin_name(name, new) for name, _ in doubled if twin_name(name, new) in taken]
+    if clash:
+        raise PassError(
+            "E501", f"expected new names for the twin's outputs, got `{clash[0]}`, which is taken"
+        )
+    chosen, calls = _clone_calls(graph, dependent)
+    mapped = {old.key: graph.add_input(new, old.type).node}
+    for key in [k for k in graph.order() if k in chosen]:
+        _clone(graph, graph.operator(key), mapped, calls)
+    graph.outputs += [(twin_name(name, new), Value(mapped[v.node], v.output)) for name, v in doubled]
+    examples = graph.origin.inputs
+    if source in examples:  # another example than the first input's, of the same range
+        flipped = np.ascontiguousarray(np.flip(examples[source]))
+        graph.origin = replace(graph.origin, inputs={**examples, new: flipped})
+    return [twin_name(name, new) for name, _ in doubled]
+
+
+def _input(graph: Graph, name: str) -> Input:
+    for node in graph.input_nodes():
+        if node.name == name:
+            return node
+    known = ", ".join(f"`{node.name}`" for node in graph.input_nodes())
+    raise PassError("E501", f"no input is called `{name}`", hint=f"inputs: {known}")
+
+
+def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict[int, int]]:
+    """Second calls of the modules that `dependent` runs in, and all operators to clone.
+
+    A module is called again as a whole: operators of such a call that do not depend on the input are cloned
+    too, so that both calls of one module have one body. Only the root is not called again.
+    """
+    tree = graph.modules
+    root = {call.key for call in tree.calls() if call.parent is None and call.module == 0}
+    chosen = {key for key in dependent if isinstance(graph.node(key), Operator)}
+    touched = {
+        above for key in chosen for above in tree.ancestors(graph.operator(key).call) if above not in root
+    }
+    again: dict[int, int] = {}
+    for call in tree.calls():  # a parent call is older than the calls made in it
+        if call.key in touched or call.parent in again:
+            parent = None if call.parent is None else again.get(call.parent, call.parent)
+            again[call.key] = tree.add_call(call.module, parent)
+    chosen |= {node.key for node in graph.operators() if node.call in again}
+    return chosen, again
+
+
+def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int]) -> None:
+    """Add a copy of an operator on the mapped operands."""
+
+    def moved(value: Value | None) -> Value | None:
+        return None if value is None else Value(mapped.get(value.node, value.node), value.output)
+
+    twin = copy(node)
+    twin.types = list(node.types)
+    twin.call = node.call if node.call is None else calls.get(node.call, node.call)
+    twin.hint = ""
+    twin.attributes = {
+        name: _nested(value, calls) if isinstance(value, Graph) else value
+        for name, value in node.attributes.items()
+    }
+    captured = [value for value in map(moved, graph.captured(node.key)) if value is not None]
+    outputs = graph.add_operator(twin, [moved(v) for v in graph.operands(node.key)], captured)
+    mapped[node.key] = outputs[0].node
+
+
+def _nested(graph: Graph, calls: dict[int, int]) -> Graph:
+    """A copy of a nested graph, its operators in the second calls."""
+    new = graph._copy(graph.modules)  # the tree stays the root's
+    for part in new.subgraphs():
+        for node in part.operators():
+            node.call = node.call if node.call is None else calls.get(node.call, node.call)
+    return new
