@@ -41,7 +41,7 @@ class TorchRunner:
         self._programme = isinstance(model, torch.export.ExportedProgram)
         if self._programme:
             model = model.module()
-        elif double:
+        if double:  # .double() works in place, and a programme's module shares the programme's tensors
             try:
                 model = copy.deepcopy(model)
             except Exception as error:  # a user's module may refuse to be copied in any way

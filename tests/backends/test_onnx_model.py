@@ -157,7 +157,7 @@ def nested() -> Graph:
     go = body.add_input("go", TensorType("bool", ()))
     state = body.add_input("x", kind)  # the name of an outer value
     inner_w = body.add_capture(TensorType(F32, (4,)))
-    # of shape [1]: the reference evaluator stacks scanned values with np.vstack, which is right for rank 1 only
+    # of shape [1]: the reference evaluator stacks scanned values with np.vstack, right for rank 1 only
     step = inner.op("Reshape", inner.op("Cast", i, to=1), inner.constant([1]))
     body.outputs = [("go", go), ("state", inner.op("Add", state, inner_w)), ("step", step)]
     z, steps = b.ops(

@@ -1,0 +1,110 @@
+"""How far apart two arrays are, and how far they may be."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from regraft.verification import ModuleRow, OutputRow, Report, compare
+from regraft.verification.modules import match
+
+NORMAL = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
+
+
+def test_equal_arrays_pass() -> None:
+    found = compare(NORMAL, NORMAL.copy())
+    assert found.passed
+    assert found.max_abs == 0
+    assert not found.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        (NORMAL, NORMAL[:3], "expected shape [4, 5], got [3, 5]"),
+        (NORMAL, NORMAL.astype(np.int64), "expected element type float32, got int64"),
+        (NORMAL > 0, NORMAL, "expected element type bool"),
+        (np.array([1.0, np.nan]), np.array([1.0, 2.0]), "1 of 2 elements are NaN on one side only"),
+        (np.array([1.0, 2.0]), np.array([1.0, np.inf]), "1 of 2 elements are infinite on one side only"),
+        (np.array([1.0, np.inf]), np.array([1.0, -np.inf]), "opposite sign"),
+        (np.array([1, 2, 3]), np.array([1, 2, 4]), "1 of 3 elements differ"),
+        (np.array([True, False]), np.array([True, True]), "1 of 2 elements differ"),
+        (np.array([1 + 1j]), np.array([1 - 1j]), "apart"),
+    ],
+)
+def test_difference_fails_with_the_reason(source: np.ndarray, target: np.ndarray, why: str) -> None:
+    found = compare(source, target)
+    assert not found.passed
+    assert why in found.reason
+
+
+def test_equal_non_finite_patterns_pass() -> None:
+    array = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
+    assert compare(array, array.copy()).passed
+
+
+def test_integers_of_another_width_are_the_same_kind() -> None:
+    assert compare(np.array([1, 2], np.int64), np.array([1, 2], np.int32)).passed
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_constant_output_is_noted_as_degenerate(value: float) -> None:
+    array = np.full((2, 3), value, np.float32)
+    found = compare(array, array.copy())
+    assert found.passed
+    assert found.reason.startswith("degenerate")
+
+
+def test_default_tolerance_is_relative_to_the_largest_value() -> None:
+    scale = float(np.abs(NORMAL).max())
+    assert compare(NORMAL, NORMAL + np.float32(0.5e-4 * scale)).passed
+    assert not compare(NORMAL, NORMAL + np.float32(2e-4 * scale)).passed
+
+
+def test_float64_result_is_a_sharper_yardstick() -> None:
+    exact = NORMAL.astype(np.float64)
+    slightly = NORMAL * np.float32(1 + 1e-5)
+    assert compare(NORMAL, slightly).passed
+    assert not compare(NORMAL, slightly, exact=exact).passed
+    # and a fair one: a source that is itself that far from the truth allows its target as much
+    assert compare(NORMAL, slightly, exact=exact * (1 + 0.5e-5)).passed
+
+
+def test_match_pairs_by_shape_then_by_value() -> None:
+    a, b = np.zeros((2, 3)), np.ones((2, 3))
+    c = np.ones(4)
+    assert match([b, a, c], [c, a, b]) == [2, 1, 0]
+    assert match([c], [a, b]) is None
+    assert match([], [a]) is None
+    assert match([a, b], [a]) is None
+
+
+class TestReport:
+    row = OutputRow("y", "N=2", (2, 3), 0.0, 0.0, 1e-5, True)
+
+    def test_nothing_compared_is_not_passed(self) -> None:
+        assert not Report("a", "b", "").passed
+        assert not Report("a", "b", "", modules=[ModuleRow("m#1", "M", passed=True)]).passed
+        empty = OutputRow("y", "N=2", (0, 3), 0.0, 0.0, 0.0, True)
+        assert not Report("a", "b", "", [empty]).passed
+        assert "NOT PROVEN" in Report("a", "b", "").render()
+
+    def test_one_failing_row_fails_it(self) -> None:
+        assert Report("a", "b", "", [self.row]).passed
+        assert not Report("a", "b", "", [self.row], [ModuleRow("m#1", "M", passed=False)]).passed
+
+    def test_json_holds_what_is_not_a_number(self) -> None:
+        nan = OutputRow("y", "N=2", (2,), math.nan, math.inf, 0.0, False, "why")
+        document = json.loads(json.dumps(Report("a", "b", "", [nan]).to_json(), allow_nan=False))
+        assert document["passed"] is False
+        assert document["outputs"][0]["max_abs"] is None
+        assert document["outputs"][0]["max_rel"] == "inf"
+
+    def test_text_names_the_culprit(self) -> None:
+        failing = ModuleRow("fc#1", "Linear", 1.0, 1.0, 0.1, 1.0, False, False, "alone: 1 apart")
+        skipped = ModuleRow("id#1", "Identity", reason="computes nothing")
+        text = Report("a", "b", "", [self.row], [failing, skipped], "fc#1").render()
+        assert "first divergence: fc#1" in text
+        assert "FAILED: alone: 1 apart" in text
+        assert "not compared: computes nothing" in text
