@@ -1,1 +1,105 @@
-"""."""
+"""MindSpore source: what an engineer would have written by hand, with a checkpoint that loads strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ...ir import Graph, Operator, TensorData, Value
+from ..files import staged
+from ..legalisation import legalise
+from ..renames import rename_rows, write_renames
+from .checkpoint import Entry, write_ckpt, write_safetensors
+from .families import can_emit
+from .program import Program, make_program
+
+CheckpointFormat = Literal["ckpt", "safetensors"]
+
+
+def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> str:
+    """The text of model.py.
+
+    Raises:
+        UnsupportedError: listing every operator that has no emitter.
+        BackendError: when the graph cannot be expressed.
+    """
+    return _program(graph, checkpoint_format)[1].text
+
+
+def write(
+    graph: Graph, folder: Path | str, *, force: bool = False, checkpoint_format: CheckpointFormat = "ckpt"
+) -> list[Path]:
+    """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
+
+    Args:
+        graph: a validated graph; it is not changed.
+        folder: made if need be.
+        force: replace files of the same names.
+        checkpoint_format: ``ckpt`` or ``safetensors``.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UnsupportedError: listing every operator that has no emitter.
+        BackendError: when the graph cannot be expressed.
+        UsageError: when a file exists already.
+    """
+    folder = Path(folder)
+    legal, program = _program(graph, checkpoint_format)
+    names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
+    with staged(folder, names, force=force) as stage:
+        (stage / names[0]).write_text(program.text, encoding="utf-8")
+        writer = write_ckpt if checkpoint_format == "ckpt" else write_safetensors
+        writer(stage / names[1], _entries(legal, program))
+        targets = {
+            p.key: (t.name, t.transform, t.shape) if (t := program.targets.get(p.key)) else ("", "", ())
+            for p in graph.parameters()
+        }
+        write_renames(
+            stage / names[2],
+            rename_rows(graph, targets),
+            source=graph.origin.framework,
+            target="mindspore",
+            modules=program.renamed_modules,
+        )
+    return [folder / name for name in names]
+
+
+def _program(graph: Graph, checkpoint_format: CheckpointFormat) -> tuple[Graph, Program]:
+    prepared = graph.copy()
+    prepared.remove_dead()
+    _fold_slopes(prepared)
+    legal = legalise(prepared, can_emit, "MindSpore source")
+    legal.remove_dead()
+    return legal, make_program(legal, f"model.{checkpoint_format}")
+
+
+def _fold_slopes(graph: Graph) -> None:
+    """PRelu's slope as the parameter itself: ONNX wants (C, 1, 1), MindSpore's layer wants (C)."""
+    for node in graph.operators():
+        if node.op_type != "PRelu":
+            continue
+        slope = graph.operands(node.key)[1]
+        assert slope is not None
+        shaping = graph.node(slope.node)
+        if isinstance(shaping, Operator) and shaping.op_type in ("Reshape", "Unsqueeze"):
+            source = graph.operands(shaping.key)[0]
+            if (
+                source is not None
+                and isinstance(source, Value)
+                and source.node in {p.key for p in graph.parameters()}
+            ):
+                graph.set_operand(node.key, 1, source)
+    graph.remove_dead()
+
+
+def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
+    """Every tensor of the checkpoint, tied ones once."""
+    for key, target in program.targets.items():
+        yield target.name, graph.parameter(key).data, target.shape
+    for name, fill, size in program.extra:
+        yield name, TensorData.of(np.full(size, fill, np.float32)), (size,)

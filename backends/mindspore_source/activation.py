@@ -1,0 +1,264 @@
+"""Activations: rows for those that only change name, functions for those whose defaults are traps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...ir import Parameter
+from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, optional
+from .expressions import ADD, ATOM, MULTIPLY, call, infix
+
+table = EmitterTable()
+
+_ROWS = {  # ONNX: (layer, function)
+    "Relu": ("ReLU", "relu"),
+    "Sigmoid": ("Sigmoid", "sigmoid"),
+    "Tanh": ("Tanh", "tanh"),
+    "Mish": ("Mish", "mish"),
+    "Softsign": ("Softsign", "softsign"),
+    "HardSwish": ("HSwish", "hardswish"),
+    "Softplus": ("", "softplus"),
+    "Erf": ("", "erf"),
+}
+
+
+def _row(op_type: str, layer: str, function: str) -> None:
+    if layer:
+        table.layer(op_type)(lambda view: Layer(Call(f"nn.{layer}", ())))
+    table.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
+
+
+for _op_type, (_layer, _function) in _ROWS.items():
+    _row(_op_type, _layer, _function)
+
+
+def _axis(view: View) -> int:
+    return view.operator.int("axis", -1)
+
+
+@table.layer("Softmax", "LogSoftmax")
+def softmax_layer(view: View) -> Layer:
+    """nn.Softmax, nn.LogSoftmax."""
+    return Layer(Call(f"nn.{view.operator.op_type}", (Argument("axis", Literal(_axis(view), "axis")),)))
+
+
+@table.call("Softmax")
+def softmax(view: View) -> Expression:
+    """ops.softmax."""
+    return call("ops.softmax", view.use(0), axis=_axis(view))
+
+
+@table.call("LogSoftmax")
+def log_softmax(view: View) -> Expression:
+    """ops.log_softmax."""
+    return call("ops.log_softmax", view.use(0), axis=_axis(view))
+
+
+@table.layer("LeakyRelu")
+def leaky_relu_layer(view: View) -> Layer:
+    """nn.LeakyReLU, whose alpha defaults to 0.2."""
+    return Layer(
+        Call("nn.LeakyReLU", (Argument("alpha", Literal(view.operator.float("alpha", 0.01), "alpha")),))
+    )
+
+
+@table.call("LeakyRelu")
+def leaky_relu(view: View) -> Expression:
+    """ops.leaky_relu."""
+    return call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha", 0.01))
+
+
+@table.layer("Elu")
+def elu_layer(view: View) -> Layer:
+    """nn.ELU, which takes no alpha but 1."""
+    if view.operator.float("alpha", 1.0) != 1.0:
+        raise Refused
+    return Layer(Call("nn.ELU", ()))
+
+
+@table.call("Elu")
+def elu(view: View) -> Expression:
+    """ops.elu; written out for an alpha other than 1."""
+    alpha = view.operator.float("alpha", 1.0)
+    if alpha == 1.0:
+        return call("ops.elu", view.use(0))
+    below = call("ops.expm1", call("ops.clamp", view.use(0), max=0.0))
+    negative = infix(Literal(alpha, "alpha"), "*", below, MULTIPLY)
+    return infix(call("ops.relu", view.use(0)), "+", negative, ADD)
+
+
+@table.layer("Selu")
+def selu_layer(view: View) -> Layer:
+    """nn.SeLU, for ONNX's own constants only."""
+    _default_selu(view)
+    return Layer(Call("nn.SeLU", ()))
+
+
+@table.call("Selu")
+def selu(view: View) -> Expression:
+    """ops.selu, for ONNX's own constants only."""
+    _default_selu(view)
+    return call("ops.selu", view.use(0))
+
+
+def _default_selu(view: View) -> None:
+    alpha, gamma = view.operator.float("alpha", 1.67326), view.operator.float("gamma", 1.0507)
+    if not math.isclose(alpha, 1.67326, rel_tol=1e-5) or not math.isclose(gamma, 1.0507, rel_tol=1e-5):
+        raise Refused
+
+
+@table.layer("Celu")
+def celu_layer(view: View) -> Layer:
+    """nn.CELU."""
+    return Layer(Call("nn.CELU", (optional("alpha", view.operator.float("alpha", 1.0), 1.0),)))
+
+
+@table.call("Celu")
+def celu(view: View) -> Expression:
+    """ops.celu."""
+    return call("ops.celu", view.use(0), alpha=view.operator.float("alpha", 1.0))
+
+
+@table.layer("Gelu")
+def gelu_layer(view: View) -> Layer:
+    """nn.GELU, which is the tanh approximation by default."""
+    return Layer(
+        Call("nn.GELU", (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),))
+    )
+
+
+@table.call("Gelu")
+def gelu(view: View) -> Expression:
+    """ops.gelu."""
+    return call("ops.gelu", view.use(0), approximate=_approximate(view))
+
+
+def _approximate(view: View) -> str:
+    return view.operator.str("approximate", "none")
+
+
+@table.layer("HardSigmoid")
+def hard_sigmoid_layer(view: View) -> Layer:
+    """nn.HSigmoid, which is x/6 + 0.5 clipped."""
+    if not _is_sixth(view):
+        raise Refused
+    return Layer(Call("nn.HSigmoid", ()))
+
+
+@table.call("HardSigmoid")
+def hard_sigmoid(view: View) -> Expression:
+    """ops.hardsigmoid; written out for other slopes."""
+    if _is_sixth(view):
+        return call("ops.hardsigmoid", view.use(0))
+    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    line = infix(
+        infix(view.use(0, MULTIPLY), "*", Literal(alpha, "alpha"), MULTIPLY), "+", Literal(beta, "beta"), ADD
+    )
+    return call("ops.clamp", line, 0.0, 1.0)
+
+
+def _is_sixth(view: View) -> bool:
+    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    return math.isclose(alpha, 1 / 6, rel_tol=1e-5) and beta == 0.5
+
+
+def _bounds(view: View) -> tuple[float | None, float | None]:
+    found = tuple(view.scalar(s) if view.has(s) else None for s in (1, 2))
+    return found[0], found[1]
+
+
+@table.layer("Clip")
+def clip_layer(view: View) -> Layer:
+    """nn.ReLU6, nn.Hardtanh."""
+    low, high = _bounds(view)
+    if (low, high) == (0, 6):
+        return Layer(Call("nn.ReLU6", ()))
+    if low is None or high is None:
+        raise Refused
+    return Layer(
+        Call(
+            "nn.Hardtanh",
+            (Argument("min_val", Literal(low, "min_val")), Argument("max_val", Literal(high, "max_val"))),
+        )
+    )
+
+
+@table.call("Clip")
+def clip(view: View) -> Expression:
+    """ops.relu6, ops.clamp."""
+    low, high = _bounds(view)
+    if (low, high) == (0, 6):
+        return call("ops.relu6", view.use(0))
+    return call("ops.clamp", view.use(0), min=low, max=high)
+
+
+@table.layer("PRelu")
+def prelu_layer(view: View) -> Layer:
+    """nn.PReLU: one slope a channel, or one for all."""
+    slope = view.parameter(1)
+    size = slope.data.shape
+    count = int(np.prod(size))
+    channels = view.shape()[1] if view.rank() > 1 else None
+    per_channel = count == 1 or (count == channels and max(size) == count)
+    if not per_channel:
+        raise Refused
+    start = float(slope.initializer.argument("value", 0.25)) if slope.initializer else 0.25
+    state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
+    return Layer(Call("nn.PReLU", (optional("channel", count, 1), optional("w", start, 0.25))), (state,))
+
+
+@table.call("PRelu")
+def prelu(view: View) -> Expression:
+    """Written out, for slopes that broadcast as ONNX's do."""
+    node = view.graph.node(view.value(1).node)
+    if (
+        isinstance(node, Parameter)
+        and len(node.data.shape) == 1
+        and view.rank() > 2
+        and node.data.shape != (1,)
+    ):
+        return call("ops.prelu", view.use(0), view.use(1))
+    negative = infix(view.use(1, MULTIPLY), "*", call("ops.clamp", view.use(0), max=0.0), MULTIPLY)
+    return infix(call("ops.relu", view.use(0)), "+", negative, ADD)
+
+
+@table.call("ThresholdedRelu")
+def thresholded_relu(view: View) -> Expression:
+    """ops.threshold with 0 below."""
+    return call("ops.threshold", view.use(0), view.operator.float("alpha", 1.0), 0.0)
+
+
+@table.call("Shrink")
+def shrink(view: View) -> Expression:
+    """ops.hardshrink, ops.softshrink."""
+    bias, lambd = view.operator.float("bias", 0.0), view.operator.float("lambd", 0.5)
+    if bias not in (0.0, lambd):
+        raise Refused
+    return call("ops.softshrink" if bias else "ops.hardshrink", view.use(0), lambd)
+
+
+def _ratio(view: View) -> float:
+    if view.has(2) and view.constant(2) is not None and bool(view.scalar(2)):
+        raise Refused  # dropout in inference too
+    if view.used_outputs() > 1:
+        raise Refused
+    return float(view.scalar(1, 0.5))
+
+
+@table.layer("Dropout")
+def dropout_layer(view: View) -> Layer:
+    """nn.Dropout by p=: its first positional argument is the probability of keeping."""
+    return Layer(Call("nn.Dropout", (Argument("p", Literal(_ratio(view), "dropout")),)))
+
+
+@table.call("Dropout")
+def dropout(view: View) -> Expression:
+    """ops.dropout, in training only."""
+    inner = call("ops.dropout", view.use(0), p=_ratio(view))
+    (applied,) = inner.parts
+    assert isinstance(applied, Call)
+    return Expression(
+        (Call(applied.callee, (*applied.arguments, Argument("training", "self.training"))),), ATOM
+    )

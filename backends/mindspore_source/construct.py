@@ -1,0 +1,246 @@
+"""Writing a `construct`: one statement a layer, arithmetic inline, `x` reused along a chain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...ir import Value
+from .classes import Class
+from .expressions import ANY, ATOM, Call, Expression, Literal, Renderer, Use, literal_source, uses
+from .naming import variable_name
+from .units import Draft, Statement
+
+_GENERIC = re.compile(
+    r"^_*(conv|bn|batch_?norm|norm|relu|act|activation|fc|linear|dense|pool|max_?pool|avg_?pool|layers?|blocks?|drop|"
+    r"dropout|ln|gn|features|classifier|stem|proj|out_proj|mlp|head|encoder|decoder|body|net|model|backbone|"
+    r"embed|embedding|c|f|l|lin|down|up|base|attn|attention|self_attn|avgpool|maxpool|global_pool|flatten|ffn)?_*[\d_]*[a-z]?$"
+)
+_IDENTITY = {"downsample": "identity", "shortcut": "shortcut", "skip": "shortcut", "residual": "residual"}
+_CHAIN = ("x", "out", "y", "z")
+_MAX_INLINE = 60
+
+
+class ClassRenderer(Renderer):
+    """Literals of a class: constructor arguments where its instances differ."""
+
+    def __init__(self, class_: Class, prefix: str = "") -> None:
+        self.class_, self.prefix = class_, prefix
+
+    def literal(self, literal: Literal) -> str:
+        formal = self.class_.holes.get(id(literal))
+        return literal_source(literal.value) if formal is None else f"{self.prefix}{formal.name}"
+
+    def fixed(self, literal: Literal) -> bool:
+        return id(literal) not in self.class_.holes
+
+    def value(self, use: Use) -> tuple[str, int]:
+        raise AssertionError("a constructor uses no value")
+
+
+@dataclass
+class _Step:
+    targets: list[Value]
+    expression: Expression
+    attribute: str
+
+
+class Construct(ClassRenderer):
+    """The body of one class's `construct`."""
+
+    def __init__(self, class_: Class) -> None:
+        super().__init__(class_, "self.")
+        self.draft: Draft = class_.drafts[0]
+        self.inlined: dict[Value, Expression] = {}
+        self.names: dict[Value, str] = {}
+        self.steps = self._inline(self.draft.statements)
+
+    def value(self, use: Use) -> tuple[str, int]:
+        found = self.inlined.get(use.value)
+        if found is not None:
+            return self.text(found), found.level
+        return self.names.get(use.value, "x"), ATOM
+
+    # -- inlining --------------------------------------------------------------------------------
+
+    def _inline(self, statements: list[Statement]) -> list[_Step]:
+        """Fold arithmetic, method chains and shape computations into their only use."""
+        where: dict[Value, list[int]] = {}
+        for statement in statements:
+            for use in uses(statement.expression):
+                where.setdefault(use.value, []).append(use.level)
+        for value in self.draft.outputs:
+            where.setdefault(value, []).append(-1)
+        kept: list[_Step] = []
+        for statement in statements:
+            expression = statement.expression
+            if len(statement.targets) == 1 and not statement.attribute and expression.outputs == 1:
+                (target,) = statement.targets
+                levels = where.get(target, [])
+                short = len(self.text(expression)) <= _MAX_INLINE
+                host = bool(expression.host) and len(self.text(expression)) <= 20
+                alias = len(expression.parts) == 1 and isinstance(expression.parts[0], Use)
+                fits = (
+                    len(levels) == 1
+                    and levels[0] >= ANY
+                    and short
+                    and (expression.level < ATOM or levels[0] > ANY)
+                )
+                if (fits or host or alias) and (-1 not in levels or alias):
+                    self.inlined[target] = expression
+                    continue
+            kept.append(_Step(statement.targets, expression, statement.attribute))
+        return kept
+
+    def _values(self, expression: Expression) -> list[Value]:
+        """The variables that an expression reads, those of inlined expressions included."""
+        out: list[Value] = []
+        for use in uses(expression):
+            inner = self.inlined.get(use.value)
+            out += [use.value] if inner is None else self._values(inner)
+        return out
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def write(self) -> list[str]:
+        """The lines of the method, not indented."""
+        inputs = self._input_names()
+        self.names.update(zip(self.draft.inputs, inputs, strict=True))
+        self._name_results()
+        lines = [f"def construct({', '.join(['self', *inputs])}):"]
+        body = self._statements()
+        return lines + [f"    {line}" for line in _loops(body, self._lengths())]
+
+    def _input_names(self) -> list[str]:
+        names: list[str] = []
+        spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
+        for known in self.draft.input_names:
+            name = variable_name(known) if known else next(n for n in spare if n not in names)
+            while name in names:
+                name += "_"
+            names.append(name)
+        return names
+
+    def _name_results(self) -> None:
+        last: dict[Value, int] = {}
+        for at, step in enumerate(self.steps):
+            for value in self._values(step.expression):
+                last[value] = at
+        for value in self.draft.outputs:
+            for inner in self._values(Expression((Use(value),))):
+                last[inner] = len(self.steps)
+        live = {name: value for value, name in self.names.items() if value in last}
+        for at, step in enumerate(self.steps):
+            reads = self._values(step.expression)
+            dying = [self.names[v] for v in reads if last.get(v) == at and v in self.names]
+            live = {n: v for n, v in live.items() if last[v] > at}
+            for number, target in enumerate(step.targets):
+                if target not in last:
+                    self.names[target] = "_"
+                    continue
+                name = self._result_name(step, number, dying, live)
+                self.names[target] = name
+                live[name] = target
+
+    def _result_name(self, step: _Step, number: int, dying: list[str], live: dict[str, Value]) -> str:
+        attribute = re.sub(r"\[\d+\]", "", step.attribute).strip("._")
+        special = _IDENTITY.get(attribute)
+        if special and special not in live:
+            return special
+        if len(step.targets) == 1:
+            named = bool(attribute) and not _GENERIC.match(attribute)
+            for name in dying:
+                if name in (*_CHAIN, *_IDENTITY.values()) and name not in live:
+                    return name
+            if "x" not in live:
+                return "x"
+            if named and variable_name(attribute) not in live:
+                return variable_name(attribute)
+            if named:
+                return _numbered(variable_name(attribute), live)
+        elif len(step.targets) == 3 and all(n not in live for n in ("q", "k", "v")[number:]):
+            return ("q", "k", "v")[number]
+        for name in _CHAIN:
+            if name not in live:
+                return name
+        return _numbered("x", live)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _statements(self) -> list[str]:
+        lines: list[str] = []
+        outputs = [self._values(Expression((Use(v),))) for v in self.draft.outputs]
+        steps = list(self.steps)
+        returned = ", ".join(self.text(Use(v)) for v in self.draft.outputs)
+        last = steps[-1] if steps else None
+        if (
+            last
+            and last.targets == self.draft.outputs
+            and len(outputs) == 1
+            and not _IN_LOOP.search(self.text(last.expression))
+        ):
+            steps.pop()
+            returned = self.text(last.expression)
+        for step in steps:
+            targets = ", ".join(self.names[t] for t in step.targets)
+            lines.append(f"{targets} = {self.text(step.expression)}")
+        lines.append(f"return {returned}" if returned else "return None")
+        return lines
+
+    def _lengths(self) -> dict[str, int]:
+        """Path of a list attribute -> its length, for loops over the whole of it."""
+        found: dict[str, int] = {}
+        for name, part in self.draft.attributes:
+            if isinstance(part, Call) and part.callee in ("nn.CellList", "nn.SequentialCell"):
+                inner = part.arguments
+                if part.callee == "nn.CellList" and isinstance(inner[0].value, Call):
+                    inner = inner[0].value.arguments
+                found[f"self.{name}"] = len(inner)
+        return found
+
+
+_IN_LOOP = re.compile(r"^self\.\w+\[\d+\]\(")
+_STEP = re.compile(r"^(?P<left>\w+) = (?P<path>self\.\w+)\[(?P<index>\d+)\]\((?P<arguments>.*)\)$")
+
+
+def _loops(lines: list[str], lengths: dict[str, int]) -> list[str]:
+    """Runs of ``x = self.layers[i](x)`` over a whole list as a for loop."""
+    out: list[str] = []
+    at = 0
+    while at < len(lines):
+        match = _STEP.match(lines[at])
+        count = lengths.get(match["path"], 0) if match and match["index"] == "0" else 0
+        expected = [
+            f"{match['left']} = {match['path']}[{i}]({match['arguments']})"
+            for i in range(count)
+            if match is not None
+        ]
+        if (
+            match
+            and count > 1
+            and lines[at : at + count] == expected
+            and _reads(match["left"], match["arguments"])
+        ):
+            item = _singular(match["path"].removeprefix("self."), lines)
+            out += [f"for {item} in {match['path']}:", f"    {match['left']} = {item}({match['arguments']})"]
+            at += count
+        else:
+            out.append(lines[at])
+            at += 1
+    return out
+
+
+def _reads(name: str, arguments: str) -> bool:
+    return re.search(rf"\b{name}\b", arguments) is not None
+
+
+def _singular(name: str, lines: list[str]) -> str:
+    item = name[:-1] if name.endswith("s") and len(name) > 3 else "layer"
+    return f"{item}_" if any(re.search(rf"(?<![.\w]){item}\b", line) for line in lines) else item
+
+
+def _numbered(name: str, live: dict[str, Value]) -> str:
+    n = 2
+    while f"{name}{n}" in live:
+        n += 1
+    return f"{name}{n}"

@@ -1,0 +1,275 @@
+"""What an emitter sees of an operator, what it returns, and the table that a family file fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from ...ir import Graph, Initializer, Operator, Parameter, TensorType, Value
+from .expressions import ATOM, Argument, Call, Expression, Literal, Part, as_part
+
+
+class Refused(Exception):  # noqa: N818 - a signal between emitters and the table, never shown to a user
+    """This emitter does not cover this use of the operator."""
+
+
+class Scope(Protocol):
+    """The class that an operator is emitted into."""
+
+    def part(self, value: Value, level: int) -> Part:
+        """How the class's `construct` writes a value."""
+        ...
+
+    def attribute(self, name: str, constructor: Call) -> str:
+        """Declare an auxiliary attribute; returns how to write it (``self.name``)."""
+        ...
+
+    def host(self, value: Value) -> str:
+        """ "int" or "tuple" for a value that is a shape computation in Python, else empty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a layer holds one parameter: operand slot, attribute in MindSpore, transform and shape of the values."""
+
+    slot: int
+    name: str
+    transform: str = "identity"
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An operator as a layer of `mindspore.nn`.
+
+    Attributes:
+        constructor: the constructor call.
+        state: the parameters it holds.
+        inputs: operand slots that its call is given.
+        extra: (attribute, fill, size) of vectors that MindSpore's layer holds and the source does not.
+    """
+
+    constructor: Call
+    state: tuple[State, ...] = ()
+    inputs: tuple[int, ...] = (0,)
+    extra: tuple[tuple[str, float, int], ...] = ()
+
+
+@dataclass
+class View:
+    """An operator in its graph, as emitters read it."""
+
+    graph: Graph
+    operator: Operator
+    scope: Scope
+    operands: list[Value | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.operands = self.graph.operands(self.operator.key)
+
+    def has(self, slot: int) -> bool:
+        """Whether an operand is there."""
+        return slot < len(self.operands) and self.operands[slot] is not None
+
+    def value(self, slot: int) -> Value:
+        """The operand in a slot."""
+        value = self.operands[slot]
+        assert value is not None
+        return value
+
+    def use(self, slot: int, level: int = 0) -> Part:
+        """The operand in a slot as text that binds at `level`."""
+        return self.scope.part(self.value(slot), level)
+
+    def atom(self, slot: int = 0) -> Part:
+        """The operand as the owner of a method or attribute."""
+        return self.use(slot, ATOM)
+
+    def host(self, slot: int) -> str:
+        """ "int" or "tuple" for a shape computation, else empty."""
+        return self.scope.host(self.value(slot)) if self.has(slot) else ""
+
+    def constant(self, slot: int) -> np.ndarray | None:
+        """The array of a constant operand, or None."""
+        return self.graph.constant_value(self.operands[slot]) if self.has(slot) else None
+
+    def constant_ints(self, slot: int) -> list[int]:
+        """A constant operand as integers.
+
+        Raises:
+            Refused: when it is computed.
+        """
+        found = self.constant(slot)
+        if found is None:
+            raise Refused
+        return [int(v) for v in found.reshape(-1)]
+
+    def scalar(self, slot: int, default: float | None = None) -> float:
+        """A constant one-element operand as a number; `default` where it is absent.
+
+        Raises:
+            Refused: when it is computed or has several elements.
+        """
+        if not self.has(slot) and default is not None:
+            return default
+        found = self.constant(slot)
+        if found is None or found.size != 1:
+            raise Refused
+        return found.reshape(-1)[0].item()
+
+    def parameter(self, slot: int) -> Parameter:
+        """The parameter in a slot.
+
+        Raises:
+            Refused: when it is something else.
+        """
+        node = self.graph.node(self.value(slot).node) if self.has(slot) else None
+        if not isinstance(node, Parameter):
+            raise Refused
+        return node
+
+    def type(self, slot: int) -> TensorType:
+        """The type of an operand, its shape None where unknown.
+
+        Raises:
+            Refused: when nothing is known.
+        """
+        found = self.graph.type_of(self.value(slot))
+        if found is None:
+            raise Refused
+        return found
+
+    def rank(self, slot: int = 0) -> int:
+        """The rank of an operand.
+
+        Raises:
+            Refused: when it is unknown.
+        """
+        rank = self.type(slot).rank
+        if rank is None:
+            raise Refused
+        return rank
+
+    def shape(self, slot: int = 0) -> tuple[int | str | None, ...]:
+        """The shape of an operand.
+
+        Raises:
+            Refused: when the rank is unknown.
+        """
+        shape = self.type(slot).shape
+        if shape is None:
+            raise Refused
+        return shape
+
+    def static(self, slot: int) -> tuple[int, ...]:
+        """The static shape of an operand.
+
+        Raises:
+            Refused: when a dimension is not a number.
+        """
+        type_ = self.type(slot)
+        if not type_.is_static:
+            raise Refused
+        return type_.static_shape()
+
+    def output_type(self, index: int = 0) -> TensorType | None:
+        """The type of an output, or None."""
+        return self.operator.types[index]
+
+    def used_outputs(self) -> int:
+        """1 + the last output that anything uses."""
+        return max((i + 1 for i in range(len(self.operator.types)) if self._used(i)), default=1)
+
+    def _used(self, index: int) -> bool:
+        value = Value(self.operator.key, index)
+        return bool(self.graph.users(value)) or self.graph.is_output(value)
+
+
+T = TypeVar("T")
+LayerEmitter = Callable[[View], Layer]
+CallEmitter = Callable[[View], Expression]
+
+
+@dataclass
+class EmitterTable:
+    """The emitters of one family file; a name claimed twice raises on import."""
+
+    layers: dict[str, LayerEmitter] = field(default_factory=dict)
+    calls: dict[str, CallEmitter] = field(default_factory=dict)
+
+    def layer(self, *names: str) -> Callable[[LayerEmitter], LayerEmitter]:
+        """Register how an operator is written as a layer."""
+        return _registrar(self.layers, names)
+
+    def call(self, *names: str) -> Callable[[CallEmitter], CallEmitter]:
+        """Register how an operator is written inside `construct`."""
+        return _registrar(self.calls, names)
+
+    @staticmethod
+    def merge(tables: Sequence[EmitterTable]) -> EmitterTable:
+        """One table of several.
+
+        Raises:
+            ValueError: when two tables claim one operator.
+        """
+        merged = EmitterTable()
+        for table in tables:
+            for target, source in ((merged.layers, table.layers), (merged.calls, table.calls)):
+                for name, emitter in source.items():
+                    _registrar(target, (name,))(emitter)  # type: ignore[arg-type]
+        return merged
+
+
+def _registrar(rows: dict[str, T], names: Sequence[str]) -> Callable[[T], T]:
+    def register(emitter: T) -> T:
+        for name in names:
+            if name in rows:
+                raise ValueError(f"emitter of `{name}` claimed twice")
+            rows[name] = emitter
+        return emitter
+
+    return register
+
+
+def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argument, ...]:
+    """Constructor arguments: (hint, value) positional ones, keywords always written."""
+    first = [Argument("", as_part(v, hint)) for hint, v in positional]
+    return (*first, *(Argument(k, as_part(v, k)) for k, v in keywords.items()))
+
+
+def optional(name: str, value: object, default: object) -> Argument:
+    """A keyword argument that is left out where it equals MindSpore's default."""
+    return Argument(name, as_part(value, name), default)
+
+
+def initial(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
+    """The initializer argument of a layer, absent where MindSpore's own default is the law or the law is unknown."""
+    return () if law is None or parameter.initializer is None else (Argument(name, law),)
+
+
+def same(values: Sequence[int]) -> int | tuple[int, ...]:
+    """One number for a list of equal numbers, else a tuple."""
+    return int(values[0]) if len(set(values)) == 1 else tuple(int(v) for v in values)
+
+
+__all__ = [
+    "Argument",
+    "Call",
+    "EmitterTable",
+    "Expression",
+    "Initializer",
+    "Layer",
+    "Literal",
+    "Refused",
+    "Scope",
+    "State",
+    "View",
+    "arguments",
+    "initial",
+    "optional",
+    "same",
+]

@@ -1,0 +1,111 @@
+"""Initial distributions as MindSpore's initializers, in the source's own law and bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...ir import Initializer, Parameter
+from .emitting import Argument
+from .expressions import Call, Expression, Literal, Part
+
+_DTYPES = {"bool": "bool_"}
+
+
+def ms_dtype(dtype: str) -> Part:
+    """``ms.float32``."""
+    return f"ms.{_DTYPES.get(dtype, dtype)}"
+
+
+def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | None:
+    """An initializer as source; None when it is unknown or MindSpore has no counterpart.
+
+    Args:
+        initializer: the distribution.
+        fan_in: factors of the fan-in of the layer's weight, for bounds that depend on it.
+    """
+    if initializer is None:
+        return None
+    get = lambda name, default: float(initializer.argument(name, default))  # noqa: E731
+    match initializer.law:
+        case "zeros" | "ones":
+            return f'"{initializer.law}"'
+        case "constant":
+            return _call("Constant", Literal(get("value", 0.0), "fill"))
+        case "uniform":
+            low, high = get("low", -1.0), get("high", 1.0)
+            if low != -high:
+                return None
+            if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
+                return _call("fan_in_uniform", _product(fan_in))
+            return _call("Uniform", Literal(high, "bound"))
+        case "normal":
+            mean, std = get("mean", 0.0), get("std", 1.0)
+            return _call("Normal", Literal(std, "std"), *([Literal(mean, "mean")] if mean else []))
+        case "trunc_normal":
+            mean, std = get("mean", 0.0), get("std", 1.0)
+            low, high = (get("low", -2.0) - mean) / std, (get("high", 2.0) - mean) / std
+            if (low, high) == (-2.0, 2.0) and not mean:
+                return _call("TruncatedNormal", Literal(std, "std"))
+            return _call(
+                "TruncatedNormal",
+                Literal(std, "std"),
+                Literal(mean, "mean"),
+                Literal(low, "low"),
+                Literal(high, "high"),
+            )
+        case "he_uniform" | "he_normal":
+            name = "HeUniform" if initializer.law == "he_uniform" else "HeNormal"
+            slope, mode = get("a", 0.0), str(initializer.argument("mode", "fan_in"))
+            arguments: list[Argument] = []
+            if math.isclose(slope, math.sqrt(5)):
+                arguments.append(Argument("", "math.sqrt(5)"))
+            elif slope:
+                arguments.append(Argument("", Literal(slope, "slope")))
+            if mode == "fan_out":
+                arguments.append(Argument("mode", '"fan_out"'))
+            if not slope:  # with a slope of 0, leaky_relu's gain is relu's
+                arguments.append(Argument("nonlinearity", '"relu"'))
+            return Expression((Call(name, tuple(arguments)),))
+        case "xavier_uniform" | "xavier_normal":
+            name = "XavierUniform" if initializer.law == "xavier_uniform" else "XavierNormal"
+            gain = get("gain", 1.0)
+            return _call(name, *([Literal(gain, "gain")] if gain != 1.0 else []))
+        case "orthogonal":
+            gain = get("gain", 1.0)
+            return _call("Orthogonal", *([Literal(gain, "gain")] if gain != 1.0 else []))
+        case "identity":
+            return _call("Identity")
+        case "dirac":
+            return _call("Dirac")
+    return None
+
+
+def own_parameter(parameter: Parameter, name: str) -> Part:
+    """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
+    data = parameter.data
+    found = law(parameter.initializer) or '"zeros"'
+    values = Call(
+        "initializer",
+        (
+            Argument("", found),
+            Argument("", Literal(tuple(data.shape), f"{name}_shape")),
+            Argument("", ms_dtype(data.dtype)),
+        ),
+    )
+    arguments = [Argument("", values), Argument("name", f'"{name}"')]
+    if parameter.is_buffer:
+        arguments.append(Argument("requires_grad", "False"))
+    return Call("Parameter", tuple(arguments))
+
+
+def _call(name: str, *values: Part) -> Expression:
+    return Expression((Call(name, tuple(Argument("", v) for v in values)),))
+
+
+def _product(factors: Sequence[int]) -> Expression:
+    parts: list[Part] = [Literal(factors[0], "in_channels")]
+    rest = math.prod(factors[1:])
+    if rest != 1:
+        parts += [" * ", Literal(rest, "kernel_area")]
+    return Expression(tuple(parts))

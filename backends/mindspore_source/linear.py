@@ -1,0 +1,87 @@
+"""Dense layers and matrix products."""
+
+from __future__ import annotations
+
+from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
+from .expressions import ADD, MULTIPLY, Part, call, infix
+from .initial import law
+
+table = EmitterTable()
+
+
+def _dense(view: View) -> Layer:
+    weight = view.parameter(1)
+    if len(weight.data.shape) != 2:
+        raise Refused
+    outputs, inputs = weight.data.shape
+    states = [State(1, "weight")]
+    arguments = [
+        Argument("", Literal(inputs, "in_channels")),
+        Argument("", Literal(outputs, "out_channels")),
+        *initial(weight, "weight_init", law(weight.initializer, (inputs,))),
+    ]
+    if view.has(2):
+        bias = view.parameter(2)
+        if bias.data.shape != (outputs,):
+            raise Refused
+        states.append(State(2, "bias"))
+        arguments += initial(bias, "bias_init", law(bias.initializer, (inputs,)))
+    arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
+    return Layer(Call("nn.Dense", tuple(arguments)), tuple(states))
+
+
+@table.layer("regraft.Linear")
+def linear_layer(view: View) -> Layer:
+    """nn.Dense."""
+    return _dense(view)
+
+
+@table.call("regraft.Linear")
+def linear(view: View) -> Expression:
+    """ops.dense, with the weight as an operand."""
+    return call("ops.dense", view.use(0), view.use(1), *([view.use(2)] if view.has(2) else []))
+
+
+def _plain_gemm(view: View) -> bool:
+    operator = view.operator
+    return (
+        operator.float("alpha", 1.0) == 1.0
+        and operator.float("beta", 1.0) == 1.0
+        and not operator.int("transA")
+    )
+
+
+@table.layer("Gemm")
+def gemm_layer(view: View) -> Layer:
+    """nn.Dense, for a transposed weight."""
+    if not _plain_gemm(view) or not view.operator.int("transB"):
+        raise Refused
+    return _dense(view)
+
+
+@table.call("Gemm")
+def gemm(view: View) -> Expression:
+    """``alpha * ops.matmul(a, b) + beta * c``."""
+    operator = view.operator
+
+    def operand(slot: int, transposed: int) -> Part:
+        return Expression((view.atom(slot), ".T")) if transposed else view.use(slot)
+
+    found: Expression = call(
+        "ops.matmul", operand(0, operator.int("transA")), operand(1, operator.int("transB"))
+    )
+    alpha, beta = operator.float("alpha", 1.0), operator.float("beta", 1.0)
+    if alpha != 1.0:
+        found = infix(found, "*", Literal(alpha, "alpha"), MULTIPLY)
+    if not view.has(2):
+        return found
+    bias: Part = view.use(2, MULTIPLY)
+    if beta != 1.0:
+        bias = infix(view.use(2, MULTIPLY), "*", Literal(beta, "beta"), MULTIPLY)
+    return infix(found, "+", bias, ADD)
+
+
+@table.call("MatMul")
+def matmul(view: View) -> Expression:
+    """ops.matmul."""
+    return call("ops.matmul", view.use(0), view.use(1))

@@ -1,0 +1,153 @@
+"""Elementwise arithmetic: Python operators where there is one, `ops` functions otherwise."""
+
+from __future__ import annotations
+
+from .emitting import EmitterTable, Expression, Refused, View
+from .expressions import ADD, ATOM, COMPARE, MULTIPLY, POWER, UNARY, Part, call, infix, method
+from .initial import ms_dtype
+
+table = EmitterTable()
+
+_UNARY = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log",
+    "Not": "logical_not", "Reciprocal": "reciprocal", "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
+    "Sqrt": "sqrt", "Tan": "tan", "BitwiseNot": "bitwise_not",
+}  # fmt: skip
+
+_INFIX = {  # operator, level
+    "Add": ("+", ADD), "Sub": ("-", ADD), "Mul": ("*", MULTIPLY), "Equal": ("==", COMPARE), "Greater": (">", COMPARE),
+    "Less": ("<", COMPARE), "GreaterOrEqual": (">=", COMPARE), "LessOrEqual": ("<=", COMPARE),
+}  # fmt: skip
+
+_BINARY = {
+    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+}  # fmt: skip
+
+
+def _unary(op_type: str, function: str) -> None:
+    table.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
+
+
+def _binary(op_type: str, function: str) -> None:
+    table.call(op_type)(lambda view: call(f"ops.{function}", view.use(0), view.use(1)))
+
+
+for _op_type, _function in _UNARY.items():
+    _unary(_op_type, _function)
+for _op_type, _function in _BINARY.items():
+    _binary(_op_type, _function)
+
+
+@table.call(*_INFIX)
+def infix_operator(view: View) -> Expression:
+    """``x + y``."""
+    symbol, level = _INFIX[view.operator.op_type]
+    right = level + 1
+    found = infix(view.use(0, level if level > COMPARE else right), symbol, view.use(1, right), level)
+    return Expression(found.parts, level, _host(view))
+
+
+def _host(view: View) -> str:
+    kinds = {view.host(0), view.host(1)} - {""}
+    if "tuple" in kinds:
+        raise Refused
+    constants = [view.constant(s) is not None for s in (0, 1)]
+    return "int" if kinds and (view.host(0) == view.host(1) or any(constants)) else ""
+
+
+@table.call("Div")
+def divide(view: View) -> Expression:
+    """``x / y``; integers truncate, as ONNX has it."""
+    host = _host(view)
+    if host:
+        return Expression(
+            infix(view.use(0, MULTIPLY), "//", view.use(1, UNARY), MULTIPLY).parts, MULTIPLY, host
+        )
+    if view.type(0).dtype.startswith(("int", "uint")):
+        return call("ops.div", view.use(0), view.use(1), rounding_mode="trunc")
+    return infix(view.use(0, MULTIPLY), "/", view.use(1, UNARY), MULTIPLY)
+
+
+@table.call("Mod")
+def modulo(view: View) -> Expression:
+    """``x % y`` with Python's sign, or the dividend's with fmod=1."""
+    if view.operator.int("fmod"):
+        return call("ops.fmod", view.use(0), view.use(1))
+    return infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
+
+
+@table.call("Pow")
+def power(view: View) -> Expression:
+    """``x**y``."""
+    return Expression((view.use(0, ATOM), "**", view.use(1, POWER)), POWER)
+
+
+@table.call("Neg")
+def negative(view: View) -> Expression:
+    """``-x``."""
+    return Expression(("-", view.use(0, POWER)), UNARY, view.host(0))
+
+
+@table.call("IsInf")
+def is_inf(view: View) -> Expression:
+    """ops.isinf, for both signs."""
+    if not (view.operator.int("detect_negative", 1) and view.operator.int("detect_positive", 1)):
+        raise Refused
+    return call("ops.isinf", view.use(0))
+
+
+def _folded(view: View, function: str) -> Expression:
+    found: Part = view.use(0)
+    for slot in range(1, len(view.operands)):
+        found = call(function, found, view.use(slot))
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+@table.call("Max")
+def maximum(view: View) -> Expression:
+    """ops.maximum of two, nested for more."""
+    return _folded(view, "ops.maximum")
+
+
+@table.call("Min")
+def minimum(view: View) -> Expression:
+    """ops.minimum of two, nested for more."""
+    return _folded(view, "ops.minimum")
+
+
+@table.call("Sum")
+def add_all(view: View) -> Expression:
+    """``a + b + c``."""
+    found = Expression((view.use(0, ADD),), ADD)
+    for slot in range(1, len(view.operands)):
+        found = infix(found, "+", view.use(slot, MULTIPLY), ADD)
+    return found
+
+
+@table.call("Where")
+def where(view: View) -> Expression:
+    """ops.where."""
+    return call("ops.where", view.use(0), view.use(1), view.use(2))
+
+
+@table.call("Cast")
+def cast(view: View) -> Expression:
+    """``x.astype(ms.float32)``; a shape computation stays a Python number."""
+    to = view.output_type()
+    if view.host(0):
+        if to is not None and not to.dtype.startswith("int"):
+            raise Refused
+        return Expression((view.use(0, ATOM),), ATOM, view.host(0))
+    if to is None:
+        raise Refused
+    return method(view.atom(), "astype", Expression((ms_dtype(to.dtype),)))
+
+
+@table.call("Identity", "regraft.MakeLoss", "regraft.StopGradient")
+def identity(view: View) -> Expression:
+    """The value itself; no gradient flows through StopGradient."""
+    if view.operator.op_type == "StopGradient":
+        return call("ops.stop_gradient", view.use(0))
+    return Expression((view.use(0),), 0, view.host(0))

@@ -1,0 +1,183 @@
+"""Normalisation layers, with epsilon and momentum always written out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir import Parameter
+from .emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Layer,
+    Literal,
+    Refused,
+    State,
+    View,
+    initial,
+    optional,
+)
+from .expressions import ATOM, MULTIPLY, Part, call, infix, method
+from .initial import law
+
+table = EmitterTable()
+
+
+def _affine(
+    view: View, scale: int, bias: int
+) -> tuple[list[State], list[tuple[str, float, int]], list[Argument]]:
+    """State, extra vectors and initializer arguments of gamma and beta, where they are parameters or constant."""
+    states: list[State] = []
+    extra: list[tuple[str, float, int]] = []
+    arguments: list[Argument] = []
+    for slot, name, fill in ((scale, "gamma", 1.0), (bias, "beta", 0.0)):
+        node = view.graph.node(view.value(slot).node) if view.has(slot) else None
+        if isinstance(node, Parameter):
+            states.append(State(slot, name))
+            found = law(node.initializer)
+            if found != ('"ones"' if fill else '"zeros"'):
+                arguments += initial(node, f"{name}_init", found)
+        else:
+            constant = view.constant(slot)
+            if view.has(slot) and (constant is None or not np.all(constant == fill)):
+                raise Refused
+            extra.append((name, fill, 0))
+    return states, extra, arguments
+
+
+@table.layer("BatchNormalization")
+def batch_norm(view: View) -> Layer:
+    """nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
+    rank = view.rank()
+    if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    (size,) = view.static(3)
+    states, extra, initials = _affine(view, 1, 2)
+    view.parameter(3), view.parameter(4)
+    states += [State(3, "moving_mean"), State(4, "moving_variance")]
+    inner = "bn2d." if rank == 5 else ""
+    states = [State(s.slot, inner + s.name) for s in states]
+    constructor = Call(
+        f"nn.BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d",
+        (
+            Argument("", Literal(size, "num_features")),
+            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
+            Argument("momentum", Literal(view.operator.float("momentum", 0.9), "momentum")),
+            *([Argument("affine", "False")] if len(extra) == 2 else []),
+            *initials,
+        ),
+    )
+    return Layer(constructor, tuple(states), extra=tuple((inner + n, fill, size) for n, fill, _ in extra))
+
+
+@table.call("BatchNormalization")
+def functional_batch_norm(view: View) -> Expression:
+    """ops.batch_norm on statistics that are not the module's own parameters."""
+    if view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (3, 4)):
+        raise Refused
+    x, scale, bias, mean, variance = (view.use(i) for i in range(5))
+    return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon", 1e-5))
+
+
+@table.layer("LayerNormalization")
+def layer_norm(view: View) -> Layer:
+    """nn.LayerNorm, whose epsilon defaults to 1e-7 and whose axes default to the last only."""
+    scale = view.parameter(1)
+    bias = view.parameter(2)
+    if view.used_outputs() > 1:
+        raise Refused
+    shape = scale.data.shape
+    begin = -len(shape)
+    dims: list[Part] = []
+    for at, size in enumerate(shape):
+        dims += [", "] * bool(at) + [Literal(size, "normalized_size")]
+    arguments = [
+        Argument("", Expression(("[", *dims, "]"))),
+        optional("begin_norm_axis", begin, -1),
+        optional("begin_params_axis", begin, -1),
+        Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+    ]
+    for parameter, name, usual in ((scale, "gamma_init", '"ones"'), (bias, "beta_init", '"zeros"')):
+        found = law(parameter.initializer)
+        if found != usual:
+            arguments += initial(parameter, name, found)
+    return Layer(Call("nn.LayerNorm", tuple(arguments)), (State(1, "gamma"), State(2, "beta")))
+
+
+@table.call("LayerNormalization")
+def functional_layer_norm(view: View) -> Expression:
+    """The primitive: ops.layer_norm has no kernel on CPU."""
+    if view.used_outputs() > 1:
+        raise Refused
+    axis = view.operator.int("axis", -1)
+    axis = axis - view.rank() if axis >= 0 else axis
+    primitive = Call(
+        "ops.LayerNorm",
+        (
+            Argument("begin_norm_axis", Literal(axis, "begin_norm_axis")),
+            Argument("begin_params_axis", Literal(axis, "begin_params_axis")),
+            Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+        ),
+    )
+    bias = view.use(2) if view.has(2) else call("ops.zeros_like", view.use(1))
+    applied = call(view.scope.attribute("layer_norm", primitive), view.use(0), view.use(1), bias)
+    return Expression((applied, "[0]"))
+
+
+def _group_norm(view: View, groups: int) -> Layer:
+    states, extra, initials = _affine(view, 1, 2)
+    channels = view.shape()[1]
+    if not isinstance(channels, int):
+        raise Refused
+    constructor = Call(
+        "nn.GroupNorm",
+        (
+            Argument("", Literal(groups, "num_groups")),
+            Argument("", Literal(channels, "num_channels")),
+            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
+            *([Argument("affine", "False")] if len(extra) == 2 else []),
+            *initials,
+        ),
+    )
+    return Layer(constructor, tuple(states), extra=tuple((n, fill, channels) for n, fill, _ in extra))
+
+
+@table.layer("GroupNormalization")
+def group_norm(view: View) -> Layer:
+    """nn.GroupNorm."""
+    return _group_norm(view, view.operator.int("num_groups"))
+
+
+@table.layer("InstanceNormalization")
+def instance_norm(view: View) -> Layer:
+    """One group a channel: nn.InstanceNorm has no kernel on CPU."""
+    channels = view.shape()[1]
+    if not isinstance(channels, int):
+        raise Refused
+    return _group_norm(view, channels)
+
+
+@table.call("LRN")
+def lrn(view: View) -> Expression:
+    """ops.lrn, whose alpha is not divided by the size."""
+    size = view.operator.int("size")
+    if size % 2 == 0:
+        raise Refused
+    alpha = view.operator.float("alpha", 1e-4) / size
+    bias, beta = view.operator.float("bias", 1.0), view.operator.float("beta", 0.75)
+    return call("ops.lrn", view.use(0), depth_radius=size // 2, bias=bias, alpha=alpha, beta=beta)
+
+
+@table.call("RMSNormalization")
+def rms_norm(view: View) -> Expression:
+    """Written out: ops.rms_norm has no kernel on CPU."""
+    axis = view.operator.int("axis", -1)
+    first = axis - view.rank() if axis >= 0 else axis
+    axes = first if first == -1 else tuple(range(first, 0))
+    mean = method(method(view.atom(), "square"), "mean", axes, keep_dims=True)
+    inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon", 1e-5), "epsilon"), 2))
+    scaled = infix(view.use(0, MULTIPLY), "*", inverse, MULTIPLY)
+    return infix(scaled, "*", view.use(1, ATOM), MULTIPLY)

@@ -1,0 +1,164 @@
+"""Pooling: padding always by pad_mode="pad", asymmetric padding as an explicit pad."""
+
+from __future__ import annotations
+
+from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View, optional, same
+from .expressions import Part, call, method
+
+table = EmitterTable()
+
+
+class _Window:
+    """Attributes of a pooling operator."""
+
+    def __init__(self, view: View) -> None:
+        operator = view.operator
+        self.kernel = operator.ints("kernel_shape")
+        self.rank = len(self.kernel)
+        if self.rank not in (1, 2, 3) or view.used_outputs() > 1 or operator.int("storage_order"):
+            raise Refused
+        self.strides = operator.ints("strides", [1] * self.rank)
+        self.dilations = operator.ints("dilations", [1] * self.rank)
+        self.ceil = bool(operator.int("ceil_mode"))
+        self.mode = operator.str("auto_pad", "NOTSET")
+        if self.mode == "SAME_LOWER":
+            raise Refused
+        pads = operator.ints("pads", [0] * 2 * self.rank) if self.mode == "NOTSET" else [0] * 2 * self.rank
+        self.begins, self.ends = pads[: self.rank], pads[self.rank :]
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.begins == self.ends
+
+    def arguments(self, *more: Argument) -> tuple[Argument, ...]:
+        """Of an nn layer; MindSpore takes ceil_mode and dilation only with pad_mode="pad"."""
+        plain = not self.ceil and set(self.dilations) == {1}
+        mode = {"SAME_UPPER": "same", "VALID": "valid"}.get(self.mode, "pad")
+        padding = Literal(same(self.begins), "padding")
+        return (
+            Argument("", Literal(same(self.kernel), "kernel_size")),
+            optional("stride", same(self.strides), 1),
+            Argument("pad_mode", f'"{mode}"'),
+            *([Argument("padding", padding, 0)] if plain or any(self.begins) else []),
+            *more,
+        )
+
+
+def _padded(view: View, window: _Window, fill: float) -> Part:
+    pads = [p for b, e in zip(reversed(window.begins), reversed(window.ends), strict=True) for p in (b, e)]
+    return call("ops.pad", view.use(0), tuple(pads), value=fill)
+
+
+@table.layer("MaxPool")
+def max_pool(view: View) -> Layer:
+    """nn.MaxPool1d, 2d, 3d."""
+    window = _Window(view)
+    if not window.is_symmetric:
+        raise Refused
+    more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
+    return Layer(Call(f"nn.MaxPool{window.rank}d", window.arguments(*more)))
+
+
+@table.call("MaxPool")
+def functional_max_pool(view: View) -> Expression:
+    """ops.max_pool2d and 3d, after an explicit pad with -inf where the padding is asymmetric."""
+    window = _Window(view)
+    if window.mode == "SAME_UPPER" or window.rank == 1 or (window.ceil and not window.is_symmetric):
+        raise Refused
+    explicit = not window.is_symmetric
+    return call(
+        f"ops.max_pool{window.rank}d",
+        _padded(view, window, float("-inf")) if explicit else view.use(0),
+        same(window.kernel),
+        stride=same(window.strides),
+        padding=same(window.begins) if any(window.begins) and not explicit else None,
+        dilation=same(window.dilations) if set(window.dilations) != {1} else None,
+        ceil_mode=True if window.ceil else None,
+    )
+
+
+def _counts_padding(view: View, window: _Window) -> bool:
+    """count_include_pad, which says nothing where nothing is padded."""
+    return bool(view.operator.int("count_include_pad")) or not any(window.begins + window.ends)
+
+
+@table.layer("AveragePool")
+def average_pool(view: View) -> Layer:
+    """nn.AvgPool1d, 2d, 3d."""
+    window = _Window(view)
+    counts = _counts_padding(view, window)
+    if not window.is_symmetric or set(window.dilations) != {1}:
+        raise Refused
+    if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
+        raise Refused
+    more = (optional("ceil_mode", window.ceil, False), optional("count_include_pad", counts, True))
+    return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments(*more)))
+
+
+@table.call("AveragePool")
+def functional_average_pool(view: View) -> Expression:
+    """ops.avg_pool1d, 2d, 3d; their stride defaults to 1."""
+    window = _Window(view)
+    counts = _counts_padding(view, window)
+    explicit = not window.is_symmetric
+    if (
+        window.mode == "SAME_UPPER"
+        or set(window.dilations) != {1}
+        or (explicit and (window.ceil or not counts))
+    ):
+        raise Refused
+    return call(
+        f"ops.avg_pool{window.rank}d",
+        _padded(view, window, 0.0) if explicit else view.use(0),
+        same(window.kernel),
+        stride=same(window.strides),
+        padding=same(window.begins) if any(window.begins) and not explicit else None,
+        ceil_mode=True if window.ceil else None,
+        count_include_pad=None if counts else False,
+    )
+
+
+def _spatial(view: View) -> tuple[int, ...]:
+    return tuple(range(2, view.rank()))
+
+
+@table.layer("GlobalAveragePool")
+def global_average_layer(view: View) -> Layer:
+    """nn.AdaptiveAvgPool2d(1)."""
+    if view.rank() != 4:
+        raise Refused
+    return Layer(Call("nn.AdaptiveAvgPool2d", (Argument("", Literal(1, "output_size")),)))
+
+
+@table.call("GlobalAveragePool")
+def global_average_pool(view: View) -> Expression:
+    """The mean over the spatial axes."""
+    return method(view.atom(), "mean", _spatial(view), keep_dims=True)
+
+
+@table.call("GlobalMaxPool")
+def global_max_pool(view: View) -> Expression:
+    """The maximum over the spatial axes."""
+    return call("ops.amax", view.use(0), _spatial(view), keepdims=True)
+
+
+@table.layer("regraft.AdaptiveAveragePool")
+def adaptive_average_layer(view: View) -> Layer:
+    """nn.AdaptiveAvgPool2d and 3d; the 1-d layer needs lengths that divide."""
+    size = view.operator.ints("output_size")
+    if len(size) == 1:
+        raise Refused
+    value = same(size) if len(size) == 2 else tuple(size)
+    return Layer(Call(f"nn.AdaptiveAvgPool{len(size)}d", (Argument("", Literal(value, "output_size")),)))
+
+
+@table.call("regraft.AdaptiveAveragePool")
+def adaptive_average_pool(view: View) -> Expression:
+    """ops.adaptive_avg_pool2d and 3d; 1-d by way of 2-d."""
+    size = view.operator.ints("output_size")
+    if len(size) == 1:
+        pooled = call("ops.adaptive_avg_pool2d", method(view.atom(), "expand_dims", 2), (1, size[0]))
+        return method(pooled, "squeeze", 2)
+    return call(
+        f"ops.adaptive_avg_pool{len(size)}d", view.use(0), same(size) if len(size) == 2 else tuple(size)
+    )

@@ -1,0 +1,246 @@
+"""The text of model.py: header, imports, classes, `build`; formatted by ruff."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+from ...ir import BackendError, Graph
+from .classes import Class, define_classes
+from .construct import ClassRenderer, Construct
+from .contraction import Contraction
+from .expressions import MISSING, Part, literal_source
+from .units import Units
+
+_HELPER = '''
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+'''
+
+_BUILD = '''
+def build(checkpoint=Path(__file__).with_name({file})):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = {name}()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path{frozen}
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    values = ms.load_checkpoint(str(checkpoint), format=suffix)
+    parameters = net.parameters_dict()
+    problems = [f"only in the checkpoint: {{name}}" for name in values if name not in parameters]
+    problems += [f"only in the net: {{name}}" for name in parameters if name not in values]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{{name}}: expected {{expected.dtype}} {{expected.shape}}, got {{found.dtype}} {{found.shape}}"
+            )
+    if problems:
+        raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
+    ms.load_param_into_net(net, values, strict_load=True)
+'''
+
+_INITIALIZERS = (
+    "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",
+    "XavierNormal", "XavierUniform",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a parameter went: name, transform and shape in the emitted net."""
+
+    name: str
+    transform: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """An emitted model.
+
+    Attributes:
+        text: source of model.py.
+        targets: parameter key -> its place, for the parameters that are emitted.
+        extra: (name, fill, size) of vectors that MindSpore's layers hold and the source does not.
+        renamed_modules: source module path -> emitted path, where they differ.
+    """
+
+    text: str
+    targets: dict[int, Target] = field(default_factory=dict)
+    extra: list[tuple[str, float, int]] = field(default_factory=list)
+    renamed_modules: dict[str, str] = field(default_factory=dict)
+
+
+def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
+    """Emit a legalised graph.
+
+    Args:
+        graph: a copy that may be changed.
+        checkpoint: file name that `build` loads by default.
+
+    Raises:
+        BackendError: when the graph cannot be expressed.
+    """
+    if graph.updates:
+        raise BackendError("E602", "expected no state updates, got some", place="the root graph")
+    units = Units(graph, Contraction(graph))
+    classes = define_classes(units)
+    program = Program("")
+    _place(units, program)
+    body = "\n".join(_class_text(c) for c in classes)
+    frozen = sorted(
+        {
+            t.name
+            for key, t in program.targets.items()
+            if not graph.parameter(key).trainable and not graph.parameter(key).is_buffer
+        }
+        | {name for name, _, _ in program.extra}
+    )
+    marking = ""
+    if frozen:
+        marking = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
+        body += f"\n\nFROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
+    body += "\n" + _BUILD.format(file=literal_source(checkpoint), name=classes[-1].name, frozen=marking)
+    if "fan_in_uniform(" in body:
+        body = _HELPER + "\n" + body
+    program.text = formatted(_header(graph, classes) + _imports(body) + "\n" + body)
+    return program
+
+
+def _place(units: Units, program: Program) -> None:
+    """Where every parameter went, and module paths that changed."""
+    emitted: dict[int, str] = {0: ""}
+    for key in units.position:
+        above = emitted[key]
+        for name, child in units.children(key):
+            access = units.units[key].children[child]
+            step = access[1:] if access.startswith(".") else name
+            emitted[child] = f"{above}.{step}" if above else step
+            if emitted[child] != units.paths[child]:
+                program.renamed_modules[units.paths[child]] = emitted[child]
+    for parameter, holders in units.declared.items():
+        state = units.units[holders[0]].state[parameter]
+        data = units.graph.parameter(parameter).data
+        program.targets[parameter] = Target(
+            _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
+        )
+        forms = {(s.transform, s.shape) for h in holders if (s := units.units[h].state[parameter])}
+        if len(forms) > 1:
+            raise BackendError(
+                "E602",
+                "expected one layout of a tied parameter, got several",
+                place=units.graph.parameter(parameter).name,
+            )
+    for key, unit in units.units.items():
+        program.extra += [(_joined(emitted[key], name), fill, size) for name, fill, size in unit.extra]
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _class_text(class_: Class) -> str:
+    draft = class_.drafts[0]
+    renderer = ClassRenderer(class_)
+    formals = ["self"]
+    for formal in class_.formals:
+        default = "" if formal.default is MISSING else f"={literal_source(formal.default)}"
+        formals.append(f"{formal.name}{default}")
+    lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_)}"""', ""]
+    listed = [part for name, part in draft.attributes if not name]
+    inside = f"{_sequence(renderer, listed[0], draft.base)}" if listed else ""
+    setup = [f"super().__init__({inside})"]
+    setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
+    for name, part in draft.attributes:
+        if name:
+            setup.append(f"self.{name} = {renderer.text(part)}")
+    setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
+    lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
+    if draft.has_body:
+        lines += [f"    {line}" for line in Construct(class_).write()]
+    return "\n".join(lines) + "\n\n"
+
+
+def _sequence(renderer: ClassRenderer, part: Part, base: str) -> str:
+    text = renderer.text(part)
+    return f"*{text}" if base == "nn.SequentialCell" else text
+
+
+def _docstring(class_: Class) -> str:
+    draft = class_.drafts[0]
+    paths = [d.path for d in class_.drafts if d.path]
+    source = draft.source_class
+    if not paths:
+        return f"The source's `{source}`."
+    shown = ", ".join(f"`{p}`" for p in paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
+    return f"The source's `{source}`: {shown}."
+
+
+def _header(graph: Graph, classes: list[Class]) -> str:
+    origin = graph.origin
+    framework = {"torch": "PyTorch", "mindspore": "MindSpore", "mxnet": "MXNet"}.get(
+        origin.framework, origin.framework
+    )
+    source = (
+        " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
+        or "a graph"
+    )
+    notes = "".join(f"\n{note}" for note in origin.notes)
+    inputs = ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())
+    text = (
+        f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.{notes}\n\n"
+        f"    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
+        f"Inputs: {inputs}"
+    )
+    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{text}\n"""\n\n'
+
+
+def _imports(body: str) -> str:
+    """The imports that the text needs, and no others."""
+    uses = lambda name: re.search(rf"(?<![.\w]){name}\b", body) is not None  # noqa: E731
+    lines = []
+    if uses("math"):
+        lines.append("import math")
+    if uses("OrderedDict"):
+        lines.append("from collections import OrderedDict")
+    lines += ["from pathlib import Path", "", "import mindspore as ms"]
+    names = [n for n in ("Parameter", "Tensor", "nn", "ops") if uses(n)]
+    lines.append(f"from mindspore import {', '.join(names)}")
+    laws = [n for n in _INITIALIZERS if re.search(rf"(?<![.\w]){n}\(", body)]
+    laws += ["initializer"] if re.search(r"(?<![.\w])initializer\(", body) else []
+    if laws:
+        lines.append(f"from mindspore.common.initializer import {', '.join(laws)}")
+    return "\n".join(lines) + "\n"
+
+
+def formatted(text: str) -> str:
+    """The text as `ruff format` leaves it.
+
+    Raises:
+        BackendError: when it is no Python, which is a defect of the backend.
+    """
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--stdin-filename", "model.py", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)  # noqa: S603
+    if done.returncode:
+        raise BackendError(
+            "E602", f"the emitted source does not parse: {done.stderr.strip()}", place="model.py"
+        )
+    return done.stdout

@@ -1,0 +1,216 @@
+"""Shapes: the batch is never written as a number; sizes computed from `x.shape` stay Python numbers."""
+
+from __future__ import annotations
+
+from .emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
+from .expressions import ATOM, Part, call, method
+from .initial import ms_dtype
+
+table = EmitterTable()
+
+
+@table.call("Shape")
+def shape(view: View) -> Expression:
+    """``x.shape``."""
+    start, end = view.operator.int("start"), view.operator.attributes.get("end")
+    whole = Expression((view.atom(), ".shape"), host="tuple")
+    if not start and end is None:
+        return whole
+    bounds = [f"{start or ''}", ":", f"{'' if end is None else end}"]
+    return Expression((whole, "[", *bounds, "]"), host="tuple")
+
+
+@table.call("Reshape")
+def reshape(view: View) -> Expression:
+    """``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
+    target = view.constant(1)
+    if target is None:
+        return method(view.atom(), "reshape", view.use(1))
+    sizes = [int(d) for d in target.reshape(-1)]
+    zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
+    if len(zeros) == 1 and -1 not in sizes:
+        sizes[zeros[0]], zeros = -1, []
+    dims: list[object] = [
+        Expression((view.atom(), f".shape[{i}]")) if i in zeros else Literal(d, "size")
+        for i, d in enumerate(sizes)
+    ]
+    if not dims:
+        return method(view.atom(), "reshape", ())
+    return method(view.atom(), "reshape", *dims)
+
+
+@table.layer("Flatten")
+def flatten_layer(view: View) -> Layer:
+    """nn.Flatten."""
+    if view.operator.int("axis", 1) != 1:
+        raise Refused
+    return Layer(Call("nn.Flatten", ()))
+
+
+@table.call("Flatten")
+def flatten(view: View) -> Expression:
+    """ops.flatten; other axes than 1 as a reshape."""
+    axis = view.operator.int("axis", 1)
+    if axis == 1 or axis == 1 - view.rank():
+        return call("ops.flatten", view.use(0))
+    if axis == 0:
+        return method(view.atom(), "reshape", 1, -1)
+    tail = view.shape()[axis % view.rank() if axis != view.rank() else axis :]
+    size = 1
+    for dim in tail:
+        if not isinstance(dim, int):
+            raise Refused
+        size *= dim
+    return method(view.atom(), "reshape", -1, size)
+
+
+@table.call("Transpose")
+def transpose(view: View) -> Expression:
+    """``x.swapaxes(a, b)`` or ``x.transpose(…)``."""
+    rank = view.rank()
+    permutation = view.operator.ints("perm", list(range(rank - 1, -1, -1)))
+    moved = [i for i, p in enumerate(permutation) if i != p]
+    if rank == 2 and moved:
+        return Expression((view.atom(), ".T"))
+    if len(moved) == 2:
+        a, b = moved
+        return method(view.atom(), "swapaxes", *((-2, -1) if (a, b) == (rank - 2, rank - 1) else (a, b)))
+    return method(view.atom(), "transpose", *permutation)
+
+
+@table.call("Concat")
+def concat(view: View) -> Expression:
+    """ops.cat; shape computations as a tuple."""
+    count = len(view.operands)
+    if any(view.host(s) for s in range(count)):
+        parts: list[Part] = []
+        for slot in range(count):
+            constant = view.constant(slot)
+            if constant is not None:
+                for size in constant.reshape(-1):
+                    parts += [Literal(int(size), "size"), ", "]
+            elif view.host(slot) == "tuple":
+                parts += ["*", view.use(slot, ATOM), ", "]
+            else:
+                raise Refused
+        return Expression(("(", *(parts if len(parts) == 2 else parts[:-1]), ")"), host="tuple")
+    inputs: list[Part] = []
+    for slot in range(count):
+        inputs += [", "] * bool(slot) + [view.use(slot)]
+    return call(
+        "ops.cat", Expression(("(", *inputs, "," if count == 1 else "", ")")), axis=view.operator.int("axis")
+    )
+
+
+@table.call("Split")
+def split(view: View) -> Expression:
+    """ops.chunk for equal parts, ops.split otherwise."""
+    count = len(view.operator.types)
+    axis = view.operator.int("axis")
+    if view.has(1):
+        sizes = view.constant_ints(1)
+        if len(set(sizes)) > 1:
+            return Expression(call("ops.split", view.use(0), sizes, axis=axis).parts, outputs=count)
+    return Expression(call("ops.chunk", view.use(0), count, axis=axis).parts, outputs=count)
+
+
+def _axes(view: View) -> list[int]:
+    return view.constant_ints(1) if view.has(1) else []
+
+
+@table.call("Unsqueeze")
+def unsqueeze(view: View) -> Expression:
+    """``x.expand_dims(axis)``; a number becomes a tuple of one."""
+    axes = _axes(view)
+    if view.host(0) == "int":
+        return Expression(("(", view.use(0), ",)"), host="tuple")
+    rank = view.rank() + len(axes)
+    found: Part = view.atom()
+    for axis in sorted(a % rank for a in axes):
+        found = method(found, "expand_dims", axis if axis < rank - 1 or len(axes) > 1 else -1)
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+@table.call("Squeeze")
+def squeeze(view: View) -> Expression:
+    """``x.squeeze(axis)``; a tuple of one becomes its number."""
+    if view.host(0) == "tuple":
+        return Expression((view.atom(), "[0]"), host="int")
+    axes = _axes(view)
+    if not axes:
+        return method(view.atom(), "squeeze")
+    return method(view.atom(), "squeeze", axes[0] if len(axes) == 1 else tuple(axes))
+
+
+@table.call("Expand")
+def expand(view: View) -> Expression:
+    """ops.broadcast_to; an axis that stays is -1."""
+    target = view.constant(1)
+    if target is None:
+        return call("ops.broadcast_to", view.use(0), view.use(1))
+    sizes = [int(d) for d in target.reshape(-1)]
+    own = view.shape()
+    lead = len(sizes) - len(own)
+    if lead < 0:
+        sizes, lead = [1] * -lead + sizes, 0
+    dims = [
+        -1 if at >= lead and (size == 1 or own[at - lead] == size) else size for at, size in enumerate(sizes)
+    ]
+    return call("ops.broadcast_to", view.use(0), tuple(dims))
+
+
+@table.call("Tile")
+def tile(view: View) -> Expression:
+    """ops.tile."""
+    repeats = view.constant(1)
+    if repeats is None:
+        return call("ops.tile", view.use(0), view.use(1))
+    return call("ops.tile", view.use(0), tuple(int(r) for r in repeats.reshape(-1)))
+
+
+@table.call("Pad")
+def pad(view: View) -> Expression:
+    """ops.pad, last axis first."""
+    mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
+        view.operator.str("mode", "constant")
+    ]
+    pads = view.constant_ints(1)
+    if view.has(3):
+        raise Refused
+    half = len(pads) // 2
+    flat = [p for axis in reversed(range(half)) for p in (pads[axis], pads[axis + half])]
+    while len(flat) > 2 and flat[-2:] == [0, 0]:
+        flat = flat[:-2]
+    value = view.scalar(2, 0.0) if mode is None else 0.0
+    if mode == "reflect" and len(flat) > 4:
+        raise Refused
+    return call("ops.pad", view.use(0), tuple(flat), mode=mode, value=value if value else None)
+
+
+@table.call("ConstantOfShape")
+def constant_of_shape(view: View) -> Expression:
+    """ops.full."""
+    value, to = view.operator.attributes.get("value"), view.output_type()
+    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
+    if to is None:
+        raise Refused
+    target = view.constant(0)
+    size: object = view.use(0) if target is None else tuple(int(d) for d in target.reshape(-1))
+    return call("ops.full", size, fill, dtype=Expression((ms_dtype(to.dtype),)))
+
+
+@table.call("Range")
+def arange(view: View) -> Expression:
+    """ops.arange."""
+    to = view.output_type()
+    if to is None:
+        raise Refused
+    return call("ops.arange", view.use(0), view.use(1), view.use(2), dtype=Expression((ms_dtype(to.dtype),)))
+
+
+@table.call("DepthToSpace")
+def depth_to_space(view: View) -> Expression:
+    """ops.pixel_shuffle, for channels in torch's order."""
+    if view.operator.str("mode", "DCR") != "CRD":
+        raise Refused
+    return call("ops.pixel_shuffle", view.use(0), view.operator.int("blocksize"))

@@ -1,0 +1,440 @@
+"""From modules to units of source: a layer of `mindspore.nn`, a container, or an instance of a class of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import networkx as nx
+import numpy as np
+
+from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, Value
+from .contraction import Body, Contraction
+from .emitting import Layer, Refused, State, View
+from .expressions import Argument, Call, Expression, Literal, Part, Use
+from .families import emit_call, emit_layer
+from .initial import ms_dtype, own_parameter
+from .naming import attribute_name
+
+
+@dataclass
+class Statement:
+    """One step of a `construct`."""
+
+    targets: list[Value]
+    expression: Expression
+    attribute: str = ""  # of the layer or module called, for naming the result
+
+
+@dataclass
+class Draft:
+    """One module as a class of its own, before it is unified with others of the same structure."""
+
+    module: int
+    source_class: str
+    base: str
+    path: str
+    attributes: list[tuple[str, Part]] = field(default_factory=list)
+    assignments: list[tuple[str, str]] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    has_body: bool = False
+    input_names: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Unit:
+    """What a module became.
+
+    Attributes:
+        module: its key.
+        constructor: how its owner constructs it; None until its class is known.
+        children: child module key -> how to write it after the owner (``.conv1``, ``[0]``).
+        state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
+        draft: the class, for a unit that is an instance of one.
+        length: number of children, for a container.
+    """
+
+    module: int
+    constructor: Part | None = None
+    children: dict[int, str] = field(default_factory=dict)
+    state: dict[int, State] = field(default_factory=dict)
+    draft: Draft | None = None
+    length: int = 0
+    is_sequence: bool = False
+    extra: list[tuple[str, float, int]] = field(default_factory=list)
+
+
+class Units:
+    """The units of a graph, built callee first; `levels` yields the modules whose classes may be unified."""
+
+    def __init__(self, graph: Graph, contraction: Contraction) -> None:
+        self.graph, self.tree, self.contraction = graph, graph.modules, contraction
+        self.units: dict[int, Unit] = {}
+        self.bodies: dict[int, Body] = {}
+        for body in contraction.bodies.values():
+            self.bodies.setdefault(body.module, body)
+        self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
+        self.position = {key: at for at, key in enumerate(self._walk())}
+        self.declared = self._declared()
+        self.renamed_modules: dict[str, str] = {}
+
+    def _walk(self) -> list[int]:
+        """Emitted modules in the order in which MindSpore will walk the emitted cells."""
+        out: list[int] = []
+        stack = [0]
+        while stack:
+            key = stack.pop()
+            out.append(key)
+            stack.extend(reversed([c for _, c in self.children(key)]))
+        return out
+
+    def children(self, key: int) -> list[tuple[str, int]]:
+        """(name, child) of the children emitted in this module: used, and canonical here."""
+        above = self.paths[key]
+        return [
+            (name, child)
+            for name, child in self.tree.module(key).children.items()
+            if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
+        ]
+
+    def _declared(self) -> dict[int, list[int]]:
+        """Parameter key -> modules that declare it, in walking order; the first holds it, others are tied to it."""
+        found: dict[int, set[int]] = {}
+        for body in self.contraction.bodies.values():
+            for kind, key in body.items:
+                for value in (
+                    self.graph.operands(key) if kind == "op" else self.contraction.bodies[key].inputs
+                ):
+                    if value is not None and isinstance(self.graph.node(value.node), Parameter):
+                        holder = self.contraction.holder(body.module, value.node)
+                        if holder is not None:
+                            found.setdefault(value.node, set()).add(holder)
+        return {
+            p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
+        }
+
+    def levels(self) -> list[list[int]]:
+        """Emitted modules, those that contain and call nothing first."""
+        needs: nx.DiGraph = nx.DiGraph()
+        for key in self.position:
+            needs.add_node(key)
+            needs.add_edges_from((child, key) for _, child in self.children(key))
+        for call in self.tree.calls():
+            if call.parent is not None and self.tree.call(call.parent).module != call.module:
+                needs.add_edge(call.module, self.tree.call(call.parent).module)
+        return [sorted(level, key=self.position.__getitem__) for level in nx.topological_generations(needs)]
+
+    # -- one module ------------------------------------------------------------------------------
+
+    def build(self, key: int) -> Unit:
+        """Make the unit of a module whose children have theirs."""
+        module = self.tree.module(key)
+        unit = self._layer(module) or self._container(module) or self._class(module)
+        self.units[key] = unit
+        return unit
+
+    def _layer(self, module: Module) -> Unit | None:
+        body = self.bodies.get(module.key)
+        if (
+            module.key == 0
+            or body is None
+            or len(body.items) != 1
+            or body.items[0][0] != "op"
+            or self.children(module.key)
+        ):
+            return None
+        operator = self.graph.operator(body.items[0][1])
+        layer = self._try_layer(operator, Draft(module.key, "", "", ""))
+        if layer is None or not self._owns(module, operator, layer):
+            return None
+        operands = self.graph.operands(operator.key)
+        if [operands[s] for s in layer.inputs] != body.inputs:
+            return None
+        unit = Unit(module.key, layer.constructor, extra=list(layer.extra))
+        for state in layer.state:
+            value = operands[state.slot]
+            assert value is not None
+            unit.state[value.node] = state
+        return unit
+
+    def _try_layer(self, operator: Operator, draft: Draft) -> Layer | None:
+        try:
+            return emit_layer(View(self.graph, operator, _DraftScope(self, draft)))
+        except Refused:
+            return None
+
+    def _owns(self, module: Module, operator: Operator, layer: Layer) -> bool:
+        held = set(module.parameters.values())
+        operands = self.graph.operands(operator.key)
+        state = [v.node for s in layer.state if (v := operands[s.slot])]
+        used = {v.node for v in operands if v and isinstance(self.graph.node(v.node), Parameter)}
+        return set(state) <= held and used <= set(state) and len(set(state)) == len(state)
+
+    def _container(self, module: Module) -> Unit | None:
+        if module.container not in ("sequential", "list") or module.key == 0:
+            return None
+        body = self.bodies.get(module.key)
+        names = list(module.children)
+        ordinal = names == [str(i) for i in range(len(names))]
+        if module.parameters and any(module.key in ms for ms in self.declared.values()):
+            return None
+        if body is not None and not (module.container == "sequential" and self._is_chain(module, body)):
+            return None
+        if body is None and not ordinal:
+            return None
+        emitted = set(self.children(module.key))
+        last = max(
+            (i for i, c in enumerate(module.children.values()) if c in self.contraction.used), default=-1
+        )
+        unit = Unit(module.key, is_sequence=True)
+        parts: list[tuple[str, Part]] = []
+        for name, child in list(module.children.items())[: last + 1]:
+            known = self.units.get(child)
+            access = f"[{len(parts)}]" if ordinal or not name.isidentifier() else f".{attribute_name(name)}"
+            if (name, child) in emitted:
+                assert known is not None
+                assert known.constructor is not None
+                unit.children[child] = access
+                parts.append((name, known.constructor))
+            elif child in self.contraction.used:
+                return None
+            else:
+                parts.append((name, Call("nn.Identity", ())))
+        unit.length = len(parts)
+        values = tuple(Argument("", part) for _, part in parts)
+        if body is None:
+            unit.constructor = Call("nn.CellList", (Argument("", Call("[]", values)),))
+        elif ordinal:
+            unit.constructor = Call("nn.SequentialCell", values)
+        elif all(name.isidentifier() for name, _ in parts):
+            pairs = tuple(Argument(name, part) for name, part in parts)
+            unit.constructor = Call(
+                "nn.SequentialCell", (Argument("", Expression((Call("OrderedDict", pairs),))),)
+            )
+        else:
+            return None
+        return unit
+
+    def _is_chain(self, module: Module, body: Body) -> bool:
+        """Whether the body is the children in order, each given what the one before returned."""
+        if len(body.inputs) != 1 or len(body.outputs) != 1:
+            return False
+        at, order = body.inputs[0], []
+        for kind, key in body.items:
+            if kind != "call":
+                return False
+            inner = self.contraction.bodies[key]
+            if inner.inputs != [at] or len(inner.outputs) != 1:
+                return False
+            at = inner.outputs[0]
+            order.append(inner.module)
+        expected = [c for c in module.children.values() if c in self.contraction.used and self.tree.calls(c)]
+        return at == body.outputs[0] and order == expected
+
+    def _class(self, module: Module) -> Unit:
+        unit = Unit(module.key)
+        names = list(module.children)
+        listed = (
+            bool(names) and all(n.isdigit() for n in names) and names == [str(i) for i in range(len(names))]
+        )
+        body = self.bodies.get(module.key)
+        chain = (
+            module.key == 0
+            and body is not None
+            and module.container == "sequential"
+            and self._is_chain(module, body)
+        )
+        base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
+        draft = unit.draft = Draft(module.key, module.class_name, base, self.paths[module.key])
+        scope = _DraftScope(self, draft)
+        taken: set[str] = set()
+        for name, parameter in module.parameters.items():
+            if module.key in self.declared.get(parameter, ()):
+                attribute = attribute_name(name, taken)
+                taken.add(attribute)
+                unit.state[parameter] = State(-1, attribute)
+                draft.attributes.append(
+                    (attribute, own_parameter(self.graph.parameter(parameter), attribute))
+                )
+        self._adopt_children(module, unit, draft, taken, listed)
+        self.units[module.key] = unit  # its own paths are needed from here on
+        self._ties(module, draft)
+        if body is not None and not chain:
+            draft.has_body = True
+            draft.inputs, draft.outputs = list(body.inputs), list(body.outputs)
+            draft.input_names = [self._input_name(v) for v in body.inputs]
+            for item in body.items:
+                self._statement(item, draft, scope)
+        return unit
+
+    def _input_name(self, value: Value) -> str:
+        node = self.graph.node(value.node)
+        return getattr(node, "name", "") if node.key in self.graph.inputs else ""
+
+    def _adopt_children(
+        self, module: Module, unit: Unit, draft: Draft, taken: set[str], listed: bool
+    ) -> None:
+        emitted = dict(self.children(module.key))
+        if listed:
+            last = max((int(n) for n in emitted), default=-1)
+            parts: list[Part] = []
+            for name in list(module.children)[: last + 1]:
+                child = emitted.get(name)
+                if child is None:
+                    parts.append(Call("nn.Identity", ()))
+                    continue
+                found = self.units[child].constructor
+                assert found is not None
+                unit.children[child] = f"[{len(parts)}]"
+                parts.append(found)
+            draft.attributes.append(("", Call("[]", tuple(Argument("", p) for p in parts))))
+            return
+        for name, child in emitted.items():
+            attribute = attribute_name(name, taken)
+            taken.add(attribute)
+            if attribute != name:
+                self.renamed_modules[self.paths[child]] = attribute
+            constructor = self.units[child].constructor
+            assert constructor is not None
+            unit.children[child] = f".{attribute}"
+            draft.attributes.append((attribute, constructor))
+
+    def _ties(self, module: Module, draft: Draft) -> None:
+        """Assignments that make one parameter of several, for pairs that meet in this module's class."""
+        for parameter, holders in self.declared.items():
+            for other in holders[1:]:
+                if self._meeting(holders[0], other) == module.key:
+                    left, right = (
+                        self.parameter_path(module.key, parameter, at) for at in (other, holders[0])
+                    )
+                    draft.assignments.append((f"self{left}", f"self{right}"))
+
+    def _meeting(self, a: int, b: int) -> int:
+        """The innermost module with a class of its own that contains both."""
+        above_a, above_b = self._above(a), self._above(b)
+        for key in above_a:
+            if key in above_b and not (key in self.units and self.units[key].is_sequence):
+                return key
+        return 0
+
+    def _above(self, key: int) -> list[int]:
+        out = [key]
+        owner = {child: k for k in self.position for _, child in self.children(k)}
+        while out[-1] in owner:
+            out.append(owner[out[-1]])
+        return out
+
+    # -- paths -----------------------------------------------------------------------------------
+
+    def module_path(self, start: int, target: int) -> str:
+        """How `start` writes a module below it: ``.layer1[0].conv1``."""
+        chain = self._above(target)
+        chain = chain[: chain.index(start) + 1]
+        steps = reversed(list(zip(chain, chain[1:], strict=False)))
+        return "".join(self.units[up].children[down] for down, up in steps)
+
+    def parameter_path(self, start: int, parameter: int, holder: int | None = None) -> str:
+        """How `start` writes a parameter: ``.embed.embedding_table``."""
+        holder = self.contraction.holder(start, parameter) if holder is None else holder
+        assert holder is not None
+        path = "" if holder == start else self.module_path(start, holder)
+        return f"{path}.{self.units[holder].state[parameter].name}"
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _statement(self, item: tuple[str, int], draft: Draft, scope: _DraftScope) -> None:
+        kind, key = item
+        if kind == "call":
+            body = self.contraction.bodies[key]
+            path = self.module_path(draft.module, body.module)
+            call = Call(f"self{path}", tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
+            draft.statements.append(
+                Statement(list(body.outputs), Expression((call,)), path.rpartition(".")[2])
+            )
+            return
+        operator = self.graph.operator(key)
+        view = View(self.graph, operator, scope)
+        targets = [Value(key, i) for i in range(view.used_outputs())]
+        try:
+            expression = emit_call(view)
+        except Refused:
+            expression = self._promoted(operator, draft, scope)
+        if expression.host:
+            scope.hosts[targets[0]] = expression.host
+        draft.statements.append(Statement(targets, expression))
+
+    def _promoted(self, operator: Operator, draft: Draft, scope: _DraftScope) -> Expression:
+        """An operator that MindSpore has only as a layer, as an auxiliary attribute."""
+        layer = self._try_layer(operator, draft)
+        module = self.tree.module(draft.module)
+        if layer is None or not self._owns(module, operator, layer):
+            raise BackendError(
+                "E602",
+                f"MindSpore has `{operator.op_type}` only as a layer that owns its parameters",
+                place=self.graph.describe(operator.key),
+            )
+        name = operator.op_type.lower()
+        path = scope.attribute(name, layer.constructor)
+        operands = self.graph.operands(operator.key)
+        for state in layer.state:
+            value = operands[state.slot]
+            assert value is not None
+            held = self.units[draft.module].state.get(value.node)
+            if held is not None:
+                draft.attributes = [(n, p) for n, p in draft.attributes if n != held.name]
+            self.units[draft.module].state[value.node] = State(
+                state.slot, f"{path.removeprefix('self.')}.{state.name}", state.transform, state.shape
+            )
+        prefix = path.removeprefix("self.")
+        self.units[draft.module].extra += [(f"{prefix}.{n}", fill, size) for n, fill, size in layer.extra]
+        inputs = [v for s in layer.inputs if (v := operands[s]) is not None]
+        return Expression((Call(path, tuple(Argument("", scope.part(v, 0)) for v in inputs)),))
+
+
+class _DraftScope:
+    """The scope of one draft: what its `construct` may refer to."""
+
+    def __init__(self, units: Units, draft: Draft) -> None:
+        self.units, self.draft = units, draft
+        self.hosts: dict[Value, str] = {}
+        self.constants: dict[Value, str] = {}
+
+    def host(self, value: Value) -> str:
+        return self.hosts.get(value, "")
+
+    def part(self, value: Value, level: int) -> Part:
+        if value in self.draft.inputs:
+            return Use(value, level)
+        node = self.units.graph.node(value.node)
+        if isinstance(node, Parameter):
+            if self.draft.module not in self.units.units:  # only asked whether an emitter covers the operator
+                return "self.parameter"
+            return f"self{self.units.parameter_path(self.draft.module, node.key)}"
+        if isinstance(node, Constant):
+            return self._constant(value, node)
+        return Use(value, level)
+
+    def _constant(self, value: Value, node: Constant) -> Part:
+        array = node.data.numpy()
+        if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
+            return Literal(array.reshape(-1)[0].item())
+        if value not in self.constants:
+            self.constants[value] = self.attribute("constant", tensor(array, node.data.dtype))
+        return self.constants[value]
+
+    def attribute(self, name: str, constructor: Call) -> str:
+        taken = {n for n, _ in self.draft.attributes}
+        found, n = attribute_name(name), 2
+        while found in taken:
+            found, n = attribute_name(f"{name}{n}"), n + 1
+        self.draft.attributes.append((found, constructor))
+        return f"self.{found}"
+
+
+def tensor(array: np.ndarray, dtype: str) -> Call:
+    """``Tensor([...], ms.float32)``."""
+    return Call("Tensor", (Argument("", Literal(array.tolist(), "values")), Argument("", ms_dtype(dtype))))
+
+
+__all__ = ["Draft", "Statement", "Unit", "Units"]
