@@ -31,7 +31,7 @@ class BatchFill:
     shape: tuple[int | Batch, ...]
 
 
-class BatchDependence(Exception):
+class BatchDependenceError(Exception):
     """The model does something with the batch size that cannot be said with a symbol; the text says what."""
 
 
@@ -43,11 +43,11 @@ def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Progr
         sizes: two different batch sizes, both above 1.
 
     Raises:
-        BatchDependence: when the two differ in anything but numbers that are multiples of the batch size.
+        BatchDependenceError: when the two differ in anything but numbers that are multiples of the batch size.
     """
     compare = _Comparison(sizes)
     if [n.op for n in first.nodes] != [n.op for n in second.nodes] or first.functions != second.functions:
-        raise BatchDependence("the operators that run depend on the batch size")
+        raise BatchDependenceError("the operators that run depend on the batch size")
     names = {a.name: b.name for a, b in zip(first.nodes, second.nodes, strict=True)}
     names |= {a: b for (a, _), (b, _) in zip(first.inputs, second.inputs, strict=True)}
     names |= _parameters(first, second)
@@ -70,7 +70,7 @@ class _Comparison:
 
     def node(self, a: Node, b: Node, names: dict[str, str]) -> Node:
         if tuple(names.get(i) for i in a.inputs) != b.inputs:
-            raise BatchDependence(f"what `{a.op}` reads depends on the batch size")
+            raise BatchDependenceError(f"what `{a.op}` reads depends on the batch size")
         attributes = {k: self.value(v, b.attributes.get(k), a.op) for k, v in a.attributes.items()}
         value = self.value(a.value, b.value, "a constant") if a.op == "Constant" else None
         return replace(a, attributes=attributes, type=self.type(a.type, b.type, a.op), value=value)
@@ -78,12 +78,12 @@ class _Comparison:
     def type(self, a: Any, b: Any, where: str) -> Any:
         if isinstance(a, TensorType) and isinstance(b, TensorType):
             if a.dtype != b.dtype or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-                raise BatchDependence(f"the rank or element type of `{where}` depends on the batch size")
+                raise BatchDependenceError(f"the rank or element type of `{where}` depends on the batch size")
             dims = [self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True)]
             return a.with_shape(tuple(d.symbol if isinstance(d, Batch) else d for d in dims))
         if isinstance(a, tuple) and isinstance(b, tuple):
             if len(a) != len(b):
-                raise BatchDependence(f"the number of results of `{where}` depends on the batch size")
+                raise BatchDependenceError(f"the number of results of `{where}` depends on the batch size")
             return tuple(self.type(p, q, where) for p, q in zip(a, b, strict=True))
         return a
 
@@ -96,7 +96,9 @@ class _Comparison:
             return self.number(a, b, where)
         if a is b or (type(a) is type(b) and (a == b or a != a)):
             return a
-        raise BatchDependence(f"{where} holds {a!r} at batch {self.sizes[0]} and {b!r} at {self.sizes[1]}")
+        raise BatchDependenceError(
+            f"{where} holds {a!r} at batch {self.sizes[0]} and {b!r} at {self.sizes[1]}"
+        )
 
     def array(self, a: np.ndarray, b: np.ndarray, where: str) -> Any:
         if a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes():
@@ -109,11 +111,11 @@ class _Comparison:
             return tuple(
                 self.number(int(p), int(q), where) for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)
             )
-        raise BatchDependence(f"the values of a {list(a.shape)} constant depend on the batch size")
+        raise BatchDependenceError(f"the values of a {list(a.shape)} constant depend on the batch size")
 
     def number(self, a: Any, b: Any, where: str) -> Any:
         if a == b:
             return a
         if a and b and a * self.sizes[1] == b * self.sizes[0] and a % self.sizes[0] == 0:
             return Batch(a // self.sizes[0])
-        raise BatchDependence(f"`{where}` has {a} at batch {self.sizes[0]} and {b} at {self.sizes[1]}")
+        raise BatchDependenceError(f"`{where}` has {a} at batch {self.sizes[0]} and {b} at {self.sizes[1]}")

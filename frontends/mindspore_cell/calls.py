@@ -77,7 +77,7 @@ class _Walk:
     def _visit(self, node: Node) -> None:
         marker = Marker.of(node)
         homes = [h for h in (self.lives_in.get(i) for i in node.inputs) if h is not None]
-        home = max(homes, key=lambda h: self.depth[h], default=None)
+        home = max(homes, key=lambda h: (self.depth[h], h), default=None)
         if marker is None:
             self.lives_in[node.name] = home
             if home is not None:

@@ -51,7 +51,9 @@ def start_mindspore() -> None:
             "expected MindSpore to be installed, got no module `mindspore`",
             hint="pip install mindspore",
         ) from error
-    with suppress(SystemError):  # built against NumPy 1: under NumPy 2 the first call with scalars fails, once
+    with suppress(
+        SystemError
+    ):  # built against NumPy 1: under NumPy 2 the first call with scalars fails, once
         mindspore.ops.transpose(mindspore.Tensor(np.ones((2, 3), np.float32)), (1, 0))
 
 

@@ -96,6 +96,10 @@ class Lowerer:
                 hint="make the condition a Python value, or use ops.select",
             )
 
+    def _is_control(self, node: Node) -> bool:
+        """Whether a node branches, or calls a function or the value that a branch chose (``graph:node``)."""
+        return node.op in _CONTROL or ":" in node.op or node.op in self.program.functions
+
     def _place(self, node: Node) -> str:
         number = self.attribution.of_node.get(node.name, 0)
         return self.places[number] if number < len(self.places) else node.scope

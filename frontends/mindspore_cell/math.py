@@ -38,7 +38,9 @@ _ARITHMETIC = {
     "Adds": "Add",
     "Sub": "Sub",
     "SubExt": "Sub",
+    "InplaceAddsExt": "Add",
     "InplaceSubExt": "Sub",
+    "InplaceSubScalar": "Sub",
     "Subs": "Sub",
     "Mul": "Mul",
     "Muls": "Mul",
@@ -78,7 +80,11 @@ def arithmetic(use: Use) -> Value:
     dtype = use.type.dtype
     first, second = as_type(use, use.tensor(0, _scalar_type(use, 0, dtype)), dtype), use.argument(1)
     second = as_type(use, use.as_value(second, _scalar_type(use, 1, dtype)), dtype)
-    if use.node.op in ("AddExt", "SubExt", "InplaceAddExt", "InplaceSubExt") and use.float(2) != 1:
+    if (
+        use.node.op
+        in ("AddExt", "SubExt", "InplaceAddExt", "InplaceAddsExt", "InplaceSubExt", "InplaceSubScalar")
+        and use.float(2) != 1
+    ):
         second = use.b.op("Mul", second, use.b.scalar_like(use.float(2), second))
     return use.emit(_ARITHMETIC[use.node.op], first, second)
 

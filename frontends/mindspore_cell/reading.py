@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir import Graph, ModelError, Value
 from ..options import LoadOptions
-from .batch import BatchDependence, generalise
+from .batch import BatchDependenceError, generalise
 from .calls import attribute_calls
 from .capture import Capture, capture, start_mindspore
 from .lowering import Lowerer
@@ -21,6 +21,7 @@ from .tree import CellTree, walk
 from .use import is_tuple
 
 Arguments = list[np.ndarray | None]
+_PRIMES = (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
 def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
@@ -38,21 +39,23 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
     start_mindspore()
     names, arguments = _bind(model, inputs)
     axes = _symbolic_axes(names, arguments, options)
-    sizes = _sizes(arguments, axes) if axes else None
-    probe = Graph()
-    tree = walk(probe, model)
+    sizes = _sizes(arguments, axes)
+    tree = walk(Graph(), model)
     cells = list(tree.cells.values())
-    notes: list[str] = []
+    why = "" if sizes or not axes else "the symbolic axes of the inputs have several sizes"
     if sizes is not None:
-        captured = capture(
-            model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes]
-        )
         try:
+            captured = capture(
+                model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes]
+            )
             program = generalise(captured.programs[0], captured.programs[1], sizes)
-            return _build(model, names, arguments, captured, program, notes)
-        except BatchDependence as why:
-            notes.append(f"the batch is static: {why}")
+            return _build(model, names, arguments, captured, program, [])
+        except BatchDependenceError as error:
+            why = str(error)
+        except ModelError as error:
+            why = error.message
     captured = capture(model, cells, tree.tensors, arguments, [arguments])
+    notes = [f"the batch is static: {why}"] if why else []
     return _build(model, names, arguments, captured, captured.programs[0], notes)
 
 
@@ -119,14 +122,19 @@ def _symbolic_axes(
 
 
 def _sizes(arguments: Arguments, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] | None:
-    """Two sizes above 1 to compile at, or None when the symbolic axes do not have one size."""
+    """Two sizes to compile at, or None when the symbolic axes do not have one size.
+
+    Primes that no other dimension has: where the batch equals another dimension, MindSpore's simplifications
+    (a transpose of equal axes, a reshape to the same shape) would differ between the two.
+    """
     found = {
         a.shape[x] for i, a in enumerate(arguments) if a is not None for x in axes.get(i, ()) if x < a.ndim
     }
     if len(found) != 1:
         return None
-    size = max(found.pop(), 2)
-    return size, size + 1
+    used = {d for a in arguments if a is not None for d in a.shape}
+    first, second, *_ = [p for p in _PRIMES if not any(d % p == 0 for d in used)]
+    return first, second
 
 
 def _resized(arguments: Arguments, axes: dict[int, tuple[int, ...]], size: int) -> Arguments:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir import Builder, Graph, TensorType, UnsupportedError, Value
 from ..lowering import Attributes
-from .batch import Batch, BatchDependence, BatchFill
+from .batch import Batch, BatchDependenceError, BatchFill
 from .mindir import MONAD, Node
 
 _TYPE_IDS = {
@@ -207,7 +207,7 @@ class Use:
             for axis, dim in enumerate(node.type.shape or ()):
                 if dim == "N":
                     return self.b.op("Shape", Value(node.key), start=axis, end=axis + 1)
-        raise BatchDependence("no input has the batch as a dimension")
+        raise BatchDependenceError("no input has the batch as a dimension")
 
     def _dims(self, found: Any) -> list[int | Batch]:
         if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
@@ -222,7 +222,7 @@ class Use:
         if isinstance(found, np.ndarray) and found.size == 1:
             found = found.reshape(()).item()
         if isinstance(found, Batch):
-            raise BatchDependence(f"`{self.node.op}` needs a number where the batch size stands")
+            raise BatchDependenceError(f"`{self.node.op}` needs a number where the batch size stands")
         if not isinstance(found, int):
             raise self.unsupported(f"expected a constant integer, got `{found!r}`")
         return int(found)
