@@ -238,11 +238,7 @@ def check(
             for name, why in findings.skipped.items():
                 click.echo(f"skipped {name}: {why}")
             worst = sum(f.severity != "note" for f in findings)
-            click.echo(
-                f"{worst} finding{'s' if worst != 1 else ''}, {len(findings) - worst} notes"
-                if len(findings)
-                else "clean"
-            )
+            click.echo(f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean")
         ctx.exit(0 if findings.clean else 1)
 
 
@@ -401,7 +397,7 @@ def rewrite(
                 }
             )
             return
-        _print_changes(rewritten.changes)
+        _print_changes(rewritten.changes, rewritten=True)
         for note in graph.origin.notes:
             click.echo(f"note: {note}")
         if report is not None:
@@ -514,12 +510,29 @@ def _change_rows(changes: list[Change]) -> list[dict[str, object]]:
     ]
 
 
-_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "fixed": "green"}
+_NOTES_SHOWN = 3
 
 
-def _print_changes(changes: list[Change]) -> None:
+def _print_changes(changes: list[Change], *, rewritten: bool = False) -> None:
+    """One line a finding; of notes of one code only the first few.
+
+    Args:
+        changes: what the passes found or did.
+        rewritten: whether the passes' result is what the user gets, so that faults are fixed ones.
+    """
+    notes: dict[str, int] = {}
     for change in changes:
-        click.echo(f"{click.style(change.severity, fg=_COLOURS[change.severity], bold=True)} {change}")
+        label = "fixed" if rewritten and change.fixed and change.severity != "note" else change.severity
+        if label == "note":
+            notes[change.code] = notes.get(change.code, 0) + 1
+            if notes[change.code] > _NOTES_SHOWN:
+                continue
+        click.echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
+    label = click.style("note", fg="blue", bold=True)
+    for code, count in notes.items():
+        if count > _NOTES_SHOWN:
+            click.echo(f"{label} {code} and {count - _NOTES_SHOWN} more (--json lists all)")
 
 
 def _table(*columns: str) -> Table:
