@@ -92,7 +92,7 @@ def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple
     return Captured(program, None, example_arrays(program, inputs)), reference
 
 
-def _program(model: object):  # noqa: ANN202 - (ExportedProgram, reference), whose type needs torch
+def _program(model: object):
     from torch.export import ExportedProgram
 
     from .capture import load_program

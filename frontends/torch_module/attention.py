@@ -13,7 +13,9 @@ ATTENTION: LoweringTable[Lowering] = LoweringTable("torch")
 def scaled_dot_product_attention(call: Call) -> Value:
     """The composite; grouped keys and values are repeated for their queries."""
     if call.float("dropout_p"):
-        raise call.unsupported("expected no `dropout_p` in evaluation mode", hint="pass 0.0 unless self.training")
+        raise call.unsupported(
+            "expected no `dropout_p` in evaluation mode", hint="pass 0.0 unless self.training"
+        )
     query, key, value = call.value("query"), call.value("key"), call.value("value")
     if call.flag("enable_gqa"):
         key, value = (_repeated_heads(call, v, n) for v, n in ((key, "key"), (value, "value")))

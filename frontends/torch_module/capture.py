@@ -205,10 +205,8 @@ def _dynamic_axes(
 
 def _repeated(tensor: torch.Tensor | None, axes: tuple[int, ...]) -> torch.Tensor | None:
     """The tensor with dynamic axes of size 1 doubled: torch.export makes a constant of a size of 1."""
-    if tensor is None:
-        return None
     for axis in axes:
-        if tensor.shape[axis] == 1:
+        if tensor is not None and tensor.shape[axis] == 1:
             tensor = tensor.repeat_interleave(2, dim=axis)
     return tensor
 
@@ -218,7 +216,8 @@ def _specialised(found: Captured, axes: Mapping[str, tuple[int, ...]]) -> Iterat
     for node in found.program.graph.nodes:
         if node.op == "placeholder":
             for axis in axes.get(node.name, ()):
-                if isinstance(node.meta["val"].shape[axis], int):
+                size = node.meta["val"].shape[axis]
+                if isinstance(size, int) or size.node.expr.is_Integer:
                     yield node.name, axis
 
 
@@ -231,16 +230,19 @@ def _export(
     import torch
 
     parameters = inspect.signature(module.forward).parameters
-    positional = [
-        n
-        for n in bound
-        if n.startswith("*") or (n in parameters and parameters[n].kind.name.startswith("POSITIONAL"))
-    ]
+    positional: list[str] = []
+    for name, parameter in parameters.items():  # the first argument left out ends what can go by position
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += [n for n in bound if n.startswith("*")]
+        elif name in bound and parameter.kind.name.startswith("POSITIONAL"):
+            positional.append(name)
+        else:
+            break
     args = tuple(bound[n] for n in positional)
     kwargs = {n: t for n, t in bound.items() if n not in positional}
 
     def spec(name: str) -> dict[int, Any] | None:
-        return {axis: torch.export.Dim.AUTO for axis in axes[name]} if name in axes else None
+        return dict.fromkeys(axes[name], torch.export.Dim.AUTO) if name in axes else None
 
     dynamic: dict[str, Any] | None = None
     if axes:

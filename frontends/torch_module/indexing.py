@@ -69,7 +69,9 @@ def index(call: Call) -> Value:
     axes = [a for a, i in enumerate(indices) if i is not None]
     given = [indices[a] for a in axes]
     if any(call.dtype_of(i) == "bool" for i in given):
-        raise call.unsupported("expected integer indices, got a mask", hint="its result's size depends on data")
+        raise call.unsupported(
+            "expected integer indices, got a mask", hint="its result's size depends on data"
+        )
     if len(given) == 1:
         return call.op("Gather", x, given[0], axis=axes[0])
     rank = call.rank("self")
@@ -93,7 +95,8 @@ def _stacked(call: Call, indices: list[Value], sizes: list[object]) -> Value:
         total = call.op("Add", total, call.cast(other, "int64"))
     shape = call.op("Shape", total)  # of the broadcast: a sum has it
     parts = [
-        call.op("Unsqueeze", call.op("Expand", call.cast(i, "int64"), shape), call.constant([-1])) for i in indices
+        call.op("Unsqueeze", call.op("Expand", call.cast(i, "int64"), shape), call.constant([-1]))
+        for i in indices
     ]
     return call.op("Concat", *parts, axis=-1)
 
@@ -132,7 +135,9 @@ def scatter(call: Call) -> Value:
     else:
         source = call.op("Expand", call.operand("value", call.dtype), call.op("Shape", at))
     reduction = "add" if "scatter_add" in call.target else "none"
-    return call.op("ScatterElements", call.value("self"), at, source, axis=call.axis("dim"), reduction=reduction)
+    return call.op(
+        "ScatterElements", call.value("self"), at, source, axis=call.axis("dim"), reduction=reduction
+    )
 
 
 @INDEXING.op("aten.masked_select.default", "aten.nonzero.default")
@@ -155,7 +160,9 @@ def slice_scatter(call: Call) -> Value:
     call.require("step", 1)
     axis, start, end = call.axis("dim"), call.arg("start"), call.arg("end")
     part = call.cast(call.value("src"), call.dtype)
-    return _replaced(call, call.value("self"), part, axis, 0 if start is None else start, _END if end is None else end)
+    return _replaced(
+        call, call.value("self"), part, axis, 0 if start is None else start, _END if end is None else end
+    )
 
 
 def _replaced(call: Call, x: Value, part: Value, axis: int, start: int, end: int) -> Value:

@@ -168,7 +168,7 @@ class Lowering:
         table_name = name if name in TABLE else functional or name
         call = self._make_call(node, table_name)
         if table_name in TABLE.renamed:
-            operands = [call.value(n) for n in call.attributes._values]  # noqa: SLF001
+            operands = [call.value(n) for n in call.attributes._values]
             return call.finish(call.op(TABLE.renamed[table_name], *operands))
         result = TABLE.functions[table_name](call)
         if table_name != name and isinstance(result, Value):  # in place: the element type stays

@@ -237,7 +237,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 
 def _padded(call: Call, mode: str, value: Value | None) -> Value:
-    """torch lists pads from the last axis backwards, ONNX all begins and then all ends."""
+    """Torch lists pads from the last axis backwards, ONNX all begins and then all ends."""
     given, rank = call.ints("pad" if "pad" in call.attributes else "padding"), call.rank("self")
     axes = [rank - 1 - i for i in range(len(given) // 2)]
     pads = call.constant([*given[0::2], *given[1::2]])

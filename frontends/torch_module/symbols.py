@@ -29,7 +29,7 @@ class Symbols:
 
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
         self.carriers: dict[sympy.Symbol, tuple[str, int]] = {}
-        batch = None
+        batch, batch_size = None, None
         for name, fake in placeholders:
             for axis, size in enumerate(fake.shape):
                 expression = _expression(size)
@@ -122,7 +122,7 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
     if isinstance(size, sympy.Pow) and size.exp.is_Integer and size.exp > 0:
         return fold("Mul", [size.base] * int(size.exp))
     if isinstance(size, (functions.FloorDiv, functions.CleanDiv)):
-        # ONNX divides integers towards zero, which is floor for sizes; a negative numerator is floored by hand
+        # ONNX divides integers towards zero, which is floor where nothing is negative
         numerator, divisor = size.args
         if numerator.is_nonnegative is False or divisor.is_positive is False:
             raise UnsupportedError("E203", f"expected a division of sizes, got `{size}`")

@@ -35,7 +35,9 @@ def session_of(graph: Graph) -> onnxruntime.InferenceSession:
     # as written: ONNX Runtime's own rewriting is not under test
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     model = to_model(graph)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +66,8 @@ def check() -> Callable[..., Graph]:
         for seed, batch in enumerate([None, None, 3, 5] if any(symbolic) else [None, None]):
             given = [a for a in arrays if a is not None]
             feeds = [
-                a if seed == 0 else fresh(a, seed, batch if s else None) for a, s in zip(given, symbolic, strict=True)
+                a if seed == 0 else fresh(a, seed, batch if s else None)
+                for a, s in zip(given, symbolic, strict=True)
             ]
             if positive:
                 feeds = [np.abs(f) + 0.1 for f in feeds]

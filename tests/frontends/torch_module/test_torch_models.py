@@ -29,7 +29,9 @@ def test_resnet18(check, size):
 
 def test_resnet50_bottleneck(check):
     torch.manual_seed(0)
-    module = load_object(f"{EXAMPLES / 'resnet.py'}:ResNet", {"block": _bottleneck(), "layers": [1, 1, 1, 1], "num_classes": 7})
+    module = load_object(
+        f"{EXAMPLES / 'resnet.py'}:ResNet", {"block": _bottleneck(), "layers": [1, 1, 1, 1], "num_classes": 7}
+    )
     check(module, floats(2, 3, 32, 32), atol=1e-3)
 
 
@@ -126,7 +128,8 @@ class Dense(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            nn.Sequential(nn.BatchNorm2d(4 + 3 * i), nn.ReLU(), nn.Conv2d(4 + 3 * i, 3, 3, padding=1)) for i in range(3)
+            nn.Sequential(nn.BatchNorm2d(4 + 3 * i), nn.ReLU(), nn.Conv2d(4 + 3 * i, 3, 3, padding=1))
+            for i in range(3)
         )
         self.pool = nn.AvgPool2d(2, 2)
 
