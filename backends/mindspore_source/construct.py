@@ -67,8 +67,9 @@ class Construct(ClassRenderer):
         """Fold arithmetic, method chains and shape computations into their only use."""
         where: dict[Value, list[int]] = {}
         for statement in statements:
+            indexed = "[" in statement.attribute  # one of a list: such calls become a loop where they can
             for use in uses(statement.expression):
-                where.setdefault(use.value, []).append(use.level)
+                where.setdefault(use.value, []).append(-2 if indexed else use.level)
         for value in self.draft.outputs:
             where.setdefault(value, []).append(-1)
         kept: list[_Step] = []

@@ -51,7 +51,7 @@ def class_name(name: str, taken: Container[str]) -> str:
     """A class name that shadows nothing of MindSpore's and no other class of the file."""
     found = identifier(name)
     if found in layer_classes() or found in MODULE_NAMES or hasattr(builtins, found):
-        found += "Layer" if not found.endswith("Cell") else "_"
+        found += "Block" if found.endswith("Layer") else "Layer"
     base, n = found, 2
     while found in taken:
         found, n = f"{base}{n}", n + 1

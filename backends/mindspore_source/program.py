@@ -21,7 +21,10 @@ def fan_in_uniform(fan_in):
 '''
 
 _BUILD = '''
-def build(checkpoint=Path(__file__).with_name({file})):
+CHECKPOINT = Path(__file__).with_name({file})
+
+
+def build(checkpoint=CHECKPOINT):
     """The net in inference mode, every parameter named by its module path.
 
     Args:

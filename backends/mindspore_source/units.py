@@ -409,8 +409,8 @@ class _DraftScope:
         node = self.units.graph.node(value.node)
         if isinstance(node, Parameter):
             if self.draft.module not in self.units.units:  # only asked whether an emitter covers the operator
-                return "self.parameter"
-            return f"self{self.units.parameter_path(self.draft.module, node.key)}"
+                return Expression(("self.parameter",))
+            return Expression((f"self{self.units.parameter_path(self.draft.module, node.key)}",))
         if isinstance(node, Constant):
             return self._constant(value, node)
         return Use(value, level)
@@ -421,7 +421,7 @@ class _DraftScope:
             return Literal(array.reshape(-1)[0].item())
         if value not in self.constants:
             self.constants[value] = self.attribute("constant", tensor(array, node.data.dtype))
-        return self.constants[value]
+        return Expression((self.constants[value],))
 
     def attribute(self, name: str, constructor: Call) -> str:
         taken = {n for n, _ in self.draft.attributes}
