@@ -118,7 +118,7 @@ def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | No
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
     feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
     try:
-        result = ReferenceEvaluator(model).run(None, feeds)[0]
+        (result,) = ReferenceEvaluator(model).run(None, feeds)
     except Exception:  # foreign code: whatever it cannot evaluate stays in the graph
         return None
     return np.asarray(result) if isinstance(result, (np.ndarray, np.generic)) else None

@@ -107,7 +107,7 @@ def _drop(part: Graph, node: Operator) -> bool:
     return True
 
 
-def _channel_axis(graph: Graph, layer: Operator) -> int | None:
+def _channel_axis(layer: Operator) -> int | None:
     """The weight's axis of output channels, or None where the layer is not one that a norm folds into."""
     if (layer.domain, layer.op_type) == ("", "Conv"):
         return 0
@@ -126,7 +126,7 @@ def _foldable(graph: Graph, norm: Operator) -> Operator | None:
     if norm.int("training_mode") or len(norm.types) > 1 or source is None:
         return None
     layer = graph.producer(source)
-    if not isinstance(layer, Operator) or _channel_axis(graph, layer) is None:
+    if not isinstance(layer, Operator) or _channel_axis(layer) is None:
         return None
     if len(graph.users(source)) != 1 or graph.is_output(source):
         return None
@@ -150,7 +150,7 @@ def _data(graph: Graph, value: Value) -> TensorData:
 
 
 def _fold(graph: Graph, layer: Operator, norm: Operator) -> None:
-    axis = _channel_axis(graph, layer)
+    axis = _channel_axis(layer)
     assert axis is not None
     operands = [v for v in graph.operands(norm.key) if v is not None]
     statistics = [_data(graph, v) for v in operands[1:]]
@@ -181,7 +181,7 @@ def _fold(graph: Graph, layer: Operator, norm: Operator) -> None:
     known = old_weight.load is not None and all(d.load is not None for d in statistics)
     weight.data = _lazy(old_weight, new_weight if known else None)
     if bias is None:
-        graph.set_operand(layer.key, 2, Value(_add_bias(graph, layer, weight, statistics[1])))
+        graph.set_operand(layer.key, 2, Value(_add_bias(graph, weight, statistics[1])))
         bias = graph.parameter([v for v in graph.operands(layer.key) if v is not None][2].node)
     bias.data = _lazy(bias.data, new_bias if known else None)
     graph.replace_uses(Value(norm.key), Value(layer.key))
@@ -196,7 +196,7 @@ def _lazy(data: TensorData, load: Callable[[], np.ndarray] | None) -> TensorData
     return replace(data, load=load, storage=None, digest="")
 
 
-def _add_bias(graph: Graph, layer: Operator, weight: Parameter, like: TensorData) -> int:
+def _add_bias(graph: Graph, weight: Parameter, like: TensorData) -> int:
     """A bias for a layer without one, registered where its weight is."""
     stem = weight.name.rpartition(".")[0]
     name = f"{stem}.bias" if stem else "bias"

@@ -38,9 +38,7 @@ def make_twin(graph: Graph, source: str, new: str) -> list[str]:
     old = _input(graph, source)
     taken = {node.name for node in graph.input_nodes()} | {name for name, _ in graph.outputs}
     if new in taken:
-        raise PassError(
-            "E501", f"expected a new name for the twin of `{source}`, got `{new}`, which is taken"
-        )
+        raise PassError("E501", f"expected a new name for the twin of `{source}`, got `{new}` again")
     dependent = nx.descendants(graph.flow, old.key)
     doubled = [(name, value) for name, value in graph.outputs if value.node in dependent]
     if not doubled:
@@ -50,7 +48,7 @@ def make_twin(graph: Graph, source: str, new: str) -> list[str]:
         raise PassError(
             "E501",
             f"expected no state that depends on `{source}`, got updates of {', '.join(map(repr, updated))}",
-            hint="both branches would update it, in an order that nothing decides; capture in evaluation mode",
+            hint="both branches would update it, in no certain order; capture in evaluation mode",
         )
     clash = [twin_name(name, new) for name, _ in doubled if twin_name(name, new) in taken]
     if clash:

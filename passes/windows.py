@@ -16,6 +16,9 @@ def extent(kernel: int, dilation: int = 1) -> int:
 def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1) -> int | None:
     """Cells that `SAME` pads in all, so that the output has ceil(size / stride) of them.
 
+    Never negative: where the stride exceeds the window, ONNX's runtimes disagree with each other, and this is
+    what MindSpore and TensorFlow, whose rule it is, compute.
+
     Args:
         size: input size, or None when it is not known.
         kernel: kernel size.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
+
 from regraft.ir import PassError
 from regraft.passes import Pass, RenameParameters, describe, parse_pass
 from regraft.passes.options import make_pass
