@@ -76,7 +76,7 @@ def infer_types(
             known[name] = type_to_proto(type_)
         producer = graph.node(value.node)
         if isinstance(producer, Constant) and _is_readable(producer.data):
-            data[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(producer.data.numpy()))
+            data[name] = onnx.numpy_helper.from_array(np.asarray(producer.data.numpy(), order="C"))
     if len(known) < sum(v is not None for v in operands):
         return [None] * outputs
     try:
