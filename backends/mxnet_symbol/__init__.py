@@ -1,1 +1,7 @@
-"""."""
+"""Emits a graph as an MXNet 1.9 symbol: ``<name>-symbol.json`` and ``<name>-0000.params``."""
+
+from __future__ import annotations
+
+from .writing import write
+
+__all__ = ["write"]

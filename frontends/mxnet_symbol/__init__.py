@@ -21,8 +21,8 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     """Read a symbol and its parameters into a graph.
 
     The parameters come from `options.params`, else from the highest epoch of ``x-NNNN.params`` beside
-    ``x-symbol.json``. Labels that only loss heads use are no inputs. Where the model insists on one batch size
-    (a Reshape to a literal one, say), the graph has it, and a note in its origin says so.
+    ``x-symbol.json``. Labels that only loss heads use are no inputs. Where the model insists on one batch
+    size (a Reshape to a literal one, say), the graph has it, and a note in its origin says so.
 
     Args:
         model: path of the symbol's JSON.

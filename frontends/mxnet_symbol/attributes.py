@@ -101,17 +101,19 @@ class TextAttributes(Attributes):
         if value is None:
             return None
         items = list(value) if isinstance(value, (tuple, list)) else [value]
-        if not all(v is None or (isinstance(v, int) and abs(v) < 1 << 62) for v in items):
+        numbers = [v for v in items if v is None or (isinstance(v, int) and abs(v) < 1 << 62)]
+        if len(numbers) != len(items):
             raise self._bad(name, "a list of integers")
-        return items
+        return numbers
 
     def floats(self, name: str, default: object = _REQUIRED) -> list[float]:  # type: ignore[valid-type]
         """Numbers; one alone stands for a list of one."""
         value = self._literal(name, default)
         items = list(value) if isinstance(value, (tuple, list)) else [value]
-        if not all(isinstance(v, (int, float)) for v in items):
+        numbers = [float(v) for v in items if isinstance(v, (int, float))]
+        if len(numbers) != len(items):
             raise self._bad(name, "a list of numbers")
-        return [float(v) for v in items]
+        return numbers
 
     def _literal(self, name: str, default: object) -> object:
         value = self.get(name) if default is _REQUIRED else self.get(name, default)

@@ -30,7 +30,7 @@ def bind(
     """
     wanted = {n.name: n for n in variables.inputs.values()}
     labels = {n.name for n in variables.labels.values()}
-    known = [n for n in wanted]
+    known = list(wanted)
     given: dict[str, np.ndarray] = {}
     positional = 0
     for name, array in inputs:

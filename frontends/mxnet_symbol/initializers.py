@@ -17,12 +17,18 @@ _BY_ROLE = {
     "moving_mean": "zeros",
     "moving_var": "ones",
     "moving_avg": "zeros",
+    "running_mean": "zeros",
+    "running_var": "ones",
 }
 
 
-def default_initializer(role: str) -> Initializer | None:
-    """What MXNet gives a parameter that states nothing; None where it would refuse or depends on more."""
-    if role == "weight":
+def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
+    """What MXNet gives a parameter that states nothing.
+
+    None where that depends on how it is trained: weights start from Uniform(0.07) in Gluon and from
+    Uniform(0.01) in Module.
+    """
+    if role == "weight" and gluon:
         return Initializer.of("uniform", low=-DEFAULT_SCALE, high=DEFAULT_SCALE)
     return Initializer.of(_BY_ROLE[role]) if role in _BY_ROLE else None
 

@@ -10,7 +10,7 @@ from .use import Use, new_table
 TABLE = new_table()
 
 
-def _at_axis_1(use: Use, axis: int, rank: int) -> tuple[list[int], bool]:
+def _at_axis_1(axis: int, rank: int) -> tuple[list[int], bool]:
     """The permutation that swaps an axis with axis 1, and whether it moves anything."""
     order = list(range(rank))
     order[1], order[axis] = order[axis], order[1]
@@ -29,7 +29,7 @@ def batch_norm(use: Use) -> list[Value]:
     if use.attrs.flag("fix_gamma", default=True):  # then gamma counts as 1 whatever is stored
         type_ = b.type_of(gamma)
         gamma = b.constant(np.ones(type_.static_shape(), numpy_dtype(type_.dtype)))
-    order, moves = _at_axis_1(use, axis, use.rank(x))
+    order, moves = _at_axis_1(axis, use.rank(x))
     y = b.op("Transpose", x, perm=order) if moves else x
     y = b.op("BatchNormalization", y, gamma, beta, mean, variance, epsilon=epsilon, momentum=momentum)
     y = b.op("Transpose", y, perm=order) if moves else y

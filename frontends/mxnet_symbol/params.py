@@ -1,10 +1,10 @@
-"""Reading ``.params`` files lazily (every layout since 0.8) and writing them."""
+"""Reading ``.params`` files lazily, every layout since 0.8."""
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -193,36 +193,8 @@ def _densified(
     return load
 
 
-def write_params(path: Path, arrays: Iterable[tuple[str, TensorData]]) -> None:
-    """Write a ``.params`` file that MXNet 0.11 and later load, one array in memory at a time.
-
-    Args:
-        path: the file.
-        arrays: name ("arg:w", "aux:m") and values, in order.
-
-    Raises:
-        ValueError: for an element type that MXNet 1.9 does not have.
-    """
-    rows = list(arrays)
-    with path.open("wb") as file:
-        file.write(struct.pack("<QQQ", FILE_MAGIC, 0, len(rows)))
-        for name, data in rows:
-            if data.dtype not in DTYPES[:8]:
-                raise ValueError(f"MXNet 1.9 has no `{data.dtype}`, the element type of `{name}`")
-            array = np.ascontiguousarray(data.numpy())
-            # arrays without dimensions or elements exist in numpy-shape mode only, which has its own magic
-            file.write(struct.pack("<Ii", V2 if data.shape and array.size else V3, _DENSE))
-            file.write(struct.pack(f"<I{len(data.shape)}q", len(data.shape), *data.shape))
-            file.write(struct.pack("<iii", 1, 0, DTYPES.index(data.dtype)))
-            file.write(array.tobytes())
-        file.write(struct.pack("<Q", len(rows)))
-        for name, _ in rows:
-            raw = name.encode()
-            file.write(struct.pack("<Q", len(raw)) + raw)
-
-
 def find_params(symbol: Path) -> Path | None:
-    """The ``.params`` file beside ``x-symbol.json``: the highest epoch of ``x-NNNN.params``, or ``x.params``."""
+    """The parameters beside ``x-symbol.json``: the highest epoch of ``x-NNNN.params``, or ``x.params``."""
     prefix = symbol.name.removesuffix(".json").removesuffix("-symbol")
     numbered = [
         p

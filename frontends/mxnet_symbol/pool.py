@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from ...ir import Value
 from .conv import check_layout, spatial
@@ -30,7 +31,7 @@ def pooling(use: Use) -> Value:
     kernel = use.attrs.ints("kernel")
     if len(kernel) != rank:
         raise use.unsupported(f"expected a kernel of {rank} numbers, got {kernel}")
-    window = {
+    window: dict[str, Any] = {
         "kernel_shape": kernel,
         "strides": spatial(use, "stride", rank, 1),
         "pads": spatial(use, "pad", rank, 0) * 2,
@@ -50,12 +51,12 @@ def pooling(use: Use) -> Value:
     return _sum(use, use.x, window)
 
 
-def _sum(use: Use, x: Value, window: dict[str, list[int]]) -> Value:
+def _sum(use: Use, x: Value, window: dict[str, Any]) -> Value:
     mean = use.b.op("AveragePool", x, count_include_pad=1, **window)
     return use.b.op("Mul", mean, use.b.scalar_like(prod(window["kernel_shape"]), mean))
 
 
-def _lp(use: Use, power: int, convention: str, window: dict[str, list[int]]) -> Value:
+def _lp(use: Use, power: int, convention: str, window: dict[str, Any]) -> Value:
     raised = _raised(use, power)
     if convention == "full":
         total = use.b.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)

@@ -1,4 +1,4 @@
-"""Reading symbol JSON of every generation since 0.8 into one checked form, the way MXNet 1.9.1 upgrades it."""
+"""Reading symbol JSON of every generation since 0.8 into one checked form, as MXNet 1.9.1 upgrades it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...ir import ModelError
-from .attributes import text_bool
 from .signatures import ALIASES, slot_names
 
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -230,6 +229,3 @@ def _upgrade(symbol: Symbol, version: int) -> Symbol:
         nodes.append(replace(node, attributes=attributes, hidden=hidden, inputs=tuple(inputs)))
     moved = [replace(n, hidden={**n.hidden, **extra[n.index]}) if n.index in extra else n for n in nodes]
     return Symbol(tuple(moved), symbol.heads, version)
-
-
-__all__ = ["Symbol", "SymbolNode", "parse_symbol", "read_symbol", "text_bool"]

@@ -61,9 +61,8 @@ def bilinear_resize(use: Use) -> Value:
     else:
         raise use.unsupported(f"expected the mode size or like, got {mode}")
     type_ = b.type_of(x)
-    lead = b.op("Shape", x, start=0, end=2)
     return b.op(
-        "Resize", x, None, None, b.op("Concat", lead, b.constant(target), axis=0), mode="linear",
+        "Resize", x, None, None, b.constant(target), axes=[2, 3], mode="linear",
         coordinate_transformation_mode="align_corners" if aligned else "half_pixel",
         types=[type_.with_shape((*(type_.shape or ())[:2], *target))],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions that may be symbolic: products and quotients of numbers and names such as ``2*N``."""
+"""Arithmetic on dimensions that may be symbolic: products and quotients of numbers and names."""
 
 from __future__ import annotations
 

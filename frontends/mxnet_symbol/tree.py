@@ -62,11 +62,15 @@ def build_tree(graph: Graph, symbol: Symbol, variables: Variables, stored: Store
             for slot, index in held.items():
                 value = _parameter(tree, variables, stored, index, slots[slot])
                 graph.modules.module(module).parameters[slots[slot]] = value.node
+                arguments = graph.modules.module(module).arguments
+                arguments |= _multipliers(variables.parameters[index], slots[slot])
     for index, node in variables.parameters.items():  # those that no layer holds
         if index not in tree.parameters:
             role = next((s for s in _SUFFIXES if node.name.endswith(s)), "")
             value = _parameter(tree, variables, stored, index, role)
-            graph.modules.module(root).parameters[_unique(node.name, taken)] = value.node
+            attribute = _unique(node.name, taken)
+            graph.modules.module(root).parameters[attribute] = value.node
+            graph.modules.module(root).arguments |= _multipliers(node, attribute)
     _fix_gammas(tree, symbol)
     return tree
 
@@ -100,6 +104,7 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
     else:  # nodes of one name are parameters of their own, which start from the same values
         data = TensorData(data.dtype, data.shape, data.load, (data.storage, index))
     stated = node.hidden.get("__init__")
+    gluon = "__storage_type__" in node.hidden  # which Module never writes
     value = tree.graph.add_parameter(
         Parameter(
             node.name,
@@ -107,7 +112,7 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
             data,
             trainable=not auxiliary,
             is_buffer=auxiliary,
-            initializer=default_initializer(role)
+            initializer=default_initializer(role, gluon=gluon)
             if stated is None
             else stated_initializer(stated, data.shape),
             location=node.place,
@@ -116,6 +121,12 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
     )
     tree.parameters[index] = value
     return value
+
+
+def _multipliers(node: SymbolNode, slot: str) -> dict[str, object]:
+    """The factors on learning rate and decay that a variable states, as old files wrote them on the layer."""
+    factors = {f"{slot}_{key}": node.hidden.get(f"__{key}__", "1.0") for key in ("lr_mult", "wd_mult")}
+    return {name: value for name, value in factors.items() if value != "1.0"}
 
 
 def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
@@ -143,6 +154,3 @@ def class_name(prefix: str) -> str:
     words = [w for w in re.split(r"[^0-9A-Za-z]+", prefix) if w]
     name = "".join(w[0].upper() + w[1:] for w in words)
     return name if name[:1].isalpha() else f"Symbol{name}"
-
-
-__all__ = ["SymbolNode", "Tree", "build_tree", "class_name"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -166,7 +166,7 @@ def _expand_full(b: Builder, operator: Operator, operands: Sequence[Value | None
         axes = b.constant(list(range(rank - len(kernel), rank)))
         x = b.op("Pad", x, b.constant([*begins, *ends]), b.scalar_like(value, x), axes)
         begins = ends = [0] * len(kernel)
-    window = {"kernel_shape": kernel, "strides": strides, "pads": [*begins, *ends]}
+    window: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": [*begins, *ends]}
     if mode == "max":
         return [b.op("MaxPool", x, **window)]
     # ONNX divides by the whole kernel; times its size over what MXNet divides by

@@ -1,0 +1,316 @@
+"""A symbol under construction, and what an emitter sees of one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...ir import (
+    BackendError,
+    Constant,
+    Graph,
+    Initializer,
+    Input,
+    Operator,
+    Parameter,
+    TensorData,
+    TensorType,
+    Value,
+)
+from .params import DTYPES
+
+VERSION = 10901
+"""MXNet 1.9.1, whose format is written."""
+
+Reference = tuple[int, int]
+"""(node number, output number)."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One node of a symbol: an operator, or a variable when `op` is "null".
+
+    Attributes:
+        op: MXNet's operator.
+        name: its name; for operators settled at the end.
+        attributes: all text.
+        inputs: references by slot.
+        data: values, for the variables that have any.
+        auxiliary: whether it is an auxiliary state.
+    """
+
+    op: str
+    name: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    inputs: list[Reference] = field(default_factory=list)
+    data: TensorData | None = None
+    auxiliary: bool = False
+
+
+class SymbolBuilder:
+    """Adds the nodes of a graph in order; what no output needs is left out at the end."""
+
+    def __init__(self, graph: Graph, names: dict[int, str]) -> None:
+        self.graph = graph
+        self.names = names
+        self.nodes: list[Node] = []
+        self.values: dict[Value, Reference] = {}
+        self.labels: dict[str, Reference] = {}
+
+    def add(self, node: Node) -> int:
+        """Add a node; returns its number."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def add_input(self, node: Input) -> None:
+        """Add a variable for an input."""
+        attributes = {}
+        if node.type.is_static:
+            attributes["__shape__"] = text(node.type.static_shape())
+        if node.type.dtype != "float32" and node.type.dtype in DTYPES:
+            attributes["__dtype__"] = str(DTYPES.index(node.type.dtype))
+        self.values[Value(node.key)] = (self.add(Node("null", node.name, attributes)), 0)
+
+    def add_parameter(self, node: Parameter) -> None:
+        """Add a variable for a parameter."""
+        name = self.names[node.key]
+        attributes = {"__shape__": text(node.data.shape)}
+        if node.data.dtype != "float32" and node.data.dtype in DTYPES:
+            attributes["__dtype__"] = str(DTYPES.index(node.data.dtype))
+        law = initializer_text(node.initializer)
+        if law is not None:
+            attributes["__init__"] = law
+        attributes |= self._multipliers(node.key)
+        self.values[Value(node.key)] = (self.add(Node("null", name, attributes, data=node.data)), 0)
+
+    def _multipliers(self, key: int) -> dict[str, str]:
+        """The learning-rate and decay factors that the source gave a parameter."""
+        found: dict[str, str] = {}
+        for module in self.graph.modules:
+            for name in (n for n, k in module.parameters.items() if k == key):
+                for factor in ("lr_mult", "wd_mult"):
+                    value = module.arguments.get(f"{name}_{factor}")
+                    if isinstance(value, str):
+                        found[f"__{factor}__"] = value
+        return found
+
+    def label(self, name: str) -> Reference:
+        """The variable of a label."""
+        if name not in self.labels:
+            self.labels[name] = (self.add(Node("null", name)), 0)
+        return self.labels[name]
+
+    def reference(self, value: Value, name: str) -> Reference:
+        """The node output that is a value; a constant becomes a variable with that name."""
+        if value not in self.values:
+            node = self.graph.producer(value)
+            assert isinstance(node, Constant), node
+            variable = Node(
+                "null", name, {"__shape__": text(node.data.shape), "__lr_mult__": "0.0"}, data=node.data
+            )
+            self.values[value] = (self.add(variable), 0)
+        return self.values[value]
+
+    def emit(self, operator: Operator, emitter: Emitter) -> None:
+        """Add the nodes of one operator."""
+        emission = Emission(self, operator)
+        result = emitter(emission)
+        outputs = [result] if isinstance(result, tuple) else result
+        for index, reference in enumerate(outputs):
+            self.values[Value(operator.key, index)] = reference
+
+    def finish(self) -> tuple[list[Node], list[Reference]]:
+        """The nodes that the outputs need, with their names settled, and the heads."""
+        heads = [self.reference(value, name) for name, value in self.graph.outputs]
+        needed: set[int] = set()
+        stack = [index for index, _ in heads]
+        while stack:
+            index = stack.pop()
+            if index not in needed:
+                needed.add(index)
+                stack += [source for source, _ in self.nodes[index].inputs]
+        order = sorted(needed)
+        number = {old: new for new, old in enumerate(order)}
+        nodes = [self.nodes[i] for i in order]
+        for node in nodes:
+            node.inputs = [(number[i], output) for i, output in node.inputs]
+        _settle_names(nodes)
+        return nodes, [(number[i], output) for i, output in heads]
+
+
+def _settle_names(nodes: list[Node]) -> None:
+    """Every node has a name of its own: of several with one name, the last keeps it."""
+    taken = {n.name for n in nodes if n.op == "null"}
+    last = {n.name: i for i, n in enumerate(nodes) if n.op != "null"}
+    taken |= set(last)
+    seen = {n.name for n in nodes if n.op == "null"}
+    for index, node in enumerate(nodes):
+        if node.op == "null":
+            continue
+        if last[node.name] == index and node.name not in seen:
+            seen.add(node.name)
+            continue
+        base = f"{node.name}_{node.op.strip('_').lower()}"
+        name, number = base, 1
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        taken.add(name)
+        node.name = name
+
+
+class Emission:
+    """One operator as its emitter sees it."""
+
+    def __init__(self, builder: SymbolBuilder, operator: Operator) -> None:
+        self.builder, self.operator, self.graph = builder, operator, builder.graph
+        self.operands = self.graph.operands(operator.key)
+        self.name = operator.location or operator.hint or f"{operator.op_type.lower()}{operator.key}"
+
+    def has(self, slot: int) -> bool:
+        """Whether there is an operand in a slot."""
+        return slot < len(self.operands) and self.operands[slot] is not None
+
+    def value(self, slot: int) -> Value:
+        """The operand in a slot."""
+        value = self.operands[slot] if slot < len(self.operands) else None
+        if value is None:
+            raise self.refused(f"expected an operand in slot {slot}")
+        return value
+
+    def input(self, slot: int = 0) -> Reference:
+        """The node output that an operand is."""
+        return self.builder.reference(self.value(slot), f"{self.name}_constant{slot}")
+
+    def inputs(self) -> list[Reference]:
+        """All operands."""
+        return [self.input(i) for i in range(len(self.operands))]
+
+    def type(self, slot: int = 0) -> TensorType:
+        """The type of an operand."""
+        return self.graph.known_type(self.value(slot))
+
+    def shape(self, slot: int = 0) -> tuple[int | str | None, ...]:
+        """The shape of an operand, whose rank must be known."""
+        shape = self.type(slot).shape
+        if shape is None:
+            raise self.refused("expected an operand of known rank")
+        return shape
+
+    def constant(self, slot: int) -> np.ndarray | None:
+        """The values of an operand that is a constant, else None."""
+        node = self.graph.producer(self.value(slot)) if self.has(slot) else None
+        return node.data.numpy() if isinstance(node, Constant) else None
+
+    def numbers(self, slot: int) -> list[int]:
+        """The values of an operand that must be a constant of integers."""
+        found = self.constant(slot)
+        if found is None:
+            raise self.refused(f"expected operand {slot} to be a constant")
+        return [int(v) for v in found.ravel()]
+
+    def producer(self, slot: int) -> Operator | None:
+        """The operator whose first output an operand is, else None."""
+        node = self.graph.producer(self.value(slot))
+        return node if isinstance(node, Operator) else None
+
+    def node(self, op: str, inputs: Sequence[Reference], **attributes: object) -> Reference:
+        """Add a node; attributes that are None are left out."""
+        given = {k.rstrip("_"): text(v) for k, v in attributes.items() if v is not None}
+        return self.builder.add(Node(op, self.name, given, list(inputs))), 0
+
+    def auxiliary(self, slot: int) -> Reference:
+        """An operand that must be an auxiliary state."""
+        reference = self.input(slot)
+        variable = self.builder.nodes[reference[0]]
+        if variable.data is None:
+            raise self.refused(f"expected operand {slot} to be a parameter")
+        variable.auxiliary = True
+        return reference
+
+    def held(self, role: str) -> int | None:
+        """The key of the parameter that the operator's module holds under a name."""
+        if self.operator.call is None:
+            return None
+        tree = self.graph.modules
+        return tree.module(tree.call(self.operator.call).module).parameters.get(role)
+
+    def argument(self, name: str, default: str) -> str:
+        """What the source gave the operator's module under a name."""
+        if self.operator.call is None:
+            return default
+        tree = self.graph.modules
+        value = tree.module(tree.call(self.operator.call).module).arguments.get(name, default)
+        return value if isinstance(value, str) else default
+
+    def refused(self, message: str) -> BackendError:
+        """The error for a form that MXNet does not have."""
+        return BackendError("E602", message, place=self.graph.describe(self.operator.key))
+
+
+Emitter = Callable[[Emission], "Reference | list[Reference]"]
+"""What writes one IR operator as nodes of MXNet's; returns its outputs."""
+
+
+class EmitterTable:
+    """IR operator -> its emitter; one per family file, merged by name in one visible place."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Emitter] = {}
+
+    def op(self, *names: str) -> Callable[[Emitter], Emitter]:
+        """Register the decorated function for some operators."""
+
+        def register(emitter: Emitter) -> Emitter:
+            for name in names:
+                self._claim(name, emitter)
+            return emitter
+
+        return register
+
+    def direct(self, rows: dict[str, str]) -> None:
+        """Operators for which nothing but the name changes."""
+        for name, target in rows.items():
+            self._claim(name, lambda e, target=target: e.node(target, e.inputs()))
+
+    def _claim(self, name: str, emitter: Emitter) -> None:
+        if name in self.rows:
+            raise ValueError(f"two emitters claim `{name}`")
+        self.rows[name] = emitter
+
+    @staticmethod
+    def merge(*tables: EmitterTable) -> dict[str, Emitter]:
+        """One table of several.
+
+        Raises:
+            ValueError: when two claim one name.
+        """
+        merged = EmitterTable()
+        for table in tables:
+            for name, emitter in table.rows.items():
+                merged._claim(name, emitter)
+        return merged.rows
+
+
+def text(value: object) -> str:
+    """An attribute value as MXNet writes it: ``(3, 3)``, ``(2,)``, ``True``, ``0.001``."""
+    if isinstance(value, (list, tuple)):
+        return str(tuple(value))
+    return str(value)
+
+
+def initializer_text(law: Initializer | None) -> str | None:
+    """An ``__init__`` attribute, None for a distribution that MXNet would choose itself or cannot state."""
+    if law is None:
+        return None
+    number = {k: v for k, v in law.arguments if not isinstance(v, str)}
+    if law.law in ("zeros", "ones"):
+        return f'["{law.law[:-1] if law.law == "zeros" else "one"}", {{}}]'
+    if law.law == "constant":
+        return f'["constant", {{"value": {number["value"]!r}}}]'
+    if law.law == "uniform" and number["low"] == -number["high"]:
+        return f'["uniform", {{"scale": {number["high"]!r}}}]'
+    if law.law == "normal" and not number.get("mean"):
+        return f'["normal", {{"sigma": {number["std"]!r}}}]'
+    return None
