@@ -94,7 +94,7 @@ class MindSporeRunner:
         records: dict[str, CallRecord] = {}
         if calls:
             self._arguments = {}
-        with self._borrowed(), _recording(self._recorder(records) if calls else None):
+        with _borrowed(self._net), _recording(self._recorder(records) if calls else None):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 found = _tensors(self._net(*self._bind(inputs)))
@@ -155,18 +155,11 @@ class MindSporeRunner:
 
         cell, structure = self._arguments[call]
         arguments, keywords = _filled(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
-        with self._borrowed():
+        with _borrowed(cell):
             try:
                 return [_array(t) for t in _tensors(cell(*arguments, **keywords))]
             except Exception as error:  # as in `run`
                 raise _refusal("run", error) from error
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[None]:
-        cells = [cell for _, cell in _cells(self._net)]
-        parameters = {id(p): p for cell in cells for p in cell._params.values() if p is not None}
-        with borrowed(cells, list(parameters.values())):
-            yield
 
     def close(self) -> None:
         """Forget the recorded arguments and the imported module."""
@@ -196,6 +189,15 @@ def _import(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise _refusal("import", error, str(path)) from error
     return module
+
+
+@contextmanager
+def _borrowed(net: Any) -> Iterator[None]:
+    """PyNative and evaluation mode inside; afterwards the Cells below `net` are as they were."""
+    cells = [cell for _, cell in _cells(net)]
+    parameters = {id(p): p for cell in cells for p in cell._params.values() if p is not None}
+    with borrowed(cells, list(parameters.values())):
+        yield
 
 
 @contextmanager

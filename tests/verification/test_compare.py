@@ -71,6 +71,10 @@ def test_float64_result_is_a_sharper_yardstick() -> None:
     assert compare(NORMAL, slightly, exact=exact * (1 + 0.5e-5)).passed
 
 
+def test_float64_result_of_another_function_excuses_nothing() -> None:
+    assert not compare(NORMAL, NORMAL * 1.5, exact=NORMAL.astype(np.float64) * 1.5).passed
+
+
 def test_match_pairs_by_shape_then_by_value() -> None:
     a, b = np.zeros((2, 3)), np.ones((2, 3))
     c = np.ones(4)
