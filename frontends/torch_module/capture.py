@@ -19,6 +19,7 @@ from ..options import LoadOptions
 if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
+    from torch.fx import Node
     from torch.nn import Module
 
 NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
@@ -64,7 +65,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         found = _export(module, bound, {})
         found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
         return found
-    refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, axes))
+    refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, bound, axes))
     if refused:
         found = _export(module, bound, {})
         found.notes.append(f"static shapes: the model insists on one size of {', '.join(refused)}")
@@ -211,14 +212,16 @@ def _repeated(tensor: torch.Tensor | None, axes: tuple[int, ...]) -> torch.Tenso
     return tensor
 
 
-def _specialised(found: Captured, axes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, int]]:
+def _specialised(
+    found: Captured, bound: Mapping[str, torch.Tensor | None], axes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, int]]:
     """The dynamic axes that the export made constants of."""
-    for node in found.program.graph.nodes:
-        if node.op == "placeholder":
-            for axis in axes.get(node.name, ()):
-                size = node.meta["val"].shape[axis]
-                if isinstance(size, int) or size.node.expr.is_Integer:
-                    yield node.name, axis
+    fakes = [node.meta["val"] for node in tensor_placeholders(found.program)]
+    for name, fake in zip((n for n, t in bound.items() if t is not None), fakes, strict=True):
+        for axis in axes.get(name, ()):
+            size = fake.shape[axis]
+            if isinstance(size, int) or size.node.expr.is_Integer:
+                yield name, axis
 
 
 # -- the export ----------------------------------------------------------------------------------------
@@ -353,13 +356,7 @@ def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.nda
     import torch
     import torch.utils._pytree as pytree
 
-    fakes = [
-        (node.name, node.meta["val"])
-        for node in program.graph.nodes
-        if node.op == "placeholder"
-        and node.name in program.graph_signature.user_inputs
-        and isinstance(node.meta.get("val"), torch.Tensor)
-    ]
+    fakes = [(node.name, node.meta["val"]) for node in tensor_placeholders(program)]
     given = [array for _, array in inputs if array is not None]
     if not given:
         leaves = pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
@@ -377,3 +374,13 @@ def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.nda
             wanted = f"{str(fake.dtype).removeprefix('torch.')}{[str(s) for s in fake.shape]}"
             raise ModelError("E103", f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}")
     return given
+
+
+def tensor_placeholders(program: ExportedProgram) -> list[Node]:
+    """The placeholders of a program's tensor inputs, in order."""
+    users = set(program.graph_signature.user_inputs)
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in users and hasattr(node.meta.get("val"), "shape")
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, Value
 from .aliases import Aliases
-from .capture import Captured, array_of, normalised_stack, user_location
+from .capture import Captured, array_of, normalised_stack, tensor_placeholders, user_location
 from .context import Call, Context, Result
 from .operators import IGNORED, TABLE
 from .symbols import Symbols
@@ -35,11 +35,7 @@ class Lowering:
         self.captured, self.tree = captured, tree
         self.graph: Graph = tree.graph
         self.program = captured.program
-        self.user_names = [
-            s.arg.name for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"
-        ]
-        fakes = {n.name: n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder"}
-        tensors = [(n, fakes[n]) for n in self.user_names if hasattr(fakes.get(n), "shape")]
+        tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
         self.context = Context(self.graph, Symbols(tensors))
         self.b = self.context.b
         self.calls: dict[str, int] = {}

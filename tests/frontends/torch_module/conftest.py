@@ -40,10 +40,21 @@ def session_of(graph: Graph) -> onnxruntime.InferenceSession:
     )
 
 
+class Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: torch.Tensor) -> object:
+        return self.function(*arguments)
+
+
 @pytest.fixture(scope="session")
 def check() -> Callable[..., Graph]:
     def run(
-        module: torch.nn.Module,
+        module: torch.nn.Module | Callable[..., object],
         *arrays: np.ndarray | None,
         atol: float = 2e-5,
         rtol: float = 1e-4,
@@ -52,6 +63,8 @@ def check() -> Callable[..., Graph]:
         options: LoadOptions | None = None,
     ) -> Graph:
         """Lower, and compare on the example, on fresh inputs, and (where dynamic) on another batch size."""
+        if not isinstance(module, torch.nn.Module):
+            module = Function(module)
         options = options or LoadOptions(dynamic_batch=dynamic)
         flags = {m: m.training for m in module.modules()}
         graph = read(module, [("", a) for a in arrays], options)

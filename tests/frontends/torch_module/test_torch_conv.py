@@ -1,0 +1,61 @@
+"""Convolutions over products of their parameters, with awkward sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from torch import nn
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+SPATIAL = {1: (11,), 2: (10, 7), 3: (6, 5, 7)}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel_size": 3},
+        {"kernel_size": 2, "stride": 2, "padding": 1, "bias": False},
+        {"kernel_size": 3, "dilation": 2, "padding": 1, "groups": 2},
+        {"kernel_size": 4, "padding": "same"},
+        {"kernel_size": 3, "padding": "same", "dilation": 2, "groups": 4},
+        {"kernel_size": 3, "padding": "valid", "stride": 2},
+        {"kernel_size": 3, "padding": 1, "padding_mode": "reflect"},
+    ],
+)
+def test_conv(check, rank, arguments):
+    cls = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[rank]
+    check(cls(4, 8, **arguments), floats(2, 4, *SPATIAL[rank]))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel_size": 3},
+        {"kernel_size": 2, "stride": 2, "bias": False},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1, "groups": 2},
+        {"kernel_size": 3, "dilation": 2, "padding": 2},
+    ],
+)
+def test_conv_transpose(check, rank, arguments):
+    cls = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}[rank]
+    check(cls(4, 6, **arguments), floats(2, 4, *SPATIAL[rank]))
+
+
+def test_per_axis_parameters(check):
+    check(nn.Conv2d(3, 5, (3, 2), stride=(1, 2), padding=(2, 0), dilation=(1, 3)), floats(2, 3, 9, 8))
+
+
+def test_conv_without_a_batch(check):
+    check(nn.Conv2d(3, 5, 3), floats(3, 9, 8), dynamic=False)
+
+
+def test_the_default_padding_is_none(check):
+    graph = check(nn.Conv2d(120, 240, 4), floats(2, 120, 12, 12), atol=1e-4)
+    assert graph.type_of(graph.outputs[0][1]).shape == ("N", 240, 9, 9)
+    assert graph.operators()[0].ints("pads") == [0, 0, 0, 0]

@@ -1,0 +1,106 @@
+"""In-place operators and views become single assignments, or are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_a_written_value_is_seen_under_every_name(check):
+    def function(x):
+        y = x * 2
+        z = y
+        y.add_(1)
+        y *= 3
+        return z, y.relu_(), z + 1
+
+    check(function, floats(2, 4))
+
+
+def test_a_view_taken_before_a_write_sees_it(check):
+    def function(x):
+        y = x * 2
+        flat, column, swapped = y.view(-1), y[:, 1], y.t()
+        y.sub_(1)
+        return flat, column, swapped, flat.view(-1, 2)
+
+    check(function, floats(2, 4))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y[:, 0].add_(1),
+        lambda y: y[:, 1:3].mul_(2),
+        lambda y: y.view(-1).mul_(2),
+        lambda y: y.t().mul_(2),
+        lambda y: y.unsqueeze(1).add_(3),
+        lambda y: y[:, 1:].select(1, 0).fill_(5.0),
+        lambda y: y[:, -1].copy_(y[:, 0]),
+        lambda y: y.permute(1, 0)[0].zero_(),
+    ],
+)
+def test_a_write_into_a_view_is_seen_by_its_base(check, write):
+    def function(x):
+        y = x * 2
+        before = y + 0
+        row = y[:, 2]
+        write(y)
+        return y, before, row, y.sum(1)
+
+    check(function, floats(2, 4))
+
+
+def test_assignment_to_a_slice(check):
+    def function(x):
+        y = torch.zeros_like(x)
+        y[:, 1:3] = x[:, :2]
+        y[:, 0] = 7
+        return y
+
+    check(function, floats(2, 4))
+
+
+def test_an_input_that_is_overwritten(check):
+    graph = check(lambda x: x.clone().add_(1) + x, floats(2, 4))
+    assert not graph.updates
+
+
+def test_a_buffer_that_counts(check):
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            return x * 2
+
+    class Sums(Counts):
+        def forward(self, x):
+            self.total += 1
+            return x + self.total * 0
+
+    assert not check(Counts(), floats(2, 4)).updates
+    from regraft.frontends.options import LoadOptions
+    from regraft.frontends.torch_module import read
+
+    graph = read(Sums(), [("", floats(2, 4))], LoadOptions())
+    (key,) = graph.updates
+    assert graph.parameter(key).declared == "total"
+    assert graph.producer(graph.updates[key]).op_type == "Add"
+
+
+def test_a_region_without_gradients_is_inlined(check):
+    def function(x):
+        y = x * 2
+        with torch.no_grad():
+            z = y + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        return y + z
+
+    check(function, floats(2, 4))

@@ -1,0 +1,134 @@
+"""Reductions, scans, sorting, matrix products and attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_reductions(check):
+    check(
+        lambda x: [
+            x.mean(),
+            x.mean(1),
+            x.mean((2, 3), keepdim=True),
+            x.sum(),
+            x.sum(-1),
+            x.sum((1, 2)),
+            x.prod(1),
+            x.amax(1),
+            x.amin((1, 2), keepdim=True),
+            x.max(),
+            x.min(),
+            x.logsumexp(1),
+            x.norm(dim=1),
+            torch.linalg.vector_norm(x, 1, dim=(1, 2)),
+            torch.linalg.vector_norm(x, 3, dim=1, keepdim=True),
+            torch.linalg.vector_norm(x, float("inf"), dim=1),
+            x.var(1),
+            x.var((1, 2), unbiased=False, keepdim=True),
+            x.std(-1),
+            *torch.var_mean(x, 1),
+            *torch.var_mean(x, 1, keepdim=True),
+            x.cumsum(1),
+            x.argmax(1),
+            x.argmin(1, keepdim=True),
+            (x > 0).any(1),
+            (x > 0).all(),
+            (x > 0).sum(1),
+            x.double().mean(1),
+            F.normalize(x, dim=1),
+        ],
+        floats(2, 3, 4, 5),
+    )
+
+
+def test_extremes_with_indices(check):
+    check(lambda x: [*x.max(1), *x.min(-1, keepdim=True), *x.topk(2, 1), *x.sort(1), *x.sort(1, True)], floats(2, 5, 4))
+
+
+def test_products(check):
+    check(
+        lambda x, y: [
+            x @ y,
+            torch.bmm(x, y),
+            torch.einsum("b i j, b j k -> b i k", x, y),
+            x @ y[0],
+            F.linear(x, y[0].mT),
+            F.linear(x, y[0].mT, y[0, 0, 0] + torch.zeros(5)),
+            torch.addmm(x[0, :, :1], x[0], y[0][:, :1], beta=0.5, alpha=2),
+            torch.baddbmm(x[:, :, :1], x, y),
+            x[0] @ y[0, :, 0],
+        ],
+        floats(2, 3, 4),
+        floats(2, 4, 5),
+    )
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4), (2, 3, 5, 4)])
+def test_linear(check, bias, shape):
+    graph = check(nn.Linear(4, 6, bias=bias), floats(*shape))
+    assert [o.qualified_name for o in graph.operators()] == ["regraft.Linear"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention(check, causal, scale):
+    check(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale),
+        floats(2, 3, 5, 4),
+        floats(2, 3, 7, 4),
+        floats(2, 3, 7, 6),
+    )
+
+
+def test_attention_with_masks(check):
+    seen = np.random.default_rng(1).random((2, 1, 5, 7)) < 0.5
+    seen[0, 0, 0] = False  # a query that sees nothing
+    check(
+        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m), floats(2, 3, 5, 4), floats(2, 3, 7, 4), seen
+    )
+    check(
+        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m),
+        floats(2, 3, 5, 4),
+        floats(2, 3, 7, 4),
+        floats(2, 1, 5, 7),
+    )
+
+
+def test_attention_with_grouped_heads(check):
+    check(
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), floats(2, 6, 5, 4), floats(2, 2, 7, 4)
+    )
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_multihead_attention(check, weights, batch_first):
+    class Attend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=batch_first)
+
+        def forward(self, x):
+            return self.attention(x, x, x, need_weights=weights)
+
+    check(Attend(), floats(2, 5, 8))
+
+
+def test_causal_attention_of_symbolic_length(check):
+    from regraft.frontends.options import LoadOptions
+
+    check(
+        lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
+        floats(5, 4),
+    )
+    del LoadOptions

@@ -1,0 +1,153 @@
+"""Rearranging, joining, splitting, padding, indexing, making and resizing tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_rearranging(check):
+    graph = check(
+        lambda x: [
+            x.reshape(x.shape[0], -1),
+            x.view(-1, 3, 20),
+            x.flatten(),
+            x.flatten(1),
+            x.flatten(2),
+            x.flatten(0, 1),
+            x.transpose(1, -1),
+            x.permute(0, 2, 3, 1),
+            x.permute(3, 2, 1, 0).contiguous(),
+            x.unsqueeze(-1),
+            x.unsqueeze(0).squeeze(0),
+            x[:, :1].squeeze(1),
+            x[:, :1].squeeze(),
+            x.movedim(1, -1),
+            x.unflatten(2, (2, 2)),
+            x.mT,
+            nn.Flatten()(x),
+        ],
+        floats(2, 3, 4, 5),
+    )
+    assert "Shape" not in {o.op_type for o in graph.operators()}
+
+
+def test_shapes_computed_from_the_batch(check):
+    check(
+        lambda x: [
+            x.reshape(x.shape[0] * 2, -1),
+            x.expand(2, *x.shape),
+            torch.zeros(x.shape[0], 3) + x[:, :3],
+            torch.ones_like(x),
+            torch.full((x.size(0), 2), 1.5),
+            torch.arange(x.shape[0]),
+            torch.arange(x.shape[0], dtype=torch.float32) * 2,
+            x.repeat(2, 1),
+            x.new_zeros(x.shape[0] + 1, 2),
+            x.sum() / x.shape[0],
+            x.reshape(x.shape[0] // 1, 2, 3).reshape(x.shape[0] * 2, 3),
+        ],
+        floats(2, 6),
+    )
+
+
+def test_the_batch_as_an_output(check):
+    check(lambda x: (x + 1, x.shape[0], x.shape[0] * 3 + 1, 7), floats(2, 6))
+
+
+def test_joining_and_splitting(check):
+    check(
+        lambda x: [
+            torch.cat([x, x * 2], 1),
+            torch.cat([x, x], 0),
+            torch.stack([x, x + 1], 1),
+            torch.stack([x, x], -1),
+            *x.split(2, 1),
+            *x.split([1, 4], 1),
+            *x.chunk(3, 1),
+            *x.unbind(1)[:2],
+            x.repeat(1, 2, 1),
+            x.repeat(2, 1, 1, 2),
+            x.tile(1, 2),
+            x.roll(2, 1),
+            x.roll((1, -1), (1, 2)),
+            x.flip(1),
+            x.flip(1, 2),
+        ],
+        floats(2, 5, 4),
+    )
+
+
+def test_indexing(check):
+    check(
+        lambda x: [
+            x[:, 1],
+            x[:, -1],
+            x[:, 1:3],
+            x[:, ::2],
+            x[:, 1:-1, 2:],
+            x[..., None, 0],
+            x[:, [2, 0]],
+            x[:, torch.tensor([[0, 1], [2, 3]])],
+            x[:, [0, 1], [2, 3]],
+            x[:, [0, 1], :, [1, 0]],
+            x[0],
+            x.narrow(1, 1, 2),
+            x.index_select(1, torch.tensor([1, 1, 0])),
+            x.gather(1, torch.zeros(x.shape[0], 1, 4, 3, dtype=torch.int64)),
+            x.masked_fill(x > 0, 0.0),
+            x.tril(),
+            x.triu(1),
+        ],
+        floats(2, 5, 4, 3),
+    )
+
+
+def test_embedding(check):
+    check(nn.Embedding(11, 6, padding_idx=2), np.arange(10).reshape(2, 5))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_pad(check, mode):
+    value = {"value": 0.7} if mode == "constant" else {}
+    check(lambda x: [F.pad(x, (1, 2), mode, **value), F.pad(x, (2, 0), mode, **value)], floats(2, 3, 7))
+    check(lambda x: F.pad(x, (1, 2, 0, 3), mode, **value), floats(2, 3, 7, 6))
+
+
+def test_negative_and_module_pads(check):
+    check(lambda x: [F.pad(x, (-1, 2)), F.pad(x, (0, 0, -1, -1))], floats(2, 3, 7, 6))
+    check(nn.Sequential(nn.ZeroPad2d((1, 0, 2, 1)), nn.ReflectionPad2d(1), nn.ConstantPad2d(1, 3.0)), floats(2, 3, 7, 6))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("target", [{"scale_factor": 2}, {"size": (7, 11)}, {"scale_factor": (1.7, 0.6)}])
+def test_interpolate(check, mode, target):
+    check(lambda x: F.interpolate(x, mode=mode, **target), floats(2, 3, 6, 5), atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_interpolate_with_aligned_corners(check, mode):
+    check(lambda x: F.interpolate(x, size=(9, 4), mode=mode, align_corners=True), floats(2, 3, 6, 5), atol=1e-4)
+
+
+def test_interpolate_1d_and_3d(check):
+    check(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), floats(2, 3, 6))
+    check(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), floats(2, 3, 4, 3, 2))
+
+
+def test_shuffles(check):
+    check(lambda x: [F.pixel_shuffle(x, 2), F.channel_shuffle(x, 2)], floats(2, 8, 3, 5))
+
+
+def test_a_mask_as_an_index_is_refused(check):
+    from regraft.ir import UnsupportedError
+
+    with pytest.raises(UnsupportedError, match="E203|E201"):
+        check(lambda x: x[x > 0], floats(2, 3))
