@@ -166,6 +166,15 @@ class ModuleTree:
         """The canonical path of a module; the root's is empty."""
         return self.paths(key)[0]
 
+    def registrations(self) -> Iterator[tuple[str, int, int | None]]:
+        """(path, module, parent) of every registration, depth first; a shared module comes once a path."""
+        stack: list[tuple[str, int, int | None]] = [("", 0, None)] if 0 in self._modules else []
+        while stack:
+            path, key, parent = stack.pop()
+            yield path, key, parent
+            for name, child in reversed(self._modules[key].children.items()):
+                stack.append((f"{path}.{name}" if path else name, child, key))
+
     def find(self, path: str) -> Module | None:
         """The module registered under `path`, canonical or not."""
         module = self.root
@@ -264,13 +273,17 @@ class ModuleTree:
         for call in self._calls.values():
             first_call.setdefault(call.module, call)
         canonical: dict[int, str] = {}
+        name_in: dict[int, dict[int, str]] = {}
         for call in self._calls.values():  # a parent call is older than the calls made in it
             if call.module in canonical or call.module not in found:
                 continue
             path = found[call.module][0]
             if call.parent is not None:
                 parent = self._calls[call.parent].module
-                name = next((n for n, c in self._modules[parent].children.items() if c == call.module), None)
+                if parent not in name_in:  # the first name of each child; one search per child is quadratic
+                    children = self._modules[parent].children.items()
+                    name_in[parent] = {child: name for name, child in reversed(children)}
+                name = name_in[parent].get(call.module)
                 if name is not None and parent in canonical:
                     path = f"{canonical[parent]}.{name}" if canonical[parent] else name
                 else:  # called by way of a container that is not called itself, or from elsewhere

@@ -58,7 +58,8 @@ def summarise(graph: Graph) -> Summary:
     paths = graph.parameter_paths()
     seen: set[int] = set()
     rows: list[LayerRow] = []
-    for module in tree:
+    listed = [tree.module(key) for path, key, _ in tree.registrations() if path == tree.path(key)]
+    for module in listed:
         trainable = buffers = 0
         notes: list[str] = []
         for name, key in module.parameters.items():

@@ -82,18 +82,14 @@ class _Renderer:
         lines: list[str] = []
         printed: set[tuple[int, str]] = set()
         calls = tree.calls_by_module()
-        stack: list[tuple[int, int | None, str, str]] = [(0, None, "", "")]
-        while stack:
-            key, parent, name, path = stack.pop()
-            module = tree.module(key)
+        for path, key, parent in tree.registrations():
+            name, module = path.rpartition(".")[2], tree.module(key)
             if path == tree.path(key):
                 lines.append(self._module_line(path, module, calls[key]))
             elif parent is not None and (parent, name) not in printed:
                 lines.append(f"module {quote(path)} = {quote(tree.path(key))}")
             if parent is not None:
                 printed.add((parent, name))
-            for child_name, child in reversed(module.children.items()):
-                stack.append((child, key, child_name, f"{path}.{child_name}" if path else child_name))
         return lines
 
     def _module_line(self, path: str, module: Module, calls: list[Call]) -> str:
