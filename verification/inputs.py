@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -14,20 +14,33 @@ _PASS_THROUGH = frozenset(
 """Operators whose result holds the same numbers as their first operand, as far as indexing goes."""
 
 
-def batch_symbols(graph: Graph) -> set[str]:
-    """The symbols on axis 0 of the graph's inputs: the dynamic batch."""
-    return {
-        node.type.shape[0]
-        for node in graph.input_nodes()
-        if node.type.shape and isinstance(node.type.shape[0], str) and node.type.shape[0].isidentifier()
-    }
+_OTHER_BATCH = 3
+"""The second batch size: odd, prime, and not what anybody traces with."""
 
 
-def bindings(graph: Graph) -> dict[str, int]:
-    """Symbol -> size, from the example inputs; 2 where there are none."""
+def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
+    """Further sizes of the graph's symbols that are worth a run, since a symbol alone promises nothing.
+
+    The batch (a symbol on axis 0 of an input) becomes 3; then the other symbols double, which keeps what
+    is divisible divisible.
+    """
+    symbols = {s for node in graph.input_nodes() for s in node.type.shape or () if isinstance(s, str)}
+    free = {s for s in symbols if s.isidentifier()}
+    leading = {node.type.shape[0] for node in graph.input_nodes() if node.type.shape}
+    batch = {s for s in free if s in leading}
+    found: list[dict[str, int]] = []
+    if batch:
+        found.append({s: _OTHER_BATCH if sizes[s] != _OTHER_BATCH else _OTHER_BATCH + 1 for s in batch})
+    if free - batch:
+        found.append({s: 2 * sizes[s] for s in free - batch})
+    return [{**sizes, **changed} for changed in found]
+
+
+def bindings(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, int]:
+    """Symbol -> size, from the inputs given or else the graph's examples; 2 where there are none."""
     found: dict[str, int] = {}
     for node in graph.input_nodes():
-        example = graph.origin.inputs.get(node.name)
+        example = (graph.origin.inputs if inputs is None else inputs).get(node.name)
         for axis, dim in enumerate(node.type.shape or ()):
             if isinstance(dim, str):
                 known = example is not None and axis < example.ndim
@@ -50,6 +63,17 @@ def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0) -> dict[str,
         node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]))
         for position, node in enumerate(graph.input_nodes())
     }
+
+
+def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """The same inputs at other sizes of their symbols: cut, or repeated from the start."""
+    out = dict(inputs)
+    for node in graph.input_nodes():
+        for axis, dim in enumerate(node.type.shape or ()):
+            if isinstance(dim, str) and dim in sizes and node.name in out:
+                array = out[node.name]
+                out[node.name] = np.take(array, np.arange(sizes[dim]) % array.shape[axis], axis=axis)
+    return out
 
 
 def _array(graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator) -> np.ndarray:

@@ -175,6 +175,23 @@ def test_fault_between_modules_is_put_down_to_the_module_around_it(graph: Graph)
     assert verify(graph, broken).first_divergence == "blocks.1#1"
 
 
+def test_fault_after_the_last_module_is_put_down_to_the_root() -> None:
+    class Tail(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(3, 4)
+
+        def forward(self, x):
+            return torch.tanh(self.fc(x))
+
+    source = regraft.load(Tail(), (torch.randn(2, 3),))
+    broken = source.copy()
+    next(n for n in broken.operators() if n.op_type == "Tanh").op_type = "Sigmoid"
+    report = verify(source, broken)
+    assert not report.passed
+    assert report.first_divergence == "#1"
+
+
 def test_baked_in_batch_fails_at_the_second_size(graph: Graph, tmp_path: Path) -> None:
     model = to_model(graph)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
@@ -201,7 +218,7 @@ def test_given_inputs_are_used(graph: Graph) -> None:
     name = graph.input_nodes()[0].name
     report = verify(graph, graph, {name: np.zeros((4, 3, 16, 16), np.float32)})
     assert report.passed
-    assert {(row.case, row.shape[0]) for row in report.outputs} == {("as given", 4)}
+    assert {(row.case, row.shape[0]) for row in report.outputs} == {("N=4", 4), ("N=3", 3)}
 
 
 # -- other sources and targets -------------------------------------------------------------------------

@@ -1,0 +1,68 @@
+"""Graphs without a live model, nested ones included, in ONNX Runtime."""
+
+import numpy as np
+import pytest
+
+from regraft.ir import Builder, Graph, TensorType, validate
+from regraft.verification import verify
+
+KIND = TensorType("float32", ("N", 4))
+
+
+def nested(step: float = 2.0) -> Graph:
+    """A module before an If, one inside its branches, one after it."""
+    graph = Graph()
+    tree = graph.modules
+    root = tree.add("Nested")
+    outer = tree.add_call(root)
+    calls = {
+        name: tree.add_call(tree.add("Part", root, name), outer) for name in ("before", "inside", "after")
+    }
+    b = Builder(graph, call=outer)
+    x = graph.add_input("x", KIND)
+    with b.inside(calls["before"]):
+        y = b.op("Mul", x, b.constant(3.0))
+    condition = b.op("Greater", b.op("ReduceMax", x, keepdims=0), b.constant(0.0))
+
+    def branch(name: str, factor: float) -> Graph:
+        body = Graph(name, tree)
+        inner = Builder(body, call=calls["inside"])
+        captured = body.add_capture(KIND)
+        body.outputs.append(("r", inner.op("Add", captured, inner.constant(factor))))
+        return body
+
+    chosen = b.ops(
+        "If",
+        condition,
+        captures=[y],
+        types=[KIND],
+        then_branch=branch("yes", step),
+        else_branch=branch("no", 1.0),
+    )[0]
+    with b.inside(calls["after"]):
+        graph.outputs.append(("y", b.op("Tanh", chosen)))
+    validate(graph)
+    return graph
+
+
+def test_nested_graph_equals_itself() -> None:
+    report = verify(nested(), nested())
+    assert report.passed, report.render()
+    assert {row.call: row.passed for row in report.modules} == {"before#1": True, "after#1": True}
+    assert "relative to the largest absolute value" in report.yardstick
+
+
+def test_fault_inside_a_branch_is_found() -> None:
+    report = verify(nested(), nested(step=2.5))
+    assert not report.passed
+    assert report.first_divergence == "after#1"
+    row = next(r for r in report.modules if r.call == "after#1")
+    assert row.isolated_passed
+    assert "at its boundary" in row.reason
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_inputs_given_by_name(batch: int) -> None:
+    report = verify(nested(), nested(), {"x": np.ones((batch, 4), np.float32)})
+    assert report.passed
+    assert report.outputs[0].case == f"N={batch}"

@@ -1,0 +1,81 @@
+"""Inputs made for a comparison fit what the graph does with them."""
+
+import numpy as np
+import pytest
+
+from regraft.ir import Builder, Graph, TensorType, UsageError
+from regraft.verification.inputs import bindings, make_inputs, other_sizes, resized
+
+
+def lookup(rows: int = 50) -> Graph:
+    """Two tables; the second is reached by way of a cast and a reshape, from float indices."""
+    graph = Graph()
+    b = Builder(graph)
+    ids = graph.add_input("ids", TensorType("int64", ("N", 7)))
+    floats = graph.add_input("floats", TensorType("float32", ("N", 3)))
+    x = graph.add_input("x", TensorType("float32", ("N", "S")))
+    table = b.constant(np.zeros((rows, 4), np.float32))
+    small = b.constant(np.zeros((5, 4), np.float32))
+    first = b.op("Gather", table, ids, axis=0)
+    indices = b.op("Reshape", b.op("Cast", floats, to=7), b.constant([-1]))
+    graph.outputs = [("a", first), ("b", b.op("Gather", small, indices, axis=0)), ("c", b.op("Relu", x))]
+    graph.origin.inputs = {
+        "ids": np.zeros((4, 7), np.int64),
+        "floats": np.zeros((4, 3), np.float32),
+        "x": np.zeros((4, 6), np.float32),
+    }
+    return graph
+
+
+def test_indices_lie_in_their_table_and_use_it() -> None:
+    graph = lookup()
+    arrays = make_inputs(graph, bindings(graph))
+    assert arrays["ids"].min() >= 0
+    assert 5 < arrays["ids"].max() < 50
+    assert set(np.unique(arrays["floats"])) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert arrays["floats"].dtype == np.float32
+
+
+def test_floats_are_standard_normal_and_seeded() -> None:
+    graph = lookup()
+    sizes = {"N": 200, "S": 50}
+    x = make_inputs(graph, sizes, seed=3)["x"]
+    assert x.shape == (200, 50)
+    assert abs(x.mean()) < 0.05
+    assert abs(x.std() - 1) < 0.05
+    np.testing.assert_array_equal(x, make_inputs(graph, sizes, seed=3)["x"])
+    assert not np.array_equal(x, make_inputs(graph, sizes, seed=4)["x"])
+
+
+def test_symbols_take_the_examples_sizes_then_others() -> None:
+    graph = lookup()
+    sizes = bindings(graph)
+    assert sizes == {"N": 4, "S": 6}
+    assert other_sizes(graph, sizes) == [{"N": 3, "S": 6}, {"N": 4, "S": 12}]
+    assert other_sizes(graph, {"N": 3, "S": 6})[0]["N"] == 4
+
+
+def test_given_inputs_are_resized_along_their_symbols() -> None:
+    graph = lookup()
+    given = {"x": np.arange(8).reshape(2, 4)}
+    found = resized(graph, given, {"N": 3, "S": 2})["x"]
+    np.testing.assert_array_equal(found, [[0, 1], [4, 5], [0, 1]])
+
+
+def test_integers_that_index_nothing_and_flags_follow_the_example() -> None:
+    graph = Graph()
+    b = Builder(graph)
+    lengths = graph.add_input("lengths", TensorType("int64", ("N",)))
+    mask = graph.add_input("mask", TensorType("bool", ("N", 2)))
+    graph.outputs = [("y", b.op("Neg", lengths)), ("z", b.op("Not", mask))]
+    graph.origin.inputs = {"lengths": np.array([5, 9]), "mask": np.array([[True, False], [True, True]])}
+    arrays = make_inputs(graph, {"N": 3})
+    np.testing.assert_array_equal(arrays["lengths"], [5, 9, 5])
+    np.testing.assert_array_equal(arrays["mask"], [[True, False], [True, True], [True, False]])
+
+
+def test_unknown_shape_is_refused_with_the_option_to_give() -> None:
+    graph = Graph()
+    graph.add_input("x", TensorType("float32", None))
+    with pytest.raises(UsageError, match=r"E103[\s\S]*--input x=SHAPE"):
+        make_inputs(graph, {})
