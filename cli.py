@@ -276,8 +276,8 @@ def show(
         if ir:
             click.echo(render(graph), nl=False)
             return
-        summary = summarise(graph)
-        rows = [r for r in summary.rows if depth is None or (r.path.count(".") + 1 if r.path else 0) <= depth]
+        summary = summarise(graph, depth)
+        rows = summary.rows
         if as_json:
             _print_json(
                 {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,9 +46,10 @@ class Summary:
     buffers: int = 0
 
 
-def summarise(graph: Graph) -> Summary:
+def summarise(graph: Graph, depth: int | None = None) -> Summary:
     """The layer table of a graph in depth-first order.
 
+    Modules deeper than `depth` are counted in the row of the module above them that is shown.
     `Summary.used` counts the trainable elements that some operator reads (all of them in a static tree).
     """
     tree = graph.modules
@@ -98,11 +99,25 @@ def summarise(graph: Graph) -> Summary:
     sizes = {p.key: int(np.prod(p.data.shape, dtype=np.int64)) for p in graph.parameters()}
     trained = {p.key for p in graph.parameters() if p.trainable}
     return Summary(
-        rows,
+        rows if depth is None else _folded(rows, depth),
         sum(sizes[k] for k in trained),
         sum(sizes[k] for k in trained & read),
         sum(size for k, size in sizes.items() if k not in trained),
     )
+
+
+def _folded(rows: list[LayerRow], depth: int) -> list[LayerRow]:
+    """The rows down to a depth, with the counts of those below added to the one above them."""
+    out: list[LayerRow] = []
+    for row in rows:
+        if (row.path.count(".") + 1 if row.path else 0) <= depth:
+            out.append(row)
+        else:  # depth first: the last row shown is above this one
+            above = out[-1]
+            out[-1] = replace(
+                above, parameters=above.parameters + row.parameters, buffers=above.buffers + row.buffers
+            )
+    return out
 
 
 def _is_passive(graph: Graph, key: int, calls: dict[int, list]) -> bool:
