@@ -137,9 +137,12 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
     buffers = [named[p.key] for p in unused if p.is_buffer]
     if buffers:
         listed = ", ".join(f"`{name}`" for name in buffers[:3]) + (", …" if len(buffers) > 3 else "")
-        plural = "s" if len(buffers) > 1 else ""
         changes.append(
-            Change("DU103", f"no operator reads {len(buffers)} buffer{plural}: {listed}", place=buffers[0])
+            Change(
+                "DU103",
+                f"no operator reads {len(buffers)} {_plural('buffer', len(buffers))}: {listed}",
+                place=buffers[0],
+            )
         )
     return changes
 
@@ -156,9 +159,12 @@ def _subtree(graph: Graph, module: Module) -> list[Module]:
 
 
 def _count(parameters: list[Parameter]) -> str:
-    """``9,536 parameters in 3 tensors``."""
-    total = sum(prod(p.data.shape) for p in parameters)
-    return (
-        f"{total:,} parameter{'s' if total != 1 else ''} in "
-        f"{len(parameters)} tensor{'s' if len(parameters) != 1 else ''}"
-    )
+    """``9,536 parameters in 3 tensors and 2 buffers``."""
+    weights = [p for p in parameters if not p.is_buffer]
+    total, buffers = sum(prod(p.data.shape) for p in weights), len(parameters) - len(weights)
+    text = f"{total:,} {_plural('parameter', total)} in {len(weights)} {_plural('tensor', len(weights))}"
+    return text + (f" and {buffers} {_plural('buffer', buffers)}" if buffers else "")
+
+
+def _plural(word: str, number: int) -> str:
+    return word if number == 1 else f"{word}s"
