@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..ir import DOMAIN, Builder, Graph, Operator, PassError, expand
+from ..ir import DOMAIN, BackendError, Builder, Graph, Operator, PassError, expand
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
 from .places import Places
@@ -77,9 +77,7 @@ class NormaliseConvPadding(Pass):
                 if node.key not in part:
                     continue
                 if node.domain == DOMAIN and node.op_type == "FullPool":
-                    place = places.of(part, node.key)
-                    expand(Builder(part), node.key)
-                    changes.append(Change("CP104", "the full convention is written out", place=place))
+                    changes.append(self._write_out(part, node, places))
                 elif not node.domain and node.op_type in WINDOWED:
                     change = self._make_explicit(part, node, places)
                     changes += [change] if change else []
@@ -91,6 +89,17 @@ class NormaliseConvPadding(Pass):
                             Change("CP103", f"takes over a Pad: pads {pads}", place=places.of(part, node.key))
                         )
         return changes
+
+    def _write_out(self, part: Graph, node: Operator, places: Places) -> Change:
+        place = places.of(part, node.key)
+        try:
+            expand(Builder(part), node.key)
+        except BackendError as error:  # the expansion needs sizes that are not known
+            if self.strict:
+                raise PassError("E501", error.message, place=place, hint=error.hint) from error
+            message = f"{error.message}: {error.hint}"
+            return Change("CP102", message, place=place, severity="warning", fixed=False)
+        return Change("CP104", "the full convention is written out", place=place)
 
     def _make_explicit(self, part: Graph, node: Operator, places: Places) -> Change | None:
         mode = node.str("auto_pad", "NOTSET")
