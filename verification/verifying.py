@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ..ir import Graph, ModelError
 from .compare import DEFAULTS, MULTIPLE, compare
 from .inputs import bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
+from .onnx_runner import OnnxRunner
 from .report import ModuleRow, OutputRow, Report
 from .runners import Target, exact_runner, own_runner, target_runner
 from .runs import Run, Runner
@@ -24,6 +25,7 @@ def verify(
     threads: int | None = None,
     modules: bool = True,
     own: bool = False,
+    expected: Sequence[np.ndarray] | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -38,6 +40,8 @@ def verify(
         modules: whether to compare modules too.
         own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not
             for a rewritten graph, whose own model is still the source's.
+        expected: recorded outputs of the source in its own framework for `inputs`, in order; source and target
+            are compared with them too.
 
     Raises:
         ModelError: when one side cannot be run on the first inputs at all (E702).
@@ -50,7 +54,10 @@ def verify(
         exact = exact_runner(source)
         if exact is not None:
             runners.append(exact)
-        return _Verification(source, runners[0], runners[1], exact).report(inputs, seed, modules)
+        verification = _Verification(source, runners[0], runners[1], exact)
+        if expected is not None and inputs is not None:
+            verification.recorded(inputs, expected)
+        return verification.report(inputs, seed, modules)
     finally:
         for runner in runners:
             runner.close()
@@ -60,6 +67,12 @@ class _Verification:
     def __init__(self, graph: Graph, source: Runner, target: Runner, exact: Runner | None) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
         self.notes: list[str] = []
+        self.rows: list[OutputRow] = []
+        if isinstance(source, OnnxRunner):
+            self.notes.append(
+                "the source ran as the graph it was lowered to, not in its own framework: this compares what "
+                "came after the lowering"
+            )
 
     def report(self, inputs: Mapping[str, np.ndarray] | None, seed: int, modules: bool) -> Report:
         sizes = bindings(self.graph, inputs)
@@ -76,11 +89,20 @@ class _Verification:
             self._title(self.source),
             self._title(self.target),
             self._yardstick(),
-            outputs,
+            [*self.rows, *outputs],
             rows,
             culprit,
             self.notes,
         )
+
+    def recorded(self, inputs: Mapping[str, np.ndarray], expected: Sequence[np.ndarray]) -> None:
+        """Compare source and target with what the source's framework was recorded to compute."""
+        names = [name for name, _ in self.graph.outputs]
+        if len(names) != len(expected):
+            names = [f"output{i}" for i in range(len(expected))]
+        truth = Run(list(zip(names, expected, strict=True)))
+        for side, runner in (("source", self.source), ("target", self.target)):
+            self.rows += self._outputs(f"recorded, {side}", truth, runner.run(inputs, calls=False), None)
 
     def _title(self, runner: Runner) -> str:
         reference = self.graph.origin.reference if runner is self.source else ""

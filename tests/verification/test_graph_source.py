@@ -66,3 +66,16 @@ def test_inputs_given_by_name(batch: int) -> None:
     report = verify(nested(), nested(), {"x": np.ones((batch, 4), np.float32)})
     assert report.passed
     assert report.outputs[0].case == f"N={batch}"
+
+
+def test_recorded_outputs_are_compared_with_both_sides() -> None:
+    x = np.linspace(-0.2, 0.2, 8, dtype=np.float32).reshape(2, 4)
+    right = np.tanh(x * 3 + 2)
+    report = verify(nested(), nested(), {"x": x}, expected=[right])
+    assert report.passed, report.render()
+    assert [row.case for row in report.outputs] == ["recorded, source", "recorded, target", "N=2", "N=3"]
+    assert not verify(nested(), nested(), {"x": x}, expected=[right + np.float32(1e-3)]).passed
+
+
+def test_report_says_when_the_lowering_is_not_checked() -> None:
+    assert any("lowered" in note for note in verify(nested(), nested()).notes)
