@@ -40,7 +40,7 @@ def verify(
         modules: whether to compare modules too.
         own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not
             for a rewritten graph, whose own model is still the source's.
-        expected: recorded outputs of the source in its own framework for `inputs`, in order; source and target
+        expected: outputs recorded from the source in its own framework for `inputs`, in order; both sides
             are compared with them too.
 
     Raises:
