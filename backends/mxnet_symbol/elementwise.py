@@ -32,7 +32,6 @@ TABLE.direct(
         "Acosh": "arccosh",
         "Atanh": "arctanh",
         "Not": "logical_not",
-        "Where": "where",
         "regraft.StopGradient": "BlockGrad",
     }
 )
@@ -145,6 +144,30 @@ def binary(e: Emission) -> Reference:
     if e.operator.op_type == "Mul" and e.value(0) == e.value(1):
         return e.node("square", [e.input()])
     return e.node(equal if same else broadcast, e.inputs())
+
+
+@TABLE.op("Where")
+def where(e: Emission) -> Reference:
+    """MXNet's where does not broadcast: a number becomes an array like the other operand."""
+    on, off = (None if a is None or a.size != 1 else float(a.ravel()[0]) for a in (e.constant(1), e.constant(2)))
+    if on is not None and off is not None:
+        result = e.operator.types[0]
+        assert result is not None
+        chosen = e.node("Cast", [e.input()], dtype=result.dtype)
+        return e.node("_plus_scalar", [e.node("_mul_scalar", [chosen], scalar=on - off)], scalar=off)
+    if on is not None:
+        branches = [e.node("_plus_scalar", [e.node("zeros_like", [e.input(2)])], scalar=on), e.input(2)]
+    elif off is not None:
+        branches = [e.input(1), e.node("_plus_scalar", [e.node("zeros_like", [e.input(1)])], scalar=off)]
+    else:
+        branches = [e.input(1), e.input(2)]
+    shapes = {e.shape(i) for i, number in ((1, on), (2, off)) if number is None}
+    condition = e.input()
+    if len(shapes) > 1:
+        raise e.refused("expected a Where without broadcasting")
+    if e.shape(0) not in shapes:
+        condition = e.node("broadcast_like", [condition, branches[0]])
+    return e.node("where", [condition, *branches])
 
 
 @TABLE.op("Sum")

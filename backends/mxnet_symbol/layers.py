@@ -29,7 +29,7 @@ def _window(e: Emission, x: Reference, rank: int, value: float) -> tuple[Referen
 
 @TABLE.op("Conv")
 def convolution(e: Emission) -> Reference:
-    weight = e.type(1).static_shape()
+    weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
     x, pad = _window(e, e.input(), rank, 0.0)
     return e.node(
@@ -41,7 +41,7 @@ def convolution(e: Emission) -> Reference:
 
 @TABLE.op("ConvTranspose")
 def deconvolution(e: Emission) -> Reference:
-    weight = e.type(1).static_shape()
+    weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
     pads = o.ints("pads", [0] * 2 * rank)
     if (
@@ -65,7 +65,7 @@ def fully_connected(e: Emission) -> Reference:
         source = e.graph.operands(before.key)[0]  # the layer's own flattening
         assert source is not None
         x, flatten = e.builder.reference(source, e.name), True
-    units = e.type(1).static_shape()[0]
+    units = e.static_shape(1)[0]
     return e.node(
         "FullyConnected", [x, *e.inputs()[1:]], num_hidden=units, no_bias=not e.has(2), flatten=flatten
     )
@@ -190,7 +190,7 @@ def _clipped_indices(e: Emission) -> Value | None:
     source, low, high = (*e.graph.operands(clip.key), None, None)[:3]
     bounds = [e.graph.producer(v) for v in (low, high) if v is not None]
     limits = [int(c.data.numpy()) for c in bounds if isinstance(c, Constant)]
-    if source is None or limits != [0, e.type(0).static_shape()[0] - 1]:
+    if source is None or limits != [0, e.static_shape(0)[0] - 1]:
         return None
     cast = e.graph.producer(source)
     if isinstance(cast, Operator) and cast.op_type == "Cast":
@@ -213,4 +213,4 @@ def gemm(e: Emission) -> Reference:
     o = e.operator
     if not o.int("transB") or o.int("transA") or o.float("alpha", 1.0) != 1 or o.float("beta", 1.0) != 1:
         raise e.refused("expected a Gemm that is a fully connected layer")
-    return e.node("FullyConnected", e.inputs(), num_hidden=e.type(1).static_shape()[0], no_bias=not e.has(2))
+    return e.node("FullyConnected", e.inputs(), num_hidden=e.static_shape(1)[0], no_bias=not e.has(2))

@@ -107,9 +107,11 @@ class SymbolBuilder:
         if value not in self.values:
             node = self.graph.producer(value)
             assert isinstance(node, Constant), node
-            variable = Node(
-                "null", name, {"__shape__": text(node.data.shape), "__lr_mult__": "0.0"}, data=node.data
-            )
+            data = node.data
+            if not data.shape:  # MXNet has no arrays without dimensions; one element broadcasts the same
+                data = TensorData(data.dtype, (1,), lambda: node.data.numpy().reshape(1))
+            attributes = {"__shape__": text(data.shape), "__lr_mult__": "0.0"}
+            variable = Node("null", name, attributes, data=data)
             self.values[value] = (self.add(variable), 0)
         return self.values[value]
 
@@ -142,7 +144,11 @@ class SymbolBuilder:
 
 def _settle_names(nodes: list[Node]) -> None:
     """Every node has a name of its own: of several with one name, the last keeps it."""
-    taken = {n.name for n in nodes if n.op == "null"}
+    taken: set[str] = set()
+    for node in nodes:
+        if node.op == "null":
+            node.name = _free(node.name, taken)
+            taken.add(node.name)
     last = {n.name: i for i, n in enumerate(nodes) if n.op != "null"}
     taken |= set(last)
     seen = {n.name for n in nodes if n.op == "null"}
@@ -152,12 +158,16 @@ def _settle_names(nodes: list[Node]) -> None:
         if last[node.name] == index and node.name not in seen:
             seen.add(node.name)
             continue
-        base = f"{node.name}_{node.op.strip('_').lower()}"
-        name, number = base, 1
-        while name in taken:
-            name, number = f"{base}_{number}", number + 1
-        taken.add(name)
-        node.name = name
+        node.name = _free(f"{node.name}_{node.op.strip('_').lower()}", taken)
+        taken.add(node.name)
+
+
+def _free(base: str, taken: set[str]) -> str:
+    """A name that is not taken, as close to `base` as can be."""
+    name, number = base, 1
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    return name
 
 
 class Emission:
@@ -197,6 +207,12 @@ class Emission:
         if shape is None:
             raise self.refused("expected an operand of known rank")
         return shape
+
+    def static_shape(self, slot: int) -> tuple[int, ...]:
+        """The shape of an operand that must not be symbolic."""
+        if not self.type(slot).is_static:
+            raise self.refused(f"expected operand {slot} of a static shape, got {self.type(slot)}")
+        return self.type(slot).static_shape()
 
     def constant(self, slot: int) -> np.ndarray | None:
         """The values of an operand that is a constant, else None."""

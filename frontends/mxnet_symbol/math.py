@@ -118,7 +118,8 @@ def logical(use: Use) -> Value:
 @TABLE.op(*(f"_{kind}_scalar" for kind in _LOGICAL))
 def logical_with_scalar(use: Use) -> Value:
     kind = use.node.op.removeprefix("_").removesuffix("_scalar")
-    result = use.b.op(_LOGICAL[kind], use.cast(use.x, "bool"), use.cast(_number(use), "bool"))
+    result = use.b.op(_LOGICAL[kind], use.cast(use.x, "bool"), use.b.constant(use.attrs.float("scalar") != 0))
+    use.attrs.ignore("is_int")
     return use.cast(result, use.dtype(use.x))
 
 
