@@ -10,6 +10,9 @@ from ...ir import Graph, Input, Parameter, UnsupportedError, Value
 if TYPE_CHECKING:
     from torch.fx import Node
 
+WriteBack = Callable[["Node", Value], "Value | None"]
+"""(view, its new value) -> the new value of what it views, or None where that cannot be said."""
+
 
 class Aliases:
     """Which fx nodes share memory, and what becomes of them when one is overwritten.
@@ -18,15 +21,25 @@ class Aliases:
         graph: the graph being built.
         environment: fx node -> value; changed by `mutated`.
         replay: lowers a view operator again.
+        write_back: carries a write into a view back to what it views.
 
     Attributes:
+        started: fx nodes whose lowering has begun.
         notes: inputs that the model overwrites.
     """
 
-    def __init__(self, graph: Graph, environment: dict[Node, Any], replay: Callable[[Node], Any]) -> None:
-        self._graph, self._environment, self._replay = graph, environment, replay
+    def __init__(
+        self,
+        graph: Graph,
+        environment: dict[Node, Any],
+        replay: Callable[[Node], Any],
+        write_back: WriteBack,
+    ) -> None:
+        self._graph, self._environment = graph, environment
+        self._replay, self._write_back = replay, write_back
         self._sets: dict[int, list[Node]] = {}
         self._states: dict[Node, int] = {}
+        self.started: set[Node] = set()
         self.notes: list[str] = []
 
     def add(self, node: Node) -> None:
@@ -44,28 +57,49 @@ class Aliases:
         storage = _storage(target)
         if storage is None:
             return
-        new = self._environment[node]
         members = self._sets[storage]
-        fresh = {node}
-        for other in members:
-            if _same_view(other, target):
-                self._note_state(other, new)
-                self._environment[other] = new
-                fresh.add(other)
+        fresh = {node: self._environment[node], **self._chain(target, self._environment[node])}
         for other in members:  # in program order, so that a view of a view comes after it
-            if other in fresh:
-                continue
-            source = _view_source(other)
-            if source in fresh:
-                self._environment[other] = self._replay(other)
-                fresh.add(other)
-            elif _read_after(other, node) or other.op == "placeholder":
+            new = fresh.get(other)
+            if new is None:
+                new = next((v for n, v in fresh.items() if _same_view(other, n)), None)
+            source = written_argument(other) or view_source(other)
+            if new is None and source in fresh:
+                new = fresh[source] if written_argument(other) else self._replay(other)
+            if new is not None:
+                self._note_state(other, new)
+                self._environment[other] = fresh[other] = new
+            elif self._is_read_later(other):
                 raise UnsupportedError(
                     "E203",
-                    f"`{node.target}` writes into a view (`{target.name}`), and `{other.name}`, which shares its memory, is read later",
+                    f"`{node.target}` writes into a view (`{target.name}`), and `{other.name}`, "
+                    "which shares its memory, is read later",
                     place=place,
                     hint="write the operation without changing a view in place",
                 )
+
+    def _chain(self, target: Node, new: Value) -> dict[Node, Value]:
+        """The target, what it views, and so on up to the memory's first name, with their new values."""
+        chain = {target: new}
+        while True:
+            written = written_argument(target)
+            source = written or view_source(target)
+            if source is None or _storage(source) != _storage(target):
+                return chain
+            if written is None:
+                carried = self._write_back(target, new)
+                if carried is None:
+                    return chain
+                new = carried
+            chain[source] = new
+            target = source
+
+    def _is_read_later(self, node: Node) -> bool:
+        """Whether something not yet lowered reads a value, or it is state that outlives the run."""
+        if any(user not in self.started for user in node.users):
+            return True
+        value = self._environment[node]
+        return isinstance(value, Value) and isinstance(self._graph.producer(value), Parameter)
 
     def _note_state(self, other: Node, new: Value) -> None:
         """Record the overwriting of a buffer or of an input."""
@@ -74,14 +108,36 @@ class Aliases:
             return
         producer = self._graph.producer(old)
         if isinstance(producer, Parameter):
-            self._graph.updates[producer.key] = new
             self._states[other] = producer.key
-        elif other in self._states:
+        if other in self._states:
             self._graph.updates[self._states[other]] = new
         elif isinstance(producer, Input):
-            self.notes.append(
+            note = (
                 f"the model overwrites its input `{producer.name}`; the graph leaves the caller's array alone"
             )
+            self.notes.append(note)
+
+
+def written_argument(node: Node) -> Node | None:
+    """The fx node that an operator overwrites, or None."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return None
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write and position < len(node.args):
+            found = node.args[position]
+            return found if hasattr(found, "meta") else None  # type: ignore[return-value]
+    return None
+
+
+def view_source(node: Node) -> Node | None:
+    """The node that a view operator may view, or None where it cannot be one."""
+    if node.op != "call_function" or not node.args or not hasattr(node.args[0], "meta"):
+        return None
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.is_mutable:
+        return None
+    return node.args[0]  # type: ignore[return-value]
 
 
 def _storage(node: Node) -> int | None:
@@ -95,24 +151,7 @@ def _same_view(a: Node, b: Node) -> bool:
     x, y = a.meta["val"], b.meta["val"]
     return (
         x.dtype == y.dtype
-        and len(x.shape) == len(y.shape)
-        and all(str(p) == str(q) for p, q in zip(x.shape, y.shape, strict=True))
-        and all(str(p) == str(q) for p, q in zip(x.stride(), y.stride(), strict=True))
+        and [str(s) for s in x.shape] == [str(s) for s in y.shape]
+        and [str(s) for s in x.stride()] == [str(s) for s in y.stride()]
         and str(x.storage_offset()) == str(y.storage_offset())
     )
-
-
-def _view_source(node: Node) -> Node | None:
-    """The node that a view operator views, or None when it is not one."""
-    if node.op != "call_function" or not node.args or not hasattr(node.args[0], "meta"):
-        return None
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or schema.is_mutable:
-        return None
-    return node.args[0]  # type: ignore[return-value]
-
-
-def _read_after(node: Node, writer: Node) -> bool:
-    """Whether anything that comes after `writer` reads `node`."""
-    order = {n: i for i, n in enumerate(writer.graph.nodes)}
-    return any(order.get(user, len(order)) > order[writer] for user in node.users)

@@ -78,7 +78,7 @@ def index(call: Call) -> Value:
     perm = axes + [a for a in range(rank) if a not in axes]
     if perm != sorted(perm):
         x = call.op("Transpose", x, perm=perm)
-    y = call.op("GatherND", x, _stacked(call, given, [call.shape("self")[a] for a in axes]))
+    y = call.op("GatherND", x, _stacked(call, given))
     adjacent = axes == list(range(axes[0], axes[-1] + 1))
     found = len(call.fake.shape) - (rank - len(axes))  # rank of the broadcast indices
     if not adjacent or axes[0] == 0:
@@ -88,8 +88,8 @@ def index(call: Call) -> Value:
     return call.op("Transpose", y, perm=order)
 
 
-def _stacked(call: Call, indices: list[Value], sizes: list[object]) -> Value:
-    """Index tensors broadcast together, counted from the front, stacked on a new last axis."""
+def _stacked(call: Call, indices: list[Value]) -> Value:
+    """Index tensors broadcast together, stacked on a new last axis."""
     total = call.cast(indices[0], "int64")
     for other in indices[1:]:
         total = call.op("Add", total, call.cast(other, "int64"))
@@ -117,7 +117,7 @@ def index_put(call: Call) -> Value:
         for _ in range(missing):
             mask = call.op("Unsqueeze", mask, call.constant([-1]))
         return call.op("Where", mask, values, x)
-    at = _stacked(call, indices, [])
+    at = _stacked(call, indices)
     shape = call.op("Concat", call.op("Shape", at, end=-1), call.op("Shape", x, start=len(indices)), axis=0)
     reduction = "add" if call.flag("accumulate") else "none"
     return call.op("ScatterND", x, at, call.op("Expand", values, shape), reduction=reduction)
@@ -151,7 +151,7 @@ def select_scatter(call: Call) -> Value:
     """One slice replaced."""
     axis, at = call.axis("dim"), call.int("index")
     part = call.op("Unsqueeze", call.cast(call.value("src"), call.dtype), call.constant([axis]))
-    return _replaced(call, call.value("self"), part, axis, at, at + 1)
+    return replaced(call, call.value("self"), part, axis, at, at + 1 or None)  # -1 ends where the axis does
 
 
 @INDEXING.op("aten.slice_scatter.default")
@@ -160,14 +160,15 @@ def slice_scatter(call: Call) -> Value:
     call.require("step", 1)
     axis, start, end = call.axis("dim"), call.arg("start"), call.arg("end")
     part = call.cast(call.value("src"), call.dtype)
-    return _replaced(
+    return replaced(
         call, call.value("self"), part, axis, 0 if start is None else start, _END if end is None else end
     )
 
 
-def _replaced(call: Call, x: Value, part: Value, axis: int, start: int, end: int) -> Value:
+def replaced(call: Call, x: Value, part: Value, axis: int, start: int, end: int | None) -> Value:
     """`x` with its range [start, end) along an axis replaced by `part`."""
     size = call.shape("self")[axis]
+    end = _END if end is None else end
     if not all(isinstance(v, int) for v in (size, start, end)):
         raise call.unsupported("expected a static axis")
     start = min(start + size if start < 0 else start, size)

@@ -6,15 +6,18 @@ import operator
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, Value
-from .aliases import Aliases
+from .aliases import Aliases, written_argument
 from .capture import Captured, array_of, normalised_stack, tensor_placeholders, user_location
 from .context import Call, Context, Result
+from .decompositions import decomposed
 from .operators import IGNORED, TABLE
 from .symbols import Symbols
 from .tree import Tree
+from .views import INVERSES
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +43,8 @@ class Lowering:
         self.b = self.context.b
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
-        self.aliases = Aliases(self.graph, self.environment, self._lower)
+        self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
+        self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
         """Fill the graph.
@@ -60,15 +64,30 @@ class Lowering:
     # -- before any operator -------------------------------------------------------------------
 
     def _require_lowerings(self) -> None:
-        TABLE.require(
+        """Find a lowering or a decomposition for every operator, or complain about all that have neither."""
+        missing = [
             (name, self._place(node))
             for module in _graph_modules(self.program.graph_module)
             for node in module.graph.nodes
-            if node.op == "call_function" and (name := self._required_name(node)) is not None
-        )
+            if (name := self._missing_name(node)) is not None
+        ]
+        TABLE.require(missing)
+
+    def _missing_name(self, node: Node, depth: int = 3) -> str | None:
+        """The name of an operator that has neither a lowering nor a decomposition into some that have."""
+        name = self._required_name(node)
+        if name is None:
+            return None
+        found = decomposed(node) if depth else None
+        if found is None or any(self._missing_name(n, depth - 1) for n in found[0].graph.nodes):
+            return name
+        self.decomposed[node] = found
+        return None
 
     def _required_name(self, node: Node) -> str | None:
         """The table name that a node needs, or None where none is needed."""
+        if node.op != "call_function":
+            return None
         name = target_name(node.target)
         if name in IGNORED or name in TABLE or name.startswith(("operator.", "math.")):
             return None
@@ -133,7 +152,8 @@ class Lowering:
         state = self.program.state_dict
         return self.tree.parameters[id(state[target] if target in state else self.program.constants[target])]
 
-    def _node(self, node: Node) -> None:
+    def _node(self, node: Node, *, own_call: bool = True) -> None:
+        self.aliases.started.add(node)
         if node.op == "output":
             return
         if node.op == "get_attr":
@@ -141,10 +161,10 @@ class Lowering:
             return
         keys = normalised_stack(node.meta.get("nn_module_stack") or {})
         call = self._call_of(keys, None) if keys else self.calls.get("")
-        with self.b.inside(call, self._location(node)):
+        with self.b.inside(call, self._location(node)) if own_call else nullcontext():
             self.environment[node] = self._lower(node)
         self.aliases.add(node)
-        mutated = mutated_argument(node)
+        mutated = written_argument(node)
         if mutated is not None:
             self.aliases.mutated(node, mutated, self._place(node))
 
@@ -160,6 +180,9 @@ class Lowering:
             return self._inlined(node, _HIGHER_ORDER[name])
         if not _is_tensor_result(node):
             return self._plain(fake)
+        if node in self.decomposed:
+            body, feeding = self.decomposed[node]
+            return self._run_body(body, [self.environment[f] for f in feeding], own_calls=False)
         functional = functional_name(node.target)
         table_name = name if name in TABLE else functional or name
         call = self._make_call(node, table_name)
@@ -174,21 +197,22 @@ class Lowering:
     def _make_call(self, node: Node, name: str) -> Call:
         """Arguments by schema name, defaults filled in, with torch's own fake tensors beside them."""
         arguments = node.target._schema.arguments  # type: ignore[union-attr]
+        names = argument_names(node.target, name)
         values: dict[str, Any] = {}
         fakes: dict[str, Any] = {}
-        for position, argument in enumerate(arguments):
+        for position, (key, argument) in enumerate(zip(names, arguments, strict=True)):
             if position < len(node.args):
                 raw: Any = node.args[position]
             elif argument.name in node.kwargs:
                 raw = node.kwargs[argument.name]
             else:
                 raw = argument.default_value
-            values[argument.name] = self._resolve(raw)
+            values[key] = self._resolve(raw)
             fake = raw.meta.get("val") if hasattr(raw, "meta") else None
             if hasattr(fake, "dtype"):
-                fakes[argument.name] = fake
-                if isinstance(values[argument.name], Value):
-                    self.context.saw(values[argument.name], fake)
+                fakes[key] = fake
+                if isinstance(values[key], Value):
+                    self.context.saw(values[key], fake)
         return Call(self.context, name, values, fakes, node.meta.get("val"), self._place(node))
 
     def _resolve(self, raw: Any) -> Any:
@@ -214,15 +238,24 @@ class Lowering:
         """The results of a higher-order operator that only runs its body, e.g. with gradients disabled."""
         body: GraphModule = self._resolve(node.args[position])
         arguments = [self._resolve(a) for a in node.args[position + 1 :]]
+        return self._run_body(body, arguments, own_calls=True)
+
+    def _run_body(self, body: GraphModule, arguments: list[Result], *, own_calls: bool) -> Any:
+        """The results of a nested program; its operators belong to their own module calls or to the current."""
         places = [n for n in body.graph.nodes if n.op == "placeholder"]
         for place, argument in zip(places, arguments, strict=True):
             self.environment[place] = argument
             self.aliases.add(place)
         for inner in body.graph.nodes:
             if inner.op != "placeholder":
-                self._node(inner)
+                self._node(inner, own_call=own_calls)
         output = next(n for n in body.graph.nodes if n.op == "output")
-        return [self._resolve(a) for a in output.args[0]]  # type: ignore[union-attr]
+        return self._resolve(output.args[0])
+
+    def _write_back(self, view: Node, new: Value) -> Value | None:
+        """The new value of what a view operator views, after a write into the view."""
+        name = target_name(view.target)
+        return INVERSES[name](self._make_call(view, name), new) if name in INVERSES else None
 
     # -- outputs -------------------------------------------------------------------------------
 
@@ -297,16 +330,20 @@ def functional_name(target: Any) -> str | None:
     )
 
 
-def mutated_argument(node: Node) -> Node | None:
-    """The fx node that an operator overwrites, or None."""
-    schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None or not schema.is_mutable:
-        return None
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write and position < len(node.args):
-            found = node.args[position]
-            return found if hasattr(found, "meta") else None  # type: ignore[return-value]
-    return None
+def argument_names(target: Any, name: str) -> list[str]:
+    """The names of an operator's arguments as the lowering `name` knows them.
+
+    An in-place operator may call its first argument otherwise than the one whose lowering it uses.
+    """
+    import torch
+
+    own = [a.name for a in target._schema.arguments]
+    if name == str(target):
+        return own
+    namespace, base, overload = name.split(".")
+    twin = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    names = [a.name for a in twin._schema.arguments]
+    return names if len(names) == len(own) else own
 
 
 def _is_tensor_result(node: Node) -> bool:

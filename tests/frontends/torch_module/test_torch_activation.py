@@ -53,7 +53,9 @@ def test_activation(check, module):
 
 
 def test_dropout_keeps_its_ratio_and_no_mode(check):
-    graph = check(nn.Sequential(nn.Dropout(0.3), nn.Dropout2d(0.4), nn.Dropout(0.2, inplace=True)), floats(2, 3, 4, 4))
+    graph = check(
+        nn.Sequential(nn.Dropout(0.3), nn.Dropout2d(0.4), nn.Dropout(0.2, inplace=True)), floats(2, 3, 4, 4)
+    )
     kept = [o for o in graph.operators() if o.op_type == "Dropout"]
     ratios = [float(graph.constant_value(graph.operands(o.key)[1])) for o in kept]
     assert ratios == pytest.approx([0.3, 0.2])

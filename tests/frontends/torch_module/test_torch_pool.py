@@ -34,7 +34,9 @@ def test_avg_pool2d(check, size, ceil_mode):
     parameters = [(k, s, p, c) for k, s, p, c in product((2, 3), (1, 2, 3), (0, 1), (False, True))]
 
     def pools(x):
-        return [F.avg_pool2d(x, k, s, p, ceil_mode=ceil_mode, count_include_pad=c) for k, s, p, c in parameters]
+        return [
+            F.avg_pool2d(x, k, s, p, ceil_mode=ceil_mode, count_include_pad=c) for k, s, p, c in parameters
+        ]
 
     check(pools, floats(2, 3, *size))
 

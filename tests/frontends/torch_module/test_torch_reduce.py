@@ -51,7 +51,10 @@ def test_reductions(check):
 
 
 def test_extremes_with_indices(check):
-    check(lambda x: [*x.max(1), *x.min(-1, keepdim=True), *x.topk(2, 1), *x.sort(1), *x.sort(1, True)], floats(2, 5, 4))
+    check(
+        lambda x: [*x.max(1), *x.min(-1, keepdim=True), *x.topk(2, 1), *x.sort(1), *x.sort(1, True)],
+        floats(2, 5, 4),
+    )
 
 
 def test_products(check):
@@ -94,7 +97,10 @@ def test_attention_with_masks(check):
     seen = np.random.default_rng(1).random((2, 1, 5, 7)) < 0.5
     seen[0, 0, 0] = False  # a query that sees nothing
     check(
-        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m), floats(2, 3, 5, 4), floats(2, 3, 7, 4), seen
+        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m),
+        floats(2, 3, 5, 4),
+        floats(2, 3, 7, 4),
+        seen,
     )
     check(
         lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m),
@@ -106,7 +112,9 @@ def test_attention_with_masks(check):
 
 def test_attention_with_grouped_heads(check):
     check(
-        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), floats(2, 6, 5, 4), floats(2, 2, 7, 4)
+        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
+        floats(2, 6, 5, 4),
+        floats(2, 2, 7, 4),
     )
 
 

@@ -123,7 +123,10 @@ def test_pad(check, mode):
 
 def test_negative_and_module_pads(check):
     check(lambda x: [F.pad(x, (-1, 2)), F.pad(x, (0, 0, -1, -1))], floats(2, 3, 7, 6))
-    check(nn.Sequential(nn.ZeroPad2d((1, 0, 2, 1)), nn.ReflectionPad2d(1), nn.ConstantPad2d(1, 3.0)), floats(2, 3, 7, 6))
+    check(
+        nn.Sequential(nn.ZeroPad2d((1, 0, 2, 1)), nn.ReflectionPad2d(1), nn.ConstantPad2d(1, 3.0)),
+        floats(2, 3, 7, 6),
+    )
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
@@ -134,7 +137,9 @@ def test_interpolate(check, mode, target):
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_interpolate_with_aligned_corners(check, mode):
-    check(lambda x: F.interpolate(x, size=(9, 4), mode=mode, align_corners=True), floats(2, 3, 6, 5), atol=1e-4)
+    check(
+        lambda x: F.interpolate(x, size=(9, 4), mode=mode, align_corners=True), floats(2, 3, 6, 5), atol=1e-4
+    )
 
 
 def test_interpolate_1d_and_3d(check):
