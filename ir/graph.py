@@ -276,7 +276,8 @@ class Graph:
         """A short description of a node for messages: operator, module call and source line."""
         node = self.node(key)
         if isinstance(node, Operator):
-            where = f" @ {self.modules.call_name(node.call)}" if node.call is not None else ""
+            known = node.call is not None and self.modules.has_call(node.call)
+            where = f" @ {self.modules.call_name(node.call)}" if known and node.call is not None else ""
             line = f" ({node.location})" if node.location else ""
             return f"`{node.qualified_name}`{where}{line}"
         if isinstance(node, Parameter):

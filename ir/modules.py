@@ -140,6 +140,10 @@ class ModuleTree:
         """The call of that key."""
         return self._calls[key]
 
+    def has_call(self, key: int) -> bool:
+        """Whether there is a call of that key."""
+        return key in self._calls
+
     @property
     def root(self) -> Module | None:
         """Module 0, or None for a graph without modules."""
