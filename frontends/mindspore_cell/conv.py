@@ -7,6 +7,7 @@ from ..lowering import LoweringTable
 from .use import Lowering, Use
 
 table: LoweringTable[Lowering] = LoweringTable("MindSpore")
+_NCDHW = 14  # MindSpore's number of that layout; NCHW is 0
 
 
 @table.op("Conv2D", "Conv3D")
@@ -20,8 +21,8 @@ def convolution(use: Use) -> Value:
         "out_channel", "pad_list", "offset_x", "strides", "dilations", "mode", "io_format", "groups"
     )
     attributes: dict[str, object] = {
-        "strides": use.attribute_ints("stride")[-spatial:],
-        "dilations": use.attribute_ints("dilation")[-spatial:],
+        "strides": per_axis(use.attribute_ints("stride"), spatial),
+        "dilations": per_axis(use.attribute_ints("dilation"), spatial),
         "group": use.attribute_int("group"),
         "kernel_shape": use.attribute_ints("kernel_size"),
     }
@@ -71,8 +72,8 @@ def transposed_convolution(use: Use) -> Value:
 @table.op("BiasAdd")
 def bias_add(use: Use) -> Value:
     """A bias along axis 1; onto a product that nothing else reads it becomes that operator's own bias."""
-    if use.int(2) != 0:
-        raise use.unsupported("expected data_format NCHW")
+    if use.int(2) not in (0, _NCDHW):
+        raise use.unsupported("expected channels first")
     x, bias = use.tensor(0), use.tensor(1)
     producer = use.graph.producer(x)
     if use.sole_reader(0) and getattr(producer, "qualified_name", "") in (
@@ -93,6 +94,11 @@ def bias_add(use: Use) -> Value:
 def interleaved(pads: list[int]) -> list[int]:
     """(begin, end) pairs per axis -> all begins, then all ends, as ONNX has them."""
     return pads[0::2] + pads[1::2]
+
+
+def per_axis(found: list[int], spatial: int) -> list[int]:
+    """One number per spatial axis, of one for all, or of a list that begins with batch and channels."""
+    return found * spatial if len(found) == 1 else found[-spatial:]
 
 
 def _channels_first(use: Use) -> None:

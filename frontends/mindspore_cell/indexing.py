@@ -62,3 +62,15 @@ def top_k(use: Use) -> tuple[Value, Value]:
 @table.op("FillV2")
 def fill(use: Use) -> Value:
     return use.emit("Expand", use.tensor(1), use.shape_value(use.dims(0)))
+
+
+@table.op("Sort")
+def sort(use: Use) -> tuple[Value, Value]:
+    """TopK of the whole axis; ONNX says nothing of the order of equals."""
+    x, axis = use.tensor(0), use.attribute_int("axis")
+    size = (use.b.type_of(x).shape or ())[axis]
+    if not isinstance(size, int):
+        raise use.unsupported("expected a static axis")
+    largest = int(bool(use.attributes.get("descending")))
+    values, indices = use.b.ops("TopK", x, use.b.constant([size]), outputs=2, axis=axis, largest=largest)
+    return values, as_type(use, indices, use.types[1].dtype)

@@ -83,11 +83,9 @@ class Lowerer:
         TABLE.require(
             (n.op, self._place(n))
             for n in self.program.nodes
-            if n.op not in _STRUCTURE
-            and n.op not in _CONTROL
-            and not n.op.startswith(self.program.functions or ("\0",))
+            if n.op not in _STRUCTURE and not self._is_control(n)
         )
-        control = [n for n in self.program.nodes if n.op in _CONTROL]
+        control = [n for n in self.program.nodes if self._is_control(n)]
         if self.program.functions or control:
             raise UnsupportedError(
                 "E203",

@@ -79,7 +79,7 @@ def max_pool_with_argmax(use: Use) -> tuple[Value, ...]:
     spatial = 3 if flat else 2
     use.attributes.ignore("argmax_type", "format")
     pads = use.attribute_ints("pads")
-    pads = pads[-3:] if flat else pads[:2] if pads[2:] == [0, 0] else pads[-2:]
+    pads = pads[-spatial:]  # in 2-d they begin with 1, 1 for batch and channels
     y = use.emit(
         "MaxPool",
         use.tensor(0),

@@ -206,10 +206,21 @@ def pad_v3(use: Use) -> Value:
     names = {"constant": "constant", "reflect": "reflect", "edge": "edge", "circular": "wrap"}
     if mode not in names:
         raise use.unsupported(f"expected a mode among {', '.join(names)}, got `{mode}`")
+    if mode == "constant" and min(begins + ends) < 0:
+        x, begins, ends = _cropped(use, x, begins, ends)
     value = None if use.argument(2) is None or mode != "constant" else use.tensor(2)
     if value is not None:
         value = use.b.scalar_like(use.float(2), x)
     return use.emit("Pad", x, use.b.constant([*begins, *ends]), value, mode=names[mode])
+
+
+def _cropped(use: Use, x: Value, begins: list[int], ends: list[int]) -> tuple[Value, list[int], list[int]]:
+    """Negative pads cut: a Slice for those, and the pads that are left."""
+    axes = [i for i in range(len(begins)) if begins[i] < 0 or ends[i] < 0]
+    starts = [max(-begins[i], 0) for i in axes]
+    stops = [ends[i] if ends[i] < 0 else _END for i in axes]
+    x = use.b.op("Slice", x, *(use.b.constant(v) for v in (starts, stops, axes)))
+    return x, [max(v, 0) for v in begins], [max(v, 0) for v in ends]
 
 
 @table.op("Pad")
