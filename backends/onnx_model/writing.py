@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import onnx
 
-from ...ir import BackendError, Graph, TensorData, UsageError
+from ...ir import BackendError, Graph, UsageError
 from ..files import staged
 from ..renames import rename_rows, write_renames
 from .model import to_model, used_parameters
+from .streaming import write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
 """Bytes of weights from which on they go to a file of their own: protobuf ends at 2 GiB."""
-
-_ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
-_CHUNK = 1 << 26  # bytes converted at a time
 
 
 def write(
@@ -48,11 +45,12 @@ def write(
         external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
     names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
     with staged(file.parent, names, force=force) as folder:
-        model = to_model(graph, data=not external_data)
+        model = to_model(graph, data=False)
         if external_data:
-            _stream(model, weights, folder / names[0])
-        onnx.save(model, folder / file.name)
-        del model  # the checker reads the file: hold no second copy meanwhile
+            write_external(model, weights, folder / names[0])
+            onnx.save(model, folder / file.name)
+        else:
+            write_embedded(model, weights, folder / file.name)
         _check(folder / file.name, graph)
         write_renames(folder / names[1], rename_rows(graph), source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]
@@ -69,21 +67,3 @@ def _check(path: Path, graph: Graph) -> None:
             place=f"graph `{graph.name}`",
             hint="this is a defect of regraft: please report it with the model",
         ) from error
-
-
-def _stream(model: onnx.ModelProto, weights: dict[str, TensorData], path: Path) -> None:
-    """Write the values of external initializers one at a time, and where they are into the model."""
-    with path.open("wb") as out:
-        for tensor in model.graph.initializer:
-            if tensor.data_location != onnx.TensorProto.EXTERNAL:
-                continue
-            out.write(b"\0" * (-out.tell() % _ALIGNMENT))
-            start = out.tell()
-            array = np.ascontiguousarray(weights[tensor.name].numpy()).reshape(-1)
-            if array.dtype.byteorder == ">":
-                array = array.astype(array.dtype.newbyteorder("<"))
-            view = array.view(np.uint8)
-            for at in range(0, view.size, _CHUNK):
-                out.write(view[at : at + _CHUNK].data)
-            for key, value in (("location", path.name), ("offset", start), ("length", view.size)):
-                tensor.external_data.add(key=key, value=str(value))

@@ -247,6 +247,15 @@ class TestWrite:
         rows = json.loads(files[1].read_text())["parameters"]
         assert {r["target"] for r in rows} == {"conv.weight", "fc.weight", "fc.bias", "unused"}
 
+    def test_embedded_file_is_the_model_in_memory(self, tmp_path: Path) -> None:
+        file = write(small_net(), tmp_path / "net.onnx")[0]
+        read, made = onnx.load(file), to_model(small_net())
+        for model in (read, made):
+            tensors = sorted(model.graph.initializer, key=lambda t: t.name)
+            del model.graph.initializer[:]
+            model.graph.initializer.extend(tensors)
+        assert read == made
+
     def test_existing_file_is_kept_unless_forced(self, tmp_path: Path) -> None:
         file = tmp_path / "net.onnx"
         file.write_bytes(b"mine")
