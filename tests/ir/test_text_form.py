@@ -9,7 +9,7 @@ from regraft.ir import Builder, Graph, TensorType, TextFormError, parse, render,
 from .random_graphs import graphs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs())
 def test_parse_is_the_inverse_of_render(graph):
     validate(graph)
@@ -24,7 +24,7 @@ def test_parse_is_the_inverse_of_render(graph):
     assert sorted(again.modules.call_names().values()) == sorted(graph.modules.call_names().values())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs())
 def test_a_copy_has_the_same_text_and_is_independent(graph):
     text = render(graph)

@@ -1,0 +1,207 @@
+"""Composites: the typing rule against the expansion's own types, and the numbers against the frameworks'."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import pytest
+
+from regraft.ir import COMPOSITES, BackendError, Builder, Graph, TensorType, expand, validate
+from regraft.ir.types import dtype_name, type_of_proto
+
+from ..passes.oracle import evaluate, to_onnx
+
+RANDOM = np.random.default_rng(0)
+
+
+def draw(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@dataclass
+class Case:
+    name: str
+    arrays: list
+    attributes: dict = field(default_factory=dict)
+    oracle: object = None
+
+    def __str__(self):
+        shapes = ",".join("x".join(map(str, a.shape)) for a in self.arrays)
+        return f"{self.name}({shapes}) {self.attributes}"
+
+
+def torch_linear(x, weight, bias=None):
+    import torch
+
+    return torch.nn.functional.linear(
+        *(None if a is None else torch.tensor(a) for a in (x, weight, bias))
+    ).numpy()
+
+
+def torch_adaptive(x, output_size):
+    import torch
+
+    pool = getattr(torch.nn.functional, f"adaptive_avg_pool{len(output_size)}d")
+    return pool(torch.tensor(x), output_size).numpy()
+
+
+def torch_attention(query, key, value, mask=None, **options):
+    import torch
+
+    tensors = [None if a is None else torch.tensor(a) for a in (query, key, value, mask)]
+    options = {"is_causal": bool(options.get("is_causal")), "scale": options.get("scale")}
+    return torch.nn.functional.scaled_dot_product_attention(*tensors, **options).numpy()
+
+
+def full_pool(x, mode, kernel_shape, strides, pads, count_include_pad=1):
+    """MXNet's rule, window by window: as many as cover the padded input, divided by what is in them."""
+    rank = len(kernel_shape)
+    padded = [n + pads[i] + pads[i + rank] for i, n in enumerate(x.shape[2:])]
+    counts = [-(-(n - k) // s) + 1 for n, k, s in zip(padded, kernel_shape, strides, strict=True)]
+    out = np.zeros((*x.shape[:2], *counts), np.float32)
+    for index in np.ndindex(*counts):
+        real, size = [slice(None), slice(None)], 1
+        for axis, i in enumerate(index):
+            start = i * strides[axis] - pads[axis]
+            stop = min(start + kernel_shape[axis], x.shape[2 + axis] + pads[axis + rank])
+            inside = slice(max(start, 0), max(min(stop, x.shape[2 + axis]), 0))
+            real.append(inside)
+            size *= stop - start if count_include_pad else max(inside.stop - inside.start, 0)
+        window = x[tuple(real)].reshape(*x.shape[:2], -1)
+        if mode == "max":
+            out[(..., *index)] = window.max(-1, initial=np.finfo(np.float32).min)
+        else:
+            out[(..., *index)] = window.sum(-1) / (max(size, 1) if mode == "average" else 1)
+    return out
+
+
+def adaptive(shape, size):
+    return Case("AdaptiveAveragePool", [draw(*shape)], {"output_size": size}, torch_adaptive)
+
+
+def attention(batch, queries, keys, width, mask=None, **attributes):
+    arrays = [draw(*batch, queries, width), draw(*batch, keys, width), draw(*batch, keys, width + 1)]
+    return Case(
+        "ScaledDotProductAttention", arrays + ([] if mask is None else [mask]), attributes, torch_attention
+    )
+
+
+def full(sizes, mode, kernel, strides, pads, **more):
+    attributes = {"mode": mode, "kernel_shape": kernel, "strides": strides, "pads": pads, **more}
+    return Case("FullPool", [draw(2, 3, *sizes)], attributes, full_pool)
+
+
+TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
+LABEL = draw(2, 4)
+CASES = [
+    Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
+    Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),
+    Case("Linear", [draw(2, 5, 4), draw(3, 4), draw(3)], oracle=torch_linear),
+    Case("Linear", [draw(2, 5, 6, 4), draw(1, 4)], oracle=torch_linear),
+    *(adaptive((2, 3, 7), [size]) for size in (1, 3, 7, 10)),
+    *(
+        adaptive((2, 3, *sizes), size)
+        for sizes in ((8, 8), (7, 5), (1, 9))
+        for size in ([1, 1], [4, 4], [7, 3])
+    ),
+    adaptive((1, 2, 4, 5, 6), [2, 3, 4]),
+    attention((2,), 5, 5, 4),
+    attention((2, 3), 4, 6, 8, scale=0.3),
+    attention((2,), 5, 5, 4, is_causal=1),
+    attention((2,), 3, 5, 4, is_causal=1),
+    attention((2, 3), 5, 5, 4, mask=TRIANGLE),
+    attention((2, 3), 5, 5, 4, mask=np.where(TRIANGLE, 0, -1e9).astype(np.float32)),
+    *(full((5, 6), mode, [2, 3], [3, 2], [1, 1, 1, 1]) for mode in ("max", "average", "sum")),
+    *(full((7,), mode, [3], [2], [0, 0]) for mode in ("max", "average", "sum")),
+    full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),
+    full((8, 8), "max", [3, 3], [2, 2], [0, 0, 0, 0]),
+    Case("StopGradient", [draw(2, 4)], oracle=lambda x: x),
+    Case("MakeLoss", [draw(2, 4)], {"grad_scale": 2.0}, lambda x, **_: x),
+    Case("SoftmaxOutput", [draw(2, 4)], {}, softmax),
+    Case("SoftmaxOutput", [draw(2, 4, 3)], {"axis": 1}, softmax),
+    Case(
+        "SoftmaxOutput",
+        [draw(2, 4, 3)],
+        {"axis": 0},
+        lambda x, axis: softmax(x.reshape(len(x), -1)).reshape(x.shape),
+    ),
+    Case("LinearRegressionOutput", [draw(2, 4), LABEL], oracle=lambda x, _: x),
+    Case("MAERegressionOutput", [draw(2, 4)], oracle=lambda x: x),
+    Case("LogisticRegressionOutput", [draw(2, 4)], oracle=lambda x: 1 / (1 + np.exp(-x))),
+    Case("SVMOutput", [draw(2, 4)], oracle=lambda x: x),
+]
+
+
+def build(case, symbolic=False):
+    """A graph of the one composite; `symbolic` names the batch."""
+    b = Builder(Graph())
+    values = []
+    for i, array in enumerate(case.arrays):
+        batched = i == 0 or (case.name == "ScaledDotProductAttention" and i < 3)
+        shape = ("N", *array.shape[1:]) if symbolic and batched else array.shape
+        values.append(b.graph.add_input(f"x{i}", TensorType(dtype_name(array.dtype), shape)))
+    b.graph.outputs.append(("y", b.op(f"regraft.{case.name}", *values, **case.attributes)))
+    return b.graph
+
+
+def expanded(graph):
+    new = graph.copy()
+    while composites := [n.key for n in new.operators() if n.domain]:
+        for key in composites:
+            expand(Builder(new), key)
+    validate(new)
+    return new
+
+
+def test_every_composite_has_a_case():
+    assert {case.name for case in CASES} == set(COMPOSITES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_numbers_of_the_expansion(case):
+    (found,) = evaluate(build(case), *case.arrays)
+    expected = case.oracle(*case.arrays, **case.attributes)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_typing_rule_is_the_expansions(case, symbolic):
+    graph = build(case, symbolic)
+    stated = graph.known_type(graph.outputs[0][1])
+    model = to_onnx(expanded(graph))
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    inferred = type_of_proto(onnx.shape_inference.infer_shapes(model, strict_mode=True).graph.output[0].type)
+    assert stated.shape is not None
+    assert inferred is not None
+    assert stated.dtype == inferred.dtype
+    if inferred.shape is not None:  # ONNX loses symbols; what it knows must agree
+        pairs = zip(stated.shape, inferred.shape, strict=True)
+        assert all(a == b for a, b in pairs if isinstance(b, int)), (stated, inferred)
+    if symbolic:
+        assert stated.shape[0] == "N"
+    else:
+        assert stated.shape == case.oracle(*case.arrays, **case.attributes).shape
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("AdaptiveAveragePool", {"output_size": [3, 3]}),
+        ("FullPool", {"mode": "max", "kernel_shape": [2, 2], "strides": [2, 2]}),
+    ],
+)
+def test_an_expansion_that_needs_a_size_says_so(name, attributes):
+    b = Builder(Graph())
+    x = b.graph.add_input("x", TensorType("float32", ("N", 3, "H", "W")))
+    y = b.op(f"regraft.{name}", x, **attributes)
+    with pytest.raises(BackendError, match="static spatial") as caught:
+        expand(b, y.node)
+    assert "--input" in caught.value.hint
