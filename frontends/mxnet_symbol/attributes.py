@@ -8,7 +8,7 @@ import re
 from ...ir import ModelError
 from ..lowering import Attributes
 
-_LITERAL = re.compile(r"[\[\](),\s\d.eE+\-LNoneTrueFalsinfa]*")
+_LITERAL = re.compile(r"[\[\](),\s\d.eE+\-LNoneTtrueFalsinf]*")
 _LONG = re.compile(r"(?<=\d)L\b")  # Python 2 wrote long integers so
 _LIMIT = 10_000
 

@@ -217,15 +217,15 @@ def _upgrade(symbol: Symbol, version: int) -> Symbol:
             del attributes["axis"]
         names = slot_names(node.op, attributes)
         inputs = list(node.inputs)
+        hidden = {k: v for k, v in node.hidden.items() if k.startswith("__")}
         for name in names[len(inputs) :]:
-            nodes.append(SymbolNode(following, "null", f"{node.name}_{name}"))
+            nodes.append(SymbolNode(following, "null", f"{node.name}_{name}", hidden=hidden))
             inputs.append((following, 0))
             following += 1
         for key in [k for k in node.hidden if not k.startswith("__")]:  # weight_lr_mult
             for slot, name in enumerate(names[: len(inputs)]):
                 if key.startswith(f"{name}_"):
                     extra.setdefault(inputs[slot][0], {})[f"__{key[len(name) + 1 :]}__"] = node.hidden[key]
-        hidden = {k: v for k, v in node.hidden.items() if k.startswith("__")}
         nodes.append(replace(node, attributes=attributes, hidden=hidden, inputs=tuple(inputs)))
     moved = [replace(n, hidden={**n.hidden, **extra[n.index]}) if n.index in extra else n for n in nodes]
     return Symbol(tuple(moved), symbol.heads, version)

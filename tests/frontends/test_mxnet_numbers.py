@@ -14,7 +14,12 @@ from regraft.ir import Graph, UnsupportedError, validate
 from ..corpora.mxnet.cases import Case, cases
 
 LARGE = ("zoo/vgg11", "zoo/resnet18_v1", "zoo/gcv_resnest14", "zoo/gcv_googlenet")
-NOT_YET = {"RNN", "SpatialTransformer", "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt"}
+NOT_YET = {
+    "RNN",
+    "SpatialTransformer",
+    "_contrib_interleaved_matmul_selfatt_qk",
+    "_contrib_interleaved_matmul_selfatt_valatt",
+}
 
 
 def load(case: Case, folder: Path, *, dynamic: bool = True, batch: int | None = None) -> Graph:
@@ -37,7 +42,10 @@ def run(graph: Graph, inputs: dict[str, np.ndarray] | None = None) -> list[np.nd
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(c, id=i, marks=[pytest.mark.slow] if i in LARGE else []) for i, c in cases("models").items()],
+    [
+        pytest.param(c, id=i, marks=[pytest.mark.slow] if i in LARGE else [])
+        for i, c in cases("models").items()
+    ],
 )
 def test_model(case: Case, tmp_path: Path) -> None:
     assert case.checksum() == case.record["checksum"]  # the parameters are those MXNet had
@@ -45,7 +53,9 @@ def test_model(case: Case, tmp_path: Path) -> None:
     case.check(run(graph))
 
 
-@pytest.mark.parametrize("name", ["net/lenet", "net/siamese", "zoo/mobilenet0.25", "net/text_cnn", "net/wide_deep"])
+@pytest.mark.parametrize(
+    "name", ["net/lenet", "net/siamese", "zoo/mobilenet0.25", "net/text_cnn", "net/wide_deep"]
+)
 def test_batch_is_dynamic(name: str, tmp_path: Path) -> None:
     case = cases("models")[name]
     graph = load(case, tmp_path)

@@ -11,7 +11,12 @@ from regraft.backends.onnx_model import to_model
 from regraft.ir import BackendError, Builder, Graph, TensorType, Value, expand
 
 SIZES = [(6, 7), (5, 8), (10, 11)]
-WINDOWS = [((2, 2), (2, 2), (0, 0)), ((3, 3), (2, 2), (1, 1)), ((2, 3), (3, 2), (1, 2)), ((3, 2), (1, 3), (0, 1))]
+WINDOWS = [
+    ((2, 2), (2, 2), (0, 0)),
+    ((3, 3), (2, 2), (1, 1)),
+    ((2, 3), (3, 2), (1, 2)),
+    ((3, 2), (1, 3), (0, 1)),
+]
 
 
 def by_loops(x: np.ndarray, mode: str, kernel, stride, pad, counted: bool) -> np.ndarray:
@@ -20,11 +25,18 @@ def by_loops(x: np.ndarray, mode: str, kernel, stride, pad, counted: bool) -> np
     height, width = x.shape[2:]
     for i, j in product(range(out.shape[2]), range(out.shape[3])):
         top, left = i * stride[0] - pad[0], j * stride[1] - pad[1]
-        inside = x[:, :, max(top, 0) : max(min(top + kernel[0], height), 0), max(left, 0) : max(min(left + kernel[1], width), 0)]
+        inside = x[
+            :,
+            :,
+            max(top, 0) : max(min(top + kernel[0], height), 0),
+            max(left, 0) : max(min(left + kernel[1], width), 0),
+        ]
         if mode == "max":
             out[:, :, i, j] = inside.max((2, 3), initial=np.finfo(np.float32).min)
             continue
-        padded = (min(top + kernel[0], height + pad[0]) - top) * (min(left + kernel[1], width + pad[1]) - left)
+        padded = (min(top + kernel[0], height + pad[0]) - top) * (
+            min(left + kernel[1], width + pad[1]) - left
+        )
         divisor = 1 if mode == "sum" else padded if counted else inside.shape[2] * inside.shape[3]
         out[:, :, i, j] = inside.sum((2, 3)) / max(divisor, 1)
     return out
@@ -43,7 +55,9 @@ def pooled(shape: tuple, mode: str, window, counted: bool) -> tuple[Graph, Value
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("mode", "counted"), [("max", True), ("average", True), ("average", False), ("sum", True)])
+@pytest.mark.parametrize(
+    ("mode", "counted"), [("max", True), ("average", True), ("average", False), ("sum", True)]
+)
 def test_expansion(size, window, mode: str, counted: bool) -> None:
     graph, y = pooled(("N", 2, *size), mode, window, counted)
     data = np.random.default_rng(0).standard_normal((2, 2, *size)).astype(np.float32) - 3  # max is never 0

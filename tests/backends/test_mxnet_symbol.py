@@ -1,0 +1,147 @@
+"""Symbols written back: the same nodes, the same names, and MXNet's recorded outputs when read again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from regraft.backends.mxnet_symbol import write
+from regraft.backends.onnx_model import to_model
+from regraft.frontends.mxnet_symbol import read
+from regraft.frontends.mxnet_symbol.params import read_params
+from regraft.frontends.mxnet_symbol.reader import read_symbol
+from regraft.frontends.options import LoadOptions
+from regraft.ir import BackendError, Builder, Graph, TensorType, UnsupportedError, UsageError
+from regraft.passes.tie_weights import TieWeights
+
+from ..corpora.mxnet.cases import Case, cases
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SAME_NODES = [
+    "net/lenet",
+    "net/mlp",
+    "net/nin",
+    "net/inception_bn",
+    "net/resnet_v2_cifar",
+    "zoo/mobilenet0.25",
+]
+LARGE = ("zoo/vgg11", "zoo/resnet18_v1", "zoo/gcv_resnest14", "zoo/gcv_googlenet")
+
+
+def load(case: Case, folder: Path) -> Graph:
+    return read(case.write(folder), list(case.inputs().items()), LoadOptions())
+
+
+def run(graph: Graph, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(to_model(graph).SerializeToString())
+    return session.run(None, {i.name: inputs[i.name] for i in session.get_inputs()})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, id=i, marks=[pytest.mark.slow] if i in LARGE else [])
+        for i, c in cases("models").items()
+    ],
+)
+def test_outputs_are_mxnets_after_a_round_trip(case: Case, tmp_path: Path) -> None:
+    graph = load(case, tmp_path)
+    files = write(graph, tmp_path / "out")
+    assert [f.name for f in files] == [f"{case.name}-symbol.json", f"{case.name}-0000.params", "renames.json"]
+    inputs = graph.origin.inputs
+    again = read(files[0], list(inputs.items()), LoadOptions())
+    case.check(run(again, inputs))
+    stored = {a.name: a.data.numpy() for a in read_params(files[1])}
+    for name, array in case.params().items():  # every parameter under its own name, a fixed gamma's too
+        np.testing.assert_array_equal(stored[name], array)
+
+
+@pytest.mark.parametrize("name", SAME_NODES)
+def test_nodes_are_those_of_the_source(name: str, tmp_path: Path) -> None:
+    case = cases("models")[name]
+    graph = load(case, tmp_path)
+    files = write(graph, tmp_path / "out")
+
+    def rows(path: Path) -> list[tuple]:
+        symbol = read_symbol(path)
+        names = {n.index: n.name for n in symbol.nodes}
+        return sorted((n.name, n.op, [names[i] for i, _ in n.inputs]) for n in symbol.operators())
+
+    assert rows(files[0]) == rows(tmp_path / f"{case.name}-symbol.json")
+
+
+def test_fixed_gamma_and_statistics_are_what_they_were(tmp_path: Path) -> None:
+    case = cases("models")["zoo/gcv_cifar_resnet20_v2"]
+    before = {n["name"]: n["attrs"] for n in case.symbol()["nodes"] if n["op"] == "BatchNorm"}
+    files = write(load(case, tmp_path), tmp_path / "out")
+    after = {
+        n["name"]: n["attrs"] for n in json.loads(files[0].read_text())["nodes"] if n["op"] == "BatchNorm"
+    }
+    assert before.keys() == after.keys()
+    for name, attributes in before.items():
+        for key in ("eps", "momentum", "fix_gamma", "use_global_stats"):
+            assert float(eval(after[name][key])) == pytest.approx(float(eval(attributes[key]))), (name, key)
+
+
+KERNEL = np.repeat(np.array([1, 2, 3], np.float32), 3).reshape(1, 1, 3, 3)
+
+
+def shared_weight() -> Graph:
+    return read(EXAMPLES / "shared_weight-symbol.json", [], LoadOptions())
+
+
+def test_shared_weight_example() -> None:
+    graph = shared_weight()
+    (weight,) = graph.parameters()
+    np.testing.assert_array_equal(weight.data.numpy(), KERNEL)
+    (loss,) = run(graph, {"data": KERNEL})
+    assert loss.item() == 42
+
+
+def test_twin_shares_one_variable(tmp_path: Path) -> None:
+    graph = shared_weight()
+    TieWeights(twin=(("data", "data2"),)).run(graph)
+    files = write(graph, tmp_path)
+    document = json.loads(files[0].read_text())
+    variables = [n["name"] for n in document["nodes"] if n["op"] == "null"]
+    assert sorted(variables) == ["conv_weight", "data", "data2"]
+    convolutions = [n for n in document["nodes"] if n["op"] == "Convolution"]
+    assert len(convolutions) == 2
+    assert convolutions[0]["inputs"][1] == convolutions[1]["inputs"][1]
+    assert len({n["name"] for n in document["nodes"]}) == len(document["nodes"])
+    assert [a.name for a in read_params(files[1])] == ["arg:conv_weight"]
+    inputs = [("data", KERNEL), ("data2", KERNEL)]
+    again = read(files[0], inputs, LoadOptions())
+    assert len(again.parameters()) == 1
+    assert [v.item() for v in run(again, dict(inputs))] == [42, 42]
+
+
+def test_nothing_is_overwritten_or_left_half(tmp_path: Path) -> None:
+    graph = shared_weight()
+    out = tmp_path / "out"
+    write(graph, out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    with pytest.raises(UsageError, match="E002"):
+        write(graph, out)
+    write(graph, out, force=True)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before  # same model, same bytes
+    shutil.rmtree(out)
+
+    b = Builder(Graph())
+    x = b.graph.add_input("x", TensorType("float32", (2, 3)))
+    b.graph.outputs.append(("y", b.op("CumSum", x, b.constant(0))))
+    with pytest.raises(UnsupportedError, match=r"E601(.|\n)*CumSum"):
+        write(b.graph, out)
+    assert not out.exists()
+
+
+def test_form_that_mxnet_does_not_have_is_refused(tmp_path: Path) -> None:
+    b = Builder(Graph())
+    x = b.graph.add_input("x", TensorType("float32", (1, 2, 8)))
+    b.graph.outputs.append(("y", b.op("MaxPool", x, kernel_shape=[2], pads=[0, 1])))
+    with pytest.raises(BackendError, match=r"E602.*equal pads"):
+        write(b.graph, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
