@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...ir import Value
-from .expressions import MISSING, Argument, Call, Literal, Part, literals, shape_of
+from .expressions import (
+    ANY,
+    MISSING,
+    Argument,
+    Call,
+    Expression,
+    Literal,
+    Part,
+    Use,
+    literals,
+    shape_of,
+    substituted,
+)
 from .naming import class_name, identifier
-from .units import Draft, Units
+from .units import Draft, Statement, Units
 
 
 @dataclass(slots=True)
 class Formal:
-    """A constructor argument of an emitted class: its value for each instance."""
+    """A constructor argument of an emitted class: its value for each instance, a part for a module given."""
 
     name: str
     values: tuple[object, ...]
@@ -48,13 +60,99 @@ def define_classes(units: Units) -> list[Class]:
             draft = units.build(key).draft
             if draft is not None:
                 groups.setdefault(_structure(draft), []).append(draft)
-        for drafts in groups.values():
+        for drafts, optional in _with_optional_children(list(groups.values())):
             found = _unify(drafts, taken)
+            _add_optional(found, optional)
             taken.add(found.name)
             classes.append(found)
             for at, draft in enumerate(drafts):
                 units.units[draft.module].constructor = _construction(found, at)
     return classes
+
+
+def _with_optional_children(
+    groups: list[list[Draft]],
+) -> list[tuple[list[Draft], dict[str, dict[int, Part]]]]:
+    """Groups of which one is another less one child, such as `downsample`, become one with that child optional.
+
+    Returns:
+        (drafts, those with every child first; optional child -> module key -> how that module constructs it).
+    """
+    merged: list[tuple[list[Draft], dict[str, dict[int, Part]]]] = [(group, {}) for group in groups]
+    at = 0
+    while at < len(merged):
+        larger, optional = merged[at]
+        partner = next(
+            (
+                (i, found)
+                for i, (other, _) in enumerate(merged)
+                if i != at and (found := _extra_child(larger[0], other[0]))
+            ),
+            None,
+        )
+        if partner is None:
+            at += 1
+            continue
+        index, child = partner
+        smaller, more = merged[index]
+        given = {d.module: dict(d.attributes)[child] for d in larger}
+        for draft in larger:
+            _make_optional(draft, child)
+        merged[at] = (larger + smaller, {**more, **optional, child: given})
+        del merged[index]
+        at = 0
+    return merged
+
+
+def _extra_child(larger: Draft, smaller: Draft) -> str | None:
+    """The child that `larger` has and `smaller` has not, where that is all they differ in."""
+    if larger.source_class != smaller.source_class or len(larger.attributes) != len(smaller.attributes) + 1:
+        return None
+    names = [name for name, _ in smaller.attributes]
+    child = next((name for name, _ in larger.attributes if name not in names), None)
+    found = None if child is None else _step_of(larger, child)
+    if child is None or found is None:
+        return None
+    at, value = found
+    target = larger.statements[at].targets[0]
+    without = replace(
+        larger,
+        attributes=[(n, p) for n, p in larger.attributes if n != child],
+        statements=[
+            Statement(s.targets, substituted(s.expression, target, value), s.attribute)
+            for i, s in enumerate(larger.statements)
+            if i != at
+        ],
+        outputs=[value if v == target else v for v in larger.outputs],
+    )
+    return child if _structure(without) == _structure(smaller) else None
+
+
+def _step_of(draft: Draft, child: str) -> tuple[int, Value] | None:
+    """The one step that calls a child on one value, and that value."""
+    steps = [i for i, s in enumerate(draft.statements) if s.attribute == child]
+    if len(steps) != 1 or len(draft.statements[steps[0]].targets) != 1:
+        return None
+    (call, *_) = draft.statements[steps[0]].expression.parts
+    if not isinstance(call, Call) or len(call.arguments) != 1 or not isinstance(call.arguments[0].value, Use):
+        return None
+    return steps[0], call.arguments[0].value.value
+
+
+def _make_optional(draft: Draft, child: str) -> None:
+    """``x if self.child is None else self.child(x)``, the child being a constructor argument."""
+    found = _step_of(draft, child)
+    assert found is not None
+    at, value = found
+    step = draft.statements[at]
+    draft.attributes = [(n, child if n == child else p) for n, p in draft.attributes]
+    step.expression = Expression((Use(value), f" if self.{child} is None else ", step.expression), ANY)
+
+
+def _add_optional(class_: Class, optional: dict[str, dict[int, Part]]) -> None:
+    for child, given in optional.items():
+        values = tuple(given.get(d.module) for d in class_.drafts)
+        class_.formals.append(Formal(child, values, None))
 
 
 def _structure(draft: Draft) -> object:
@@ -127,9 +225,10 @@ def _construction(class_: Class, at: int) -> Part:
     arguments = [
         Argument("" if len(required) <= 3 else f.name, Literal(f.values[at], f.name)) for f in required
     ]
-    arguments += [
-        Argument(f.name, Literal(f.values[at], f.name), f.default)
-        for f in class_.formals
-        if f.default is not MISSING
-    ]
+    for formal in class_.formals:
+        value = formal.values[at]
+        if isinstance(value, (str, Call, Expression)):
+            arguments.append(Argument(formal.name, value))
+        elif formal.default is not MISSING and (formal.default is not None or value is not None):
+            arguments.append(Argument(formal.name, Literal(value, formal.name), formal.default))
     return Call(class_.name, tuple(arguments))

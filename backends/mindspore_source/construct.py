@@ -53,6 +53,7 @@ class Construct(ClassRenderer):
         self.draft: Draft = class_.drafts[0]
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
+        self.names_in: set[str] = set()
         self.steps = self._inline(self.draft.statements)
 
     def value(self, use: Use) -> tuple[str, int]:
@@ -107,6 +108,7 @@ class Construct(ClassRenderer):
         """The lines of the method, not indented."""
         inputs = self._input_names()
         self.names.update(zip(self.draft.inputs, inputs, strict=True))
+        self.names_in = set(inputs)
         self._name_results()
         lines = [f"def construct({', '.join(['self', *inputs])}):"]
         body = self._statements()
@@ -149,9 +151,9 @@ class Construct(ClassRenderer):
         if special and special not in live:
             return special
         if len(step.targets) == 1:
-            named = bool(attribute) and not _GENERIC.match(attribute)
+            named = bool(attribute) and len(attribute) <= 15 and not _GENERIC.match(attribute)
             for name in dying:
-                if name in (*_CHAIN, *_IDENTITY.values()) and name not in live:
+                if (name in _CHAIN or name not in self.names_in) and name not in live:
                     return name
             if "x" not in live:
                 return "x"

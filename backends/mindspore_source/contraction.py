@@ -73,11 +73,21 @@ class Contraction:
         for node in graph.operators():
             if node.call is None:
                 node.call = self.root
+        self._unwrap_flatten()
         self._adopt()
         self._remove_empty_calls()
         self._split_stateless()
         for call in tree.calls():
             self._hoist(call.key)
+
+    def _unwrap_flatten(self) -> None:
+        """The flatten in MXNet's FullyConnected becomes its caller's, so that the rest is a Dense layer."""
+        for node in self.graph.operators():
+            if node.op_type != "Flatten" or node.call is None:
+                continue
+            call = self.tree.call(node.call)
+            if call.parent is not None and self.tree.module(call.module).class_name == "FullyConnected":
+                node.call = call.parent
 
     def _adopt(self) -> None:
         """An operator whose parameters all belong to one leaf that is never called becomes that leaf's call."""

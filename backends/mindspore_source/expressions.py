@@ -164,6 +164,24 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
     return part
 
 
+def substituted(part: Expression, old: Value, new: Value) -> Expression:
+    """The same text with every use of one value a use of another; literals are kept as they are."""
+
+    def visit(part: Part) -> Part:
+        if isinstance(part, Use):
+            return Use(new, part.level) if part.value == old else part
+        if isinstance(part, Expression):
+            return Expression(tuple(visit(p) for p in part.parts), part.level, part.host, part.outputs)
+        if isinstance(part, Call):
+            arguments = tuple(Argument(a.name, visit(a.value), a.default) for a in part.arguments)
+            return Call(visit(part.callee), arguments)
+        return part
+
+    found = visit(part)
+    assert isinstance(found, Expression)
+    return found
+
+
 class Renderer:
     """Turns parts into text; a subclass says what literals and values are called."""
 

@@ -123,7 +123,36 @@ class Units:
         for call in self.tree.calls():
             if call.parent is not None and self.tree.call(call.parent).module != call.module:
                 needs.add_edge(call.module, self.tree.call(call.parent).module)
-        return [sorted(level, key=self.position.__getitem__) for level in nx.topological_generations(needs)]
+        level = {key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys}
+        self._align(level, needs)
+        rows: list[list[int]] = [[] for _ in range(max(level.values()) + 1)]
+        for key in self.position:
+            rows[level[key]].append(key)
+        return rows
+
+    def _align(self, level: dict[int, int], needs: nx.DiGraph) -> None:
+        """Raise modules of one source class to one level where none contains another, so that they can be unified."""
+        order = list(nx.topological_sort(needs))
+        classes: dict[str, list[int]] = {}
+        for key in order:
+            module = self.tree.module(key)
+            if module.container is None and self.children(key):
+                classes.setdefault(module.class_name, []).append(key)
+        for name, keys in list(classes.items()):
+            if any(nx.descendants(needs, key) & set(keys) for key in keys):
+                del classes[name]
+        for _ in range(len(order)):
+            before = dict(level)
+            for keys in classes.values():
+                top = max(level[k] for k in keys)
+                level.update(dict.fromkeys(keys, top))
+            for key in order:
+                level[key] = max([level[key], *(level[n] + 1 for n in needs.predecessors(key))])
+            if level == before:
+                return
+            if max(level.values()) > 2 * len(order):
+                break
+        level.update({key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys})
 
     # -- one module ------------------------------------------------------------------------------
 

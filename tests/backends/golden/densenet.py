@@ -1,0 +1,159 @@
+"""DenseNet for MindSpore, rewritten from PyTorch `DenseNet` by regraft.
+captured in evaluation mode
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: x: f32[N,3,16,16]
+"""
+
+import math
+from collections import OrderedDict
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import nn, ops
+from mindspore.common.initializer import HeUniform, Uniform
+
+
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+
+
+class DenseLayer(nn.Cell):
+    """The source's `DenseLayer`: `features.block1.denselayer1`, `features.block2.denselayer1`."""
+
+    def __init__(self, num_features):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(num_features, eps=1e-05, momentum=0.9)
+        self.conv = nn.Conv2d(
+            num_features,
+            4,
+            3,
+            pad_mode="pad",
+            padding=1,
+            has_bias=False,
+            weight_init=HeUniform(math.sqrt(5)),
+        )
+
+    def construct(self, x):
+        x = self.norm(x)
+        x = ops.relu(x)
+        return self.conv(x)
+
+
+class DenseLayer2(nn.Cell):
+    """The source's `DenseLayer`: `features.block1.denselayer2`, `features.block2.denselayer2`."""
+
+    def __init__(self, num_features):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(num_features, eps=1e-05, momentum=0.9)
+        self.conv = nn.Conv2d(
+            num_features,
+            4,
+            3,
+            pad_mode="pad",
+            padding=1,
+            has_bias=False,
+            weight_init=HeUniform(math.sqrt(5)),
+        )
+
+    def construct(self, x, y):
+        x = ops.cat((x, y), axis=1)
+        x = self.norm(x)
+        x = ops.relu(x)
+        return self.conv(x)
+
+
+class DenseBlock(nn.Cell):
+    """The source's `DenseBlock`: `features.block1`, `features.block2`."""
+
+    def __init__(self, num_features, denselayer2_num_features):
+        super().__init__()
+        self.denselayer1 = DenseLayer(num_features)
+        self.denselayer2 = DenseLayer2(denselayer2_num_features)
+
+    def construct(self, x):
+        denselayer1 = self.denselayer1(x)
+        denselayer2 = self.denselayer2(x, denselayer1)
+        return ops.cat((x, denselayer1, denselayer2), axis=1)
+
+
+class DenseNet(nn.Cell):
+    """The source's `DenseNet`."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.SequentialCell(
+            OrderedDict(
+                conv0=nn.Conv2d(
+                    3,
+                    8,
+                    3,
+                    pad_mode="pad",
+                    padding=1,
+                    has_bias=False,
+                    weight_init=HeUniform(math.sqrt(5)),
+                ),
+                block1=DenseBlock(8, 12),
+                pool=nn.AvgPool2d(2, stride=2, pad_mode="valid"),
+                block2=DenseBlock(16, 20),
+                norm=nn.BatchNorm2d(24, eps=1e-05, momentum=0.9),
+            )
+        )
+        self.classifier = nn.Dense(
+            24,
+            5,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(24),
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = self.features(x)
+        x = ops.relu(x).mean((2, 3))
+        return self.classifier(x)
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = DenseNet()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    values = ms.load_checkpoint(str(checkpoint), format=suffix)
+    parameters = net.parameters_dict()
+    problems = [
+        f"only in the checkpoint: {name}" for name in values if name not in parameters
+    ]
+    problems += [
+        f"only in the net: {name}" for name in parameters if name not in values
+    ]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            )
+    if problems:
+        raise ValueError(
+            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
+        )
+    ms.load_param_into_net(net, values, strict_load=True)

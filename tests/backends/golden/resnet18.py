@@ -1,0 +1,204 @@
+"""ResNet for MindSpore, rewritten from PyTorch `ResNet` by regraft.
+captured in evaluation mode
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: x: f32[N,3,32,32]
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import nn, ops
+from mindspore.common.initializer import HeUniform, Uniform
+
+
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+
+
+class BasicBlock(nn.Cell):
+    """The source's `BasicBlock`: `layer2.0`, `layer3.0` and 6 more."""
+
+    def __init__(self, in_channels, out_channels, stride=1, downsample=None):
+        super().__init__()
+        self.conv1 = nn.Conv2d(
+            in_channels,
+            out_channels,
+            3,
+            stride=stride,
+            pad_mode="pad",
+            padding=1,
+            has_bias=False,
+            weight_init=HeUniform(math.sqrt(5)),
+        )
+        self.bn1 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
+        self.relu = nn.ReLU()
+        self.conv2 = nn.Conv2d(
+            out_channels,
+            out_channels,
+            3,
+            pad_mode="pad",
+            padding=1,
+            has_bias=False,
+            weight_init=HeUniform(math.sqrt(5)),
+        )
+        self.bn2 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
+        self.downsample = downsample
+
+    def construct(self, x):
+        identity = x if self.downsample is None else self.downsample(x)
+        x = self.conv1(x)
+        x = self.bn1(x)
+        x = self.relu(x)
+        x = self.conv2(x)
+        x = self.bn2(x)
+        return self.relu(x + identity)
+
+
+class ResNet(nn.Cell):
+    """The source's `ResNet`."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(
+            3,
+            64,
+            7,
+            stride=2,
+            pad_mode="pad",
+            padding=3,
+            has_bias=False,
+            weight_init=HeUniform(math.sqrt(5)),
+        )
+        self.bn1 = nn.BatchNorm2d(64, eps=1e-05, momentum=0.9)
+        self.relu = nn.ReLU()
+        self.maxpool = nn.MaxPool2d(3, stride=2, pad_mode="pad", padding=1)
+        self.layer1 = nn.SequentialCell(BasicBlock(64, 64), BasicBlock(64, 64))
+        self.layer2 = nn.SequentialCell(
+            BasicBlock(
+                64,
+                128,
+                stride=2,
+                downsample=nn.SequentialCell(
+                    nn.Conv2d(
+                        64,
+                        128,
+                        1,
+                        stride=2,
+                        pad_mode="valid",
+                        has_bias=False,
+                        weight_init=HeUniform(math.sqrt(5)),
+                    ),
+                    nn.BatchNorm2d(128, eps=1e-05, momentum=0.9),
+                ),
+            ),
+            BasicBlock(128, 128),
+        )
+        self.layer3 = nn.SequentialCell(
+            BasicBlock(
+                128,
+                256,
+                stride=2,
+                downsample=nn.SequentialCell(
+                    nn.Conv2d(
+                        128,
+                        256,
+                        1,
+                        stride=2,
+                        pad_mode="valid",
+                        has_bias=False,
+                        weight_init=HeUniform(math.sqrt(5)),
+                    ),
+                    nn.BatchNorm2d(256, eps=1e-05, momentum=0.9),
+                ),
+            ),
+            BasicBlock(256, 256),
+        )
+        self.layer4 = nn.SequentialCell(
+            BasicBlock(
+                256,
+                512,
+                stride=2,
+                downsample=nn.SequentialCell(
+                    nn.Conv2d(
+                        256,
+                        512,
+                        1,
+                        stride=2,
+                        pad_mode="valid",
+                        has_bias=False,
+                        weight_init=HeUniform(math.sqrt(5)),
+                    ),
+                    nn.BatchNorm2d(512, eps=1e-05, momentum=0.9),
+                ),
+            ),
+            BasicBlock(512, 512),
+        )
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Dense(
+            512,
+            1000,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(512),
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = self.conv1(x)
+        x = self.bn1(x)
+        x = self.relu(x)
+        x = self.maxpool(x)
+        x = self.layer1(x)
+        x = self.layer2(x)
+        x = self.layer3(x)
+        x = self.layer4(x)
+        x = self.avgpool(x)
+        x = ops.flatten(x)
+        return self.fc(x)
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = ResNet()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    values = ms.load_checkpoint(str(checkpoint), format=suffix)
+    parameters = net.parameters_dict()
+    problems = [
+        f"only in the checkpoint: {name}" for name in values if name not in parameters
+    ]
+    problems += [
+        f"only in the net: {name}" for name in parameters if name not in values
+    ]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            )
+    if problems:
+        raise ValueError(
+            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
+        )
+    ms.load_param_into_net(net, values, strict_load=True)

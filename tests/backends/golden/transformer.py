@@ -1,0 +1,177 @@
+"""TransformerClassifier for MindSpore, rewritten from PyTorch `TransformerClassifier` by regraft.
+captured in evaluation mode
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: ids: i64[N,16]
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import Parameter, nn, ops
+from mindspore.common.initializer import (
+    HeUniform,
+    Normal,
+    Uniform,
+    XavierUniform,
+    initializer,
+)
+
+
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+
+
+class MultiheadAttentionLayer(nn.Cell):
+    """The source's `MultiheadAttention`: `layers.0.self_attn`, `layers.1.self_attn`."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_proj_weight = Parameter(
+            initializer(XavierUniform(), (96, 32), ms.float32), name="in_proj_weight"
+        )
+        self.in_proj_bias = Parameter(
+            initializer("zeros", (96,), ms.float32), name="in_proj_bias"
+        )
+        self.out_proj = nn.Dense(
+            32,
+            32,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init="zeros",
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = x.swapaxes(0, 1)
+        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias).reshape(16, -1, 3, 32)
+        x = x.expand_dims(0).swapaxes(0, 3).squeeze(3)
+        out = x[2].reshape(16, -1, 8).swapaxes(0, 1).reshape(-1, 4, 16, 8)
+        y = x[0].reshape(16, -1, 8).swapaxes(0, 1).reshape(-1, 4, 16, 8) * 0.35355338
+        x = (
+            x[1]
+            .reshape(16, -1, 8)
+            .swapaxes(0, 1)
+            .reshape(-1, 4, 16, 8)
+            .swapaxes(-2, -1)
+        )
+        y = ops.matmul(y, x)
+        y = ops.softmax(y, axis=-1)
+        y = ops.matmul(y, out).transpose(2, 0, 1, 3).reshape(-1, 32)
+        y = self.out_proj(y)
+        return y.reshape(16, -1, 32).swapaxes(0, 1)
+
+
+class TransformerEncoderLayerBlock(nn.Cell):
+    """The source's `TransformerEncoderLayer`: `layers.0`, `layers.1`."""
+
+    def __init__(self):
+        super().__init__()
+        self.self_attn = MultiheadAttentionLayer()
+        self.linear1 = nn.Dense(
+            32,
+            128,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(32),
+            has_bias=True,
+        )
+        self.dropout = nn.Dropout(p=0.1)
+        self.linear2 = nn.Dense(
+            128,
+            32,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(128),
+            has_bias=True,
+        )
+        self.norm1 = nn.LayerNorm([32], epsilon=1e-05)
+        self.norm2 = nn.LayerNorm([32], epsilon=1e-05)
+        self.dropout1 = nn.Dropout(p=0.1)
+        self.dropout2 = nn.Dropout(p=0.1)
+
+    def construct(self, x):
+        out = self.self_attn(x)
+        out = self.dropout1(out)
+        x = self.norm1(x + out)
+        out = self.linear1(x)
+        out = ops.gelu(out, approximate="none")
+        out = self.dropout(out)
+        out = self.linear2(out)
+        out = self.dropout2(out)
+        return self.norm2(x + out)
+
+
+class TransformerClassifier(nn.Cell):
+    """The source's `TransformerClassifier`."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = Parameter(
+            initializer("zeros", (1, 16, 32), ms.float32), name="position"
+        )
+        self.embed = nn.Embedding(100, 32, embedding_table=Normal(1.0))
+        self.layers = nn.CellList(
+            [TransformerEncoderLayerBlock(), TransformerEncoderLayerBlock()]
+        )
+        self.norm = nn.LayerNorm([32], epsilon=1e-05)
+        self.head = nn.Dense(
+            32,
+            5,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(32),
+            has_bias=True,
+        )
+
+    def construct(self, ids):
+        x = self.embed(ids)
+        x = x + self.position
+        for layer in self.layers:
+            x = layer(x)
+        x = self.norm(x)
+        x = x.mean(1)
+        return self.head(x)
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = TransformerClassifier()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    values = ms.load_checkpoint(str(checkpoint), format=suffix)
+    parameters = net.parameters_dict()
+    problems = [
+        f"only in the checkpoint: {name}" for name in values if name not in parameters
+    ]
+    problems += [
+        f"only in the net: {name}" for name in parameters if name not in values
+    ]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            )
+    if problems:
+        raise ValueError(
+            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
+        )
+    ms.load_param_into_net(net, values, strict_load=True)

@@ -1,0 +1,494 @@
+"""Emitted MindSpore source against torch: built, run in PyNative and graph mode, formatted, loaded strictly."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import OrderedDict
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # before MindSpore: see MindSpore's slow AVX-512 convolutions
+os.environ.setdefault("GLOG_v", "3")
+
+ms = pytest.importorskip("mindspore")
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import regraft  # noqa: E402
+from regraft.backends.mindspore_source import emit_source, write  # noqa: E402
+from regraft.backends.mindspore_source.checkpoint import read_ckpt  # noqa: E402
+from regraft.ir import (  # noqa: E402
+    Builder,
+    Graph,
+    Initializer,
+    Parameter,
+    TensorData,
+    TensorType,
+    UnsupportedError,
+    UsageError,
+    Value,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NUMBER = count()
+
+
+def imported(path: Path):
+    """A Python file as a module of a unique name; graph mode looks it up in sys.modules."""
+    name = f"emitted_{next(NUMBER)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def example(name: str):
+    return imported(EXAMPLES / f"{name}.py")
+
+
+def run(net, inputs, mode):
+    before = ms.get_context("mode")
+    ms.set_context(mode=mode)
+    try:
+        got = net(*[ms.Tensor(i) for i in inputs])
+        return [g.asnumpy() for g in (got if isinstance(got, (tuple, list)) else [got])]
+    finally:
+        ms.set_context(mode=before)
+
+
+def shaken(model):
+    """Eval mode, with running statistics that are not what a fresh net has."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2.0)
+    return model.eval()
+
+
+def rewritten(model, inputs, folder, **options):
+    graph = regraft.rewrite(regraft.load(model, tuple(inputs))).graph
+    write(graph, folder, **options)
+    return imported(folder / "model.py")
+
+
+def assert_same(model, net, inputs, modes=(ms.PYNATIVE_MODE, ms.GRAPH_MODE)):
+    with torch.no_grad():
+        want = model(*[torch.from_numpy(i) for i in inputs])
+    want = [w.numpy() for w in (want if isinstance(want, (tuple, list)) else [want])]
+    for mode in modes:
+        got = run(net, inputs, mode)
+        assert [g.shape for g in got] == [w.shape for w in want]
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5 * max(1.0, float(np.abs(w).max())))
+
+
+def floats(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def ids(*shape, high=20):
+    return np.random.default_rng(0).integers(0, high, shape)
+
+
+# -- nets as their users write them ------------------------------------------------------------------
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, inputs, outputs, stride, expand):
+        super().__init__()
+        hidden = inputs * expand
+        self.use_shortcut = stride == 1 and inputs == outputs
+        self.conv = nn.Sequential(
+            nn.Conv2d(inputs, hidden, 1, bias=False),
+            nn.BatchNorm2d(hidden),
+            nn.ReLU6(inplace=True),
+            nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False),
+            nn.BatchNorm2d(hidden),
+            nn.ReLU6(inplace=True),
+            nn.Conv2d(hidden, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x):
+        return x + self.conv(x) if self.use_shortcut else self.conv(x)
+
+
+class MobileNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU6()),
+            InvertedResidual(8, 12, 2, 6),
+            InvertedResidual(12, 12, 1, 6),
+            InvertedResidual(12, 16, 2, 6),
+            InvertedResidual(16, 16, 1, 6),
+        )
+        self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(16, 10))
+
+    def forward(self, x):
+        x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
+        return self.classifier(torch.flatten(x, 1))
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, inputs, growth):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inputs)
+        self.conv = nn.Conv2d(inputs, growth, 3, padding=1, bias=False)
+
+    def forward(self, features):
+        return self.conv(F.relu(self.norm(torch.cat(features, 1))))
+
+
+class DenseBlock(nn.ModuleDict):
+    def __init__(self, layers, inputs, growth):
+        super().__init__()
+        for i in range(layers):
+            self.add_module(f"denselayer{i + 1}", DenseLayer(inputs + i * growth, growth))
+
+    def forward(self, x):
+        features = [x]
+        for layer in self.values():
+            features.append(layer(features))
+        return torch.cat(features, 1)
+
+
+class DenseNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            OrderedDict(
+                conv0=nn.Conv2d(3, 8, 3, padding=1, bias=False),
+                block1=DenseBlock(2, 8, 4),
+                pool=nn.AvgPool2d(2, 2),
+                block2=DenseBlock(2, 16, 4),
+                norm=nn.BatchNorm2d(24),
+            )
+        )
+        self.classifier = nn.Linear(24, 5)
+
+    def forward(self, x):
+        return self.classifier(F.relu(self.features(x)).mean((2, 3)))
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.fc1 = nn.Linear(400, 120)
+        self.fc2 = nn.Linear(120, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(torch.relu(self.conv2(x)), 2)
+        return self.fc2(torch.relu(self.fc1(x.view(-1, 400))))
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.branch = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8))
+        self.head = nn.Linear(1, 1)
+
+    def forward(self, left, right):
+        return self.head((self.branch(left) - self.branch(right)).abs().sum(1, keepdim=True))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.mix = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 20, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        return self.head(torch.tanh(self.mix(self.embed(tokens))))
+
+
+class Reserved(nn.Module):
+    """Names that nn.Cell uses itself, and a keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.phase = nn.Linear(4, 4)
+        self.cells = nn.ReLU()
+        self.add_module("lambda", nn.Linear(4, 2))
+
+    def forward(self, x):
+        return getattr(self, "lambda")(self.cells(self.phase(x)))
+
+
+class SharedActivation(nn.Module):
+    """One ReLU object in two blocks and twice in one Sequential."""
+
+    def __init__(self):
+        super().__init__()
+        act = nn.ReLU()
+        self.first = nn.Sequential(nn.Linear(4, 4), act, nn.Linear(4, 4), act)
+        self.second = nn.Sequential(nn.Linear(4, 3), act)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Leaves(nn.Module):
+    """A 1-d convolution, PReLU, BatchNorm1d and 3d, GroupNorm, LayerNorm over two axes, a transposed convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1d = nn.Conv1d(3, 6, 3, padding=1)
+        self.bn1d = nn.BatchNorm1d(6)
+        self.prelu = nn.PReLU(6)
+        self.up = nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1)
+        self.group = nn.GroupNorm(2, 4)
+        self.instance = nn.InstanceNorm2d(4)
+        self.leaky = nn.LeakyReLU(0.1)
+        self.conv3d = nn.Conv3d(4, 2, (1, 3, 3), padding=(0, 1, 1))
+        self.bn3d = nn.BatchNorm3d(2)
+        self.norm = nn.LayerNorm((4, 16))
+
+    def forward(self, x):
+        x = self.prelu(self.bn1d(self.conv1d(x)))
+        x = self.leaky(self.instance(self.group(self.up(x.unsqueeze(2)))))
+        x = self.bn3d(self.conv3d(x.unsqueeze(2)))
+        return self.norm(x.flatten(1, 2).repeat(1, 2, 1, 1).flatten(1, 2)[:, :4])
+
+
+class SharedStem(nn.Module):
+    """A constant tensor in forward, and a frozen layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.fc.weight.requires_grad_(False)
+        self.register_buffer("scale", torch.linspace(1, 2, 4))
+
+    def forward(self, x):
+        return self.fc(x) * self.scale + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+
+NETS = {
+    "resnet18": (lambda: example("resnet").resnet18(), [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
+    "transformer": (lambda: example("transformer").transformer(), [ids(2, 16)], [ids(3, 16)]),
+    "mobilenet": (MobileNet, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
+    "densenet": (DenseNet, [floats(2, 3, 16, 16)], [floats(1, 3, 16, 16)]),
+    "lenet": (LeNet, [floats(2, 1, 28, 28)], [floats(3, 1, 28, 28)]),
+    "siamese": (Siamese, [floats(2, 1, 8, 8), floats(2, 1, 8, 8, seed=1)], None),
+    "tied": (Tied, [ids(2, 5)], [ids(3, 5)]),
+    "reserved": (Reserved, [floats(2, 4)], [floats(3, 4)]),
+    "shared_activation": (SharedActivation, [floats(2, 4)], [floats(3, 4)]),
+    "leaves": (Leaves, [floats(2, 3, 8)], [floats(3, 3, 8)]),
+    "frozen": (SharedStem, [floats(2, 4)], [floats(3, 4)]),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_emitted_net_computes_what_torch_computes(name, tmp_path, update_goldens):
+    torch.manual_seed(0)
+    make, inputs, other = NETS[name]
+    model = shaken(make())
+    net = rewritten(model, inputs, tmp_path).build()
+    assert_same(model, net, inputs)
+    if other is not None:  # the batch is not baked in
+        assert_same(model, net, other, modes=(ms.PYNATIVE_MODE,))
+    assert [p.name for _, p in net.parameters_and_names()] == [n for n, _ in net.parameters_and_names()]
+    text = (tmp_path / "model.py").read_text()
+    golden = GOLDEN / f"{name}.py"
+    if update_goldens:
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
+def test_emitted_files_are_clean(command):
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *command, "--isolated", str(GOLDEN)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_basic_block_is_one_class_with_arguments_for_what_differs():
+    text = (GOLDEN / "resnet18.py").read_text()
+    assert text.count("class BasicBlock") == 1
+    assert "BasicBlock(64, 128, stride=2" in text
+
+
+def test_the_convolution_default_trap(tmp_path):
+    model = shaken(nn.Sequential(nn.Conv2d(120, 240, 4)))
+    net = rewritten(model, [floats(2, 120, 12, 12)], tmp_path).build()
+    assert run(net, [floats(2, 120, 12, 12)], ms.PYNATIVE_MODE)[0].shape == (2, 240, 9, 9)
+    assert_same(model, net, [floats(2, 120, 12, 12)])
+
+
+def test_a_tied_parameter_is_one_parameter(tmp_path):
+    model = shaken(Tied())
+    net = rewritten(model, [ids(2, 5)], tmp_path).build()
+    assert net.head.weight is net.embed.embedding_table
+    assert [n for n, *_ in read_ckpt(tmp_path / "model.ckpt")].count("embed.embedding_table") == 1
+    rows = json.loads((tmp_path / "renames.json").read_text())["parameters"]
+    assert {r["source"]: r["target"] for r in rows}["embed.weight"] == "embed.embedding_table"
+
+
+def test_reserved_names_are_recorded(tmp_path):
+    rewritten(shaken(Reserved()), [floats(2, 4)], tmp_path)
+    modules = json.loads((tmp_path / "renames.json").read_text())["modules"]
+    assert modules == {"phase": "phase_", "cells": "cells_", "lambda": "lambda_"}
+
+
+def test_a_frozen_parameter_stays_frozen(tmp_path):
+    net = rewritten(shaken(SharedStem()), [floats(2, 4)], tmp_path).build()
+    assert [p.name for p in net.trainable_params()] == ["fc.bias"]
+
+
+def test_safetensors(tmp_path):
+    model = shaken(LeNet())
+    module = rewritten(model, [floats(2, 1, 28, 28)], tmp_path, checkpoint_format="safetensors")
+    assert (tmp_path / "model.safetensors").exists()
+    assert_same(model, module.build(), [floats(2, 1, 28, 28)], modes=(ms.PYNATIVE_MODE,))
+
+
+def test_loading_is_strict_on_both_sides(tmp_path):
+    module = rewritten(shaken(Tied()), [ids(2, 5)], tmp_path)
+    net = module.build()
+    ms.save_checkpoint([{"name": p.name, "data": p} for p in net.get_parameters()][1:], str(tmp_path / "less.ckpt"))
+    with pytest.raises(ValueError, match=r"only in the net: embed\.embedding_table"):
+        module.build(tmp_path / "less.ckpt")
+    more = [{"name": p.name, "data": p} for p in net.get_parameters()] + [{"name": "odd", "data": ms.Tensor([1.0])}]
+    ms.save_checkpoint(more, str(tmp_path / "more.ckpt"))
+    with pytest.raises(ValueError, match="only in the checkpoint: odd"):
+        module.build(tmp_path / "more.ckpt")
+    halves = [{"name": p.name, "data": ms.Tensor(p.asnumpy().astype(np.float16))} for p in net.get_parameters()]
+    ms.save_checkpoint(halves, str(tmp_path / "half.ckpt"))
+    with pytest.raises(ValueError, match=r"expected Float32 .* got Float16"):
+        module.build(tmp_path / "half.ckpt")
+
+
+def test_without_a_checkpoint_the_initial_distributions_are_the_sources(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(500, 64)
+            self.fc = nn.Linear(64, 256)
+
+        def forward(self, tokens):
+            return self.fc(self.embed(tokens))
+
+    net = rewritten(shaken(Net()), [ids(2, 5)], tmp_path).build(checkpoint=None)
+    table, weight, bias = (
+        p.asnumpy() for p in (net.embed.embedding_table, net.fc.weight, net.fc.bias)
+    )
+    assert abs(table.std() - 1.0) < 0.02
+    assert 0.98 / 8 < np.abs(weight).max() <= 1 / 8
+    assert 0.9 / 8 < np.abs(bias).max() <= 1 / 8
+
+
+def test_dropout_drops_in_training_only(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.25)
+
+        def forward(self, x):
+            return F.dropout(self.drop(x), 0.0, self.training) * 1.0
+
+    model = shaken(Net())
+    ones = np.ones((100, 100), np.float32)
+    net = rewritten(model, [ones], tmp_path).build()
+    assert_same(model, net, [ones], modes=(ms.PYNATIVE_MODE,))
+    net.set_train(True)
+    dropped = run(net, [ones], ms.PYNATIVE_MODE)[0]
+    assert abs((dropped == 0).mean() - 0.25) < 0.03
+
+
+def test_an_sgd_step_goes_through_both_branches_of_a_siamese_net(tmp_path):
+    torch.manual_seed(0)
+    model = shaken(Siamese())
+    left, right = floats(2, 1, 8, 8), floats(2, 1, 8, 8, seed=1)
+    net = rewritten(model, [left, right], tmp_path).build()
+    gradient = ms.grad(lambda a, b: net(a, b).sum(), grad_position=None, weights=net.trainable_params())
+    found = {
+        p.name: g.asnumpy()
+        for p, g in zip(net.trainable_params(), gradient(ms.Tensor(left), ms.Tensor(right)), strict=True)
+    }
+    model(torch.from_numpy(left), torch.from_numpy(right)).sum().backward()
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def hand_built() -> Graph:
+    """conv -> bn -> relu -> flatten -> fc, as a frontend would have lowered it."""
+    graph = Graph()
+    tree = graph.modules
+    root = tree.add("Net")
+    layers = {n: tree.add(c, root, n) for n, c in (("conv", "Conv2d"), ("bn", "BatchNorm2d"), ("fc", "Linear"))}
+    top = tree.add_call(root)
+    b = Builder(graph, call=top)
+
+    def held(layer, name, array, **more):
+        value = graph.add_parameter(Parameter(f"{layer}.{name}", f"{layer}.{name}", TensorData.of(array), **more))
+        tree.module(layers[layer]).parameters[name] = value.node
+        return value
+
+    x = graph.add_input("x", TensorType("float32", ("N", 3, 8, 8)))
+    with b.inside(tree.add_call(layers["conv"], top)):
+        law = Initializer.of("he_uniform", a=5**0.5, mode="fan_in")
+        y = b.op("Conv", x, held("conv", "weight", floats(4, 3, 3, 3), initializer=law), pads=[0, 1, 1, 2])
+    with b.inside(tree.add_call(layers["bn"], top)):
+        state = [held("bn", n, np.abs(floats(4, seed=i)) + 0.5) for i, n in enumerate(("weight", "bias"))]
+        state += [
+            held("bn", n, np.abs(floats(4, seed=i)) + 0.5, trainable=False, is_buffer=True)
+            for i, n in enumerate(("running_mean", "running_var"), 5)
+        ]
+        y = b.op("BatchNormalization", y, *state, epsilon=1e-5, momentum=0.9)
+    y = b.op("Flatten", b.op("Relu", y), axis=1)
+    with b.inside(tree.add_call(layers["fc"], top)):
+        y = b.op("regraft.Linear", y, held("fc", "weight", floats(5, 252)), held("fc", "bias", floats(5)))
+    graph.outputs.append(("y", y))
+    return graph
+
+
+def test_hand_built_graph(tmp_path):
+    graph = hand_built()
+    files = write(graph, tmp_path)
+    assert [f.name for f in files] == ["model.py", "model.ckpt", "renames.json"]
+    net = imported(tmp_path / "model.py").build()
+    held = {p.declared: torch.from_numpy(p.data.numpy()) for p in graph.parameters()}
+    x = floats(3, 3, 8, 8, seed=9)
+    y = F.conv2d(F.pad(torch.from_numpy(x), (1, 2, 0, 1)), held["conv.weight"])
+    y = F.batch_norm(y, held["bn.running_mean"], held["bn.running_var"], held["bn.weight"], held["bn.bias"])
+    want = F.linear(F.relu(y).flatten(1), held["fc.weight"], held["fc.bias"]).numpy()
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        np.testing.assert_allclose(run(net, [x], mode)[0], want, rtol=1e-5, atol=1e-4)
+
+
+def test_text_is_the_same_every_time():
+    assert emit_source(hand_built()) == emit_source(hand_built())
+
+
+def test_files_are_not_overwritten_unless_told(tmp_path):
+    write(hand_built(), tmp_path)
+    with pytest.raises(UsageError, match=r"model\.py"):
+        write(hand_built(), tmp_path)
+    write(hand_built(), tmp_path, force=True)
+
+
+def test_every_missing_operator_is_named_before_a_file_is_written(tmp_path):
+    graph = hand_built()
+    b = Builder(graph)
+    name, value = graph.outputs.pop()
+    value = b.op("Hardmax", b.op("Det", b.op("Reshape", value, b.constant([-1, 5, 1, 1]))))
+    graph.outputs.append((name, Value(value.node)))
+    with pytest.raises(UnsupportedError) as caught:
+        write(graph, tmp_path / "out")
+    assert [m.operator for m in caught.value.missing] == ["Det", "Hardmax"]
+    assert not (tmp_path / "out").exists()
