@@ -11,11 +11,14 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ..backends.onnx_model import CALLS, EXTERNAL_LIMIT, to_model, write
+from ..backends.onnx_model import CALLS, to_model, write
 from ..ir import Graph, ModelError
 from .runs import CallRecord, Run
 
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+
+_IN_MEMORY = 64_000_000
+"""Bytes of weights from which on they lie in a file that every session maps, rather than in each of them."""
 
 
 class OnnxRunner:
@@ -24,6 +27,7 @@ class OnnxRunner:
     Args:
         model: a graph, a model in memory, or a ``.onnx`` file.
         threads: threads within an operator; None leaves the choice to ONNX Runtime.
+        optimised: whether ONNX Runtime may fuse and fold, as it does for its users.
 
     Raises:
         ModelError: when the file cannot be read, or ONNX Runtime refuses the model.
@@ -31,33 +35,49 @@ class OnnxRunner:
 
     ulps = 16
 
-    def __init__(self, model: Graph | onnx.ModelProto | Path | str, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Graph | onnx.ModelProto | Path | str,
+        *,
+        threads: int | None = None,
+        optimised: bool = True,
+    ) -> None:
         self._threads = threads
+        self._optimised = optimised
         self._folder: Path | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._model = self._load(model)
         graph = self._model.graph
-        self.runtime = f"ONNX Runtime {onnxruntime.__version__}"
+        self.runtime = f"ONNX Runtime {onnxruntime.__version__}{'' if optimised else ' (no optimisations)'}"
         initializers = {t.name for t in graph.initializer}
         self.inputs = [i.name for i in graph.input if i.name not in initializers]
         self.outputs = [o.name for o in graph.output]
         self.calls = _calls(self._model)
         self._sliced = _Slices(self._model)
         self._session: onnxruntime.InferenceSession | None = None
-        self._fetched: list[str] = []
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
         if isinstance(model, onnx.ModelProto):
             return model
         if isinstance(model, Graph):
-            if sum(p.data.nbytes for p in model.parameters()) <= EXTERNAL_LIMIT:
+            if sum(p.data.nbytes for p in model.parameters()) <= _IN_MEMORY:
                 return to_model(model)
-            self._scratch = tempfile.TemporaryDirectory(prefix="regraft-")
-            model = write(model, Path(self._scratch.name) / "model.onnx")[0]
+            return self._read(write(model, self._made_folder() / "model.onnx", external_data=True)[0])
         path = Path(model)
+        if path.stat().st_size <= _IN_MEMORY:
+            return self._read(path)
+        outside = self._made_folder() / "model.onnx"
+        onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
+        return self._read(outside)
+
+    def _made_folder(self) -> Path:
+        self._scratch = tempfile.TemporaryDirectory(prefix="regraft-")
+        return Path(self._scratch.name)
+
+    def _read(self, path: Path, *, external: bool = False) -> onnx.ModelProto:
         self._folder = path.parent
         try:
-            return onnx.load(path, load_external_data=False)
+            return onnx.load(path, load_external_data=external)
         except (OSError, ValueError) as error:
             raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
         except Exception as error:  # protobuf's DecodeError, whose class differs between implementations
@@ -69,6 +89,8 @@ class OnnxRunner:
         """A session on a model or a part of it."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        if not self._optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if self._threads is not None:
             options.intra_op_num_threads = self._threads
         if self._folder is not None:
@@ -81,25 +103,27 @@ class OnnxRunner:
             raise ModelError("E702", f"ONNX Runtime refused the model: {_first_line(error)}") from error
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
-        """Run the model; see `Runner`."""
-        if self._session is None:
-            self._fetched = list(self.outputs)
-            known = set(self.outputs) | set(self.inputs)
-            for record in self.calls.values():
-                for name in [*record["inputs"], *record["outputs"]]:
-                    if name not in known:
-                        known.add(name)
-                        self._fetched.append(name)
-            self._session = self.session(self._sliced.with_outputs(self._fetched[len(self.outputs) :]))
+        """Run the model; see `Runner`.
+
+        The outputs come from the model as it is, with whatever ONNX Runtime fuses in it; the values at the
+        boundaries from a second session that has them as outputs.
+        """
         feeds = self._feeds(inputs)
-        wanted = self._fetched if calls else self.outputs
-        values = dict(zip(wanted, _run(self._session, wanted, feeds), strict=True))
-        outputs = [(name, values[name]) for name in self.outputs]
-        if not calls:
-            return Run(outputs)
-        values.update(feeds)
+        if self._session is None:
+            self._session = self.session(self._model)
+        outputs = _run(self._session, self.outputs, feeds)
+        values = {**feeds, **dict(zip(self.outputs, outputs, strict=True))}
+        named = list(zip(self.outputs, outputs, strict=True))
+        if not calls or not self.calls:
+            return Run(named)
+        boundaries = {
+            n: None for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]] if n not in values
+        }
+        if boundaries:
+            probed = self.session(self._sliced.with_outputs(list(boundaries)))
+            values.update(zip(boundaries, _run(probed, list(boundaries), feeds), strict=True))
         return Run(
-            outputs,
+            named,
             {
                 call: CallRecord(
                     str(record.get("class", "")),

@@ -25,7 +25,8 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
         from .mindspore_runner import MindSporeRunner
 
         return MindSporeRunner.of_graph(graph)
-    return OnnxRunner(graph, threads=threads)
+    # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
+    return OnnxRunner(graph, threads=threads, optimised=False)
 
 
 def exact_runner(graph: Graph) -> Runner | None:
