@@ -33,24 +33,25 @@ def run_passes(
         Every pass with its changes.
 
     Raises:
-        InvalidGraphError: naming the pass after which the graph was not valid.
+        InvalidGraphError: naming the pass after which the graph was not valid, or the passes that may be it.
         PassError: when a pass cannot do what it was asked.
     """
     validate(graph)
     results: list[tuple[Pass, list[Change]]] = []
+    suspects: list[str] = []  # passes since the graph was last validated whole
     for number, pass_ in enumerate(passes, 1):
         known = set(graph.flow)
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
         whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
+        suspects.append(f"`{pass_.name}`")
         try:
             validate(graph, None if whole else _touched(graph, known))
         except InvalidGraphError as error:
-            raise InvalidGraphError(
-                error.code,
-                f"after the pass `{pass_.name}`: {error.message}",
-                place=error.place,
-                hint=error.hint,
-            ) from error
+            after = f"after the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"
+            message = f"{after}: {error.message}"
+            raise InvalidGraphError(error.code, message, place=error.place, hint=error.hint) from error
+        if whole:
+            suspects.clear()
         results.append((pass_, changes))
         if print_after is not None:
             print_after(pass_, graph)

@@ -16,8 +16,8 @@ INITIALIZERS = [
 
 
 @st.composite
-def graphs(draw):
-    """A valid graph whose values are all (N, 4) matrices."""
+def graphs(draw, nested=True):
+    """A valid graph whose values are all (N, 4) matrices; `nested` allows branches."""
     graph = Graph(draw(st.sampled_from(["main", "net"])))
     calls = _modules(draw, graph)
     b = Builder(graph)
@@ -27,7 +27,7 @@ def graphs(draw):
     for _ in range(draw(st.integers(1, 8))):
         call = draw(st.sampled_from([None, *calls]))
         with b.inside(call):
-            values.append(_operator(draw, b, values, call))
+            values.append(_operator(draw, b, values, call, nested))
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
     graph.outputs = [(name, draw(st.sampled_from(values))) for name in names]
     for parameter in graph.parameters():
@@ -64,8 +64,9 @@ def _modules(draw, graph):
     return calls
 
 
-def _operator(draw, b, values, call):
-    kind = draw(st.sampled_from(["unary", "binary", "linear", "clip", "scale", "if", "split"]))
+def _operator(draw, b, values, call, nested):
+    kinds = ["unary", "binary", "linear", "clip", "scale", "split", *(["if"] if nested else [])]
+    kind = draw(st.sampled_from(kinds))
     x, y = draw(st.sampled_from(values)), draw(st.sampled_from(values))
     if kind == "unary":
         return b.op(draw(st.sampled_from(["Relu", "Identity", "Softmax"])), x)
