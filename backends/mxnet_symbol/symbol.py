@@ -67,8 +67,8 @@ class SymbolBuilder:
     def add_input(self, node: Input) -> None:
         """Add a variable for an input."""
         attributes = {}
-        if node.type.is_static:
-            attributes["__shape__"] = text(node.type.static_shape())
+        if node.type.shape is not None:  # MXNet's word for an unknown size is 0
+            attributes["__shape__"] = text([d if isinstance(d, int) else 0 for d in node.type.shape])
         if node.type.dtype != "float32" and node.type.dtype in DTYPES:
             attributes["__dtype__"] = str(DTYPES.index(node.type.dtype))
         self.values[Value(node.key)] = (self.add(Node("null", node.name, attributes)), 0)
@@ -143,22 +143,28 @@ class SymbolBuilder:
 
 
 def _settle_names(nodes: list[Node]) -> None:
-    """Every node has a name of its own: of several with one name, the last keeps it."""
+    """Every node has a name of its own.
+
+    Of several with one name, what computes the source node's result keeps it: the first that is the operator
+    which comes last (what leads up to it comes before, its twins come after).
+    """
     taken: set[str] = set()
     for node in nodes:
         if node.op == "null":
             node.name = _free(node.name, taken)
             taken.add(node.name)
-    last = {n.name: i for i, n in enumerate(nodes) if n.op != "null"}
-    taken |= set(last)
-    seen = {n.name for n in nodes if n.op == "null"}
-    for index, node in enumerate(nodes):
-        if node.op == "null":
+    operators = [n for n in nodes if n.op != "null"]
+    last = {n.name: n.op for n in operators}
+    owners: dict[str, Node] = {}
+    for node in operators:
+        if node.op == last[node.name] and node.name not in taken:
+            owners.setdefault(node.name, node)
+    taken |= set(owners)
+    for node in operators:
+        if owners.get(node.name) is node:
             continue
-        if last[node.name] == index and node.name not in seen:
-            seen.add(node.name)
-            continue
-        node.name = _free(f"{node.name}_{node.op.strip('_').lower()}", taken)
+        twin = node.op == last[node.name]
+        node.name = _free(node.name if twin else f"{node.name}_{node.op.strip('_').lower()}", taken)
         taken.add(node.name)
 
 

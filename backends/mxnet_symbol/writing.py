@@ -91,7 +91,7 @@ def to_nodes(graph: Graph, names: dict[int, str]) -> tuple[list[Node], list[tupl
 
 
 def to_json(nodes: list[Node], heads: list[tuple[int, int]]) -> str:
-    """The symbol as JSON, one node after the other, as MXNet 1.9.1 writes it."""
+    """The symbol as JSON, one node a line."""
     records: list[dict[str, object]] = []
     for node in nodes:
         record: dict[str, object] = {"op": node.op, "name": node.name}
@@ -99,13 +99,14 @@ def to_json(nodes: list[Node], heads: list[tuple[int, int]]) -> str:
             record["attrs"] = dict(sorted(node.attributes.items()))
         record["inputs"] = [[index, output, 0] for index, output in node.inputs]
         records.append(record)
-    document = {
-        "nodes": records,
+    rest = {
         "arg_nodes": [i for i, node in enumerate(nodes) if node.op == "null"],
         "heads": [[index, output, 0] for index, output in heads],
         "attrs": {"mxnet_version": ["int", VERSION]},
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    lines = [f'  "{key}": {json.dumps(value)}' for key, value in rest.items()]
+    body = ",\n".join(f"    {json.dumps(record, ensure_ascii=False)}" for record in records)
+    return "{\n" + ",\n".join([f'  "nodes": [\n{body}\n  ]', *lines]) + "\n}\n"
 
 
 def _arrays(nodes: list[Node], graph: Graph, names: dict[int, str]) -> Iterable[tuple[str, TensorData]]:

@@ -88,14 +88,18 @@ def declared_dtype(node: SymbolNode) -> str | None:
     return DTYPES[int(flag)] if flag.isdigit() and int(flag) < len(DTYPES) else None
 
 
+_EXAMPLE_BATCH = 2  # where the file leaves only the batch open, with a 0
+
+
 def _declared_shape(node: SymbolNode) -> tuple[int, ...] | None:
     try:
         shape = literal(node.hidden.get("__shape__", "None"))
     except ValueError:
         return None
-    if not isinstance(shape, (tuple, list)) or not all(isinstance(d, int) and d > 0 for d in shape):
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(d, int) for d in shape):
         return None
-    return tuple(shape)
+    sizes = [_EXAMPLE_BATCH, *shape[1:]] if shape and shape[0] == 0 else list(shape)
+    return tuple(sizes) if all(d > 0 for d in sizes) else None
 
 
 def _example(node: SymbolNode, seed: int) -> np.ndarray:
