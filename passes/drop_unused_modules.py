@@ -9,6 +9,7 @@ from typing import ClassVar
 from ..ir import Graph, Module, Parameter
 from .base import Change, Pass
 from .deduplicate_modules import postorder
+from .rename_parameters import conflict_text
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class DropUnusedModules(Pass):
     What it does:
         Removes a module of which no call was recorded, if none of the modules inside it is called and no
         operator uses a parameter of theirs; then the parameters of the other modules that no operator uses.
+        Where one of them has the name of another parameter, that is reported before it goes.
 
     Why:
         ``SequentialCell.insert_child_to_cell`` registers a cell that ``construct`` never calls: its
@@ -51,6 +53,7 @@ class DropUnusedModules(Pass):
         "DU101": "a module is registered and never called",
         "DU102": "a parameter is used by no operator",
         "DU103": "buffers are read by no operator",
+        "DU104": "a parameter that is not used has the name of another one",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -68,7 +71,9 @@ class DropUnusedModules(Pass):
         read |= set(graph.updates)
         unused = [p for p in graph.parameters() if p.key not in read and not graph.flow.out_degree(p.key)]
         idle = {p.key for p in unused}
+        clashes = _clashes(graph, idle)
         changes, inside = _drop_modules(graph, idle)
+        changes += clashes
         changes += _drop_parameters(graph, [p for p in unused if p.key not in inside])
         gone = [p.key for p in unused]
         for module in graph.modules:
@@ -76,6 +81,24 @@ class DropUnusedModules(Pass):
                 del module.parameters[name]
         graph.flow.remove_nodes_from(gone)
         return changes
+
+
+def _clashes(graph: Graph, idle: set[int]) -> list[Change]:
+    """Conflicts of names that `rename-parameters` would not see any more."""
+    groups: dict[str, list[Parameter]] = {}
+    for parameter in graph.parameters():
+        groups.setdefault(parameter.name, []).append(parameter)
+    lost = [g for g in groups.values() if len(g) > 1 and any(p.key in idle for p in g)]
+    paths = graph.parameter_paths() if lost else {}
+    return [
+        Change(
+            "DU104",
+            conflict_text(graph, group, paths),
+            place=(paths.get(group[0].key) or [group[0].name])[0],
+            severity="error",
+        )
+        for group in lost
+    ]
 
 
 def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]:

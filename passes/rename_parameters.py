@@ -151,14 +151,15 @@ def _named(graph: Graph, parameter: Parameter, paths: dict[int, list[str]]) -> s
     return f"{text} from {where}" if where else text
 
 
+def conflict_text(graph: Graph, group: list[Parameter], paths: dict[int, list[str]]) -> str:
+    """What to say of several parameters that have one name: each with its path, type and place."""
+    named = ", ".join(_named(graph, parameter, paths) for parameter in group)
+    return f"{len(group)} parameters are called `{group[0].name}`: {named}"
+
+
 def _conflict(graph: Graph, group: list[Parameter], paths: dict[int, list[str]]) -> Change:
-    return Change(
-        "RP101",
-        f"{len(group)} parameters are called `{group[0].name}`: "
-        + ", ".join(_named(graph, parameter, paths) for parameter in group),
-        place=(paths.get(group[0].key) or [group[0].name])[0],
-        severity="error",
-    )
+    place = (paths.get(group[0].key) or [group[0].name])[0]
+    return Change("RP101", conflict_text(graph, group, paths), place=place, severity="error")
 
 
 def _difference(
