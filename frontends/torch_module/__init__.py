@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,19 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         UnsupportedError: when operators have no lowering; all of them at once.
     """
     _require_torch()
+    from .lowering import SpecialisedError
+
+    try:
+        return _lowered(model, inputs, options)
+    except SpecialisedError as error:
+        static = replace(options, dynamic_batch=False, dynamic={})
+        graph = _lowered(model, inputs, static)
+        graph.origin.notes.append(f"static shapes: PyTorch's decomposition of `{error}` needs them")
+        return graph
+
+
+def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .lowering import Lowering
-    from .symbols import Symbols  # noqa: F401 - loads torch's symbolic functions once
     from .tree import tree_of_module, tree_of_program
 
     captured, reference = _captured(model, inputs, options)

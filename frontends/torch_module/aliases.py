@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class Aliases:
             if new is not None:
                 self._note_state(other, new)
                 self._environment[other] = fresh[other] = new
-            elif self._is_read_later(other):
+            elif self._is_read_later(other) and not _are_parts(other, target):
                 raise UnsupportedError(
                     "E203",
                     f"`{node.target}` writes into a view (`{target.name}`), and `{other.name}`, "
@@ -145,6 +146,21 @@ def _storage(node: Node) -> int | None:
     if not hasattr(fake, "untyped_storage"):
         return None
     return fake.untyped_storage()._cdata
+
+
+def _are_parts(a: Node, b: Node) -> bool:
+    """Whether two nodes are, or view, different results of one split, which share no element."""
+    a, b = _part(a), _part(b)
+    return a.target is b.target is operator.getitem and a.args[0] is b.args[0] and a.args[1] != b.args[1]
+
+
+def _part(node: Node) -> Node:
+    """The result of a split that a node is a view of, or where its chain of views begins."""
+    while (source := written_argument(node) or view_source(node)) is not None and _storage(
+        source
+    ) == _storage(node):
+        node = source
+    return node
 
 
 def _same_view(a: Node, b: Node) -> bool:

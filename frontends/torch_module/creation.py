@@ -108,3 +108,13 @@ def tril(call: Call) -> Value:
     """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
     diagonal = call.constant(call.int("diagonal"))
     return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.target)
+
+
+@CREATION.op("aten.linspace.default")
+def linspace(call: Call) -> Value:
+    """Evenly spaced numbers between two bounds, as torch rounds them."""
+    import torch
+
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    values = torch.linspace(call.float("start"), call.float("end"), call.int("steps"), dtype=call.fake.dtype)
+    return call.constant(values.numpy())

@@ -43,3 +43,12 @@ def einsum(call: Call) -> Value:
     call.require("path", None)
     equation = str(call.arg("equation")).replace(" ", "")
     return call.op("Einsum", *call.values("tensors"), equation=equation)
+
+
+@LINEAR.op("aten.bilinear.default")
+def bilinear(call: Call) -> Value:
+    """``x1 @ W[k] @ x2`` for every output k."""
+    left, right, weight = call.value("input1"), call.value("input2"), call.value("weight")
+    y = call.op("Einsum", left, weight, right, equation="...i,kij,...j->...k")
+    bias = call.optional("bias")
+    return y if bias is None else call.op("Add", y, bias)

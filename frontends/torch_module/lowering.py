@@ -31,6 +31,10 @@ _SIZES = {
 }
 
 
+class SpecialisedError(Exception):
+    """The decomposition of an operator makes constants of symbolic sizes."""
+
+
 class Lowering:
     """Lowers one captured program into the graph that already holds its module tree."""
 
@@ -40,6 +44,9 @@ class Lowering:
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
         self.context = Context(self.graph, Symbols(tensors))
+        self._symbolic = sum(
+            not isinstance(s, int) for _, f in tensors for s in self.context.symbols.sizes(f)
+        )
         self.b = self.context.b
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
@@ -79,10 +86,17 @@ class Lowering:
         if name is None:
             return None
         found = decomposed(node) if depth else None
+        if not self._is_still_symbolic():
+            raise SpecialisedError(name)
         if found is None or any(self._missing_name(n, depth - 1) for n in found[0].graph.nodes):
             return name
         self.decomposed[node] = found
         return None
+
+    def _is_still_symbolic(self) -> bool:
+        """Whether the inputs' symbolic sizes still are: tracing a decomposition may have fixed them."""
+        sizes = [s for node in tensor_placeholders(self.program) for s in node.meta["val"].shape]
+        return sum(not isinstance(self.context.symbols.size(s), int) for s in sizes) == self._symbolic
 
     def _required_name(self, node: Node) -> str | None:
         """The table name that a node needs, or None where none is needed."""
@@ -264,7 +278,7 @@ class Lowering:
 
         names = leaf_names(self.program.call_spec.out_spec)
         specs = [s for s in self.program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
-        by_name = {n.name: n for n in self.environment}
+        by_name = {n.name: n for n in self.program.graph.nodes}
         with self.b.inside(self.calls.get(""), ""):
             for name, spec in zip(names, specs, strict=True):
                 node = by_name.get(spec.arg.name)

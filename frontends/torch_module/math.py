@@ -200,6 +200,23 @@ def pow_(call: Call) -> Value:
     return call.op("Pow", x, call.operand("exponent", call.dtype))
 
 
+@MATH.op("aten.hypot.default")
+def hypot(call: Call) -> Value:
+    """``sqrt(x * x + y * y)``."""
+    x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
+    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
+
+
+@MATH.op("aten.trunc.default", "aten.frac.default", "aten.fix.default")
+def trunc(call: Call) -> Value:
+    """Rounded towards zero, or what that takes away."""
+    x = call.value("self")
+    if not call.dtype.startswith(("float", "bfloat")):
+        return x
+    whole = call.op("Mul", call.op("Sign", x), call.op("Floor", call.op("Abs", x)))
+    return call.op("Sub", x, whole) if "frac" in call.target else whole
+
+
 @MATH.op("aten.addcmul.default", "aten.addcdiv.default")
 def addcmul(call: Call) -> Value:
     """``self + value * tensor1 * tensor2``, or the quotient."""

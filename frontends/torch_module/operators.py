@@ -13,14 +13,27 @@ from .linear import LINEAR
 from .math import MATH
 from .norm import NORM
 from .pool import POOL
+from .recurrent import RECURRENT
 from .reduce import REDUCE
 from .resize import RESIZE
 from .shape import SHAPE
 
 TABLE: LoweringTable[Lowering] = LoweringTable("torch").include(
-    CONV, POOL, NORM, ACTIVATION, ATTENTION, LINEAR, MATH, REDUCE, SHAPE, INDEXING, CREATION, RESIZE
+    CONV,
+    POOL,
+    NORM,
+    ACTIVATION,
+    ATTENTION,
+    LINEAR,
+    MATH,
+    RECURRENT,
+    REDUCE,
+    SHAPE,
+    INDEXING,
+    CREATION,
+    RESIZE,
 )
-"""Operator name (``aten.conv2d.default``) -> its lowering; an in-place operator uses its functional twin's."""
+"""Operator name (``aten.conv2d.default``) -> its lowering; in-place operators use their functional twins'."""
 
 IGNORED = frozenset(
     {

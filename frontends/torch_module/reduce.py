@@ -81,7 +81,8 @@ REDUCE.op("aten.argmin.default")(_index_of_extreme("ArgMin"))
 
 
 def _norm(call: Call, order: float) -> Value:
-    call.ignore("dtype")
+    if "dtype" in call.attributes:
+        call.ignore("dtype")
     x = call.cast(call.value("self"), call.dtype)
     keep, axes = call.flag("keepdim"), call.constant(call.axes("dim"))
     if order == 1:
@@ -108,8 +109,6 @@ def norm(call: Call) -> Value:
     """The older form."""
     order = 2.0 if call.arg("p") is None else call.float("p")
     if "dim" in call.attributes:
-        if "dtype" not in call.attributes:
-            pass
         return _norm(call, order)
     x = call.op("Reshape", call.value("self"), call.constant([-1]))
     return call.op("ReduceL2" if order == 2 else "ReduceL1", x, keepdims=0)
@@ -140,10 +139,11 @@ def var(call: Call) -> Value:
     return call.op("Sqrt", variance) if ".std." in call.target else variance
 
 
-@REDUCE.op("aten.var_mean.correction", "aten.var_mean.dim")
+@REDUCE.op("aten.var_mean.correction", "aten.var_mean.dim", "aten.std_mean.correction", "aten.std_mean.dim")
 def var_mean(call: Call) -> list[Value]:
-    """Variance and mean."""
-    return list(_variance(call, call.flag("keepdim")))
+    """Variance, or its root, and mean."""
+    variance, mean = _variance(call, call.flag("keepdim"))
+    return [call.op("Sqrt", variance) if ".std_" in call.target else variance, mean]
 
 
 @REDUCE.op("aten.cumsum.default")

@@ -281,3 +281,35 @@ def channel_shuffle(call: Call) -> Value:
     split = call.reshape(call.value("self"), [shape[0], groups, shape[1] // groups, *shape[2:]])
     perm = [0, 2, 1, *range(3, len(shape) + 1)]
     return call.reshape(call.op("Transpose", split, perm=perm), shape)
+
+
+@SHAPE.op("aten.meshgrid.indexing", "aten.meshgrid.default")
+def meshgrid(call: Call) -> list[Value]:
+    """Every vector spread over an axis of its own; "xy" swaps the first two."""
+    vectors = call.values("tensors")
+    order = list(range(len(vectors)))
+    if "indexing" in call.attributes and call.arg("indexing") == "xy" and len(order) > 1:
+        order[:2] = [1, 0]
+    sizes = [call.context.symbols.size(s) for s in call.fake[0].shape]
+    out: list[Value] = []
+    for vector, axis in zip(vectors, order, strict=True):
+        shape = [-1 if a == axis else 1 for a in range(len(vectors))]
+        out.append(
+            call.op("Expand", call.op("Reshape", vector, call.constant(shape)), call.context.sizes(sizes))
+        )
+    return out
+
+
+@SHAPE.op("aten.diagonal.default")
+def diagonal(call: Call) -> Value:
+    """The main or another diagonal of two axes, last: a gather of their flattened product."""
+    a, b, offset, rank = call.axis("dim1"), call.axis("dim2"), call.int("offset"), call.rank("self")
+    shape = call.shape("self")
+    rows, columns = shape[a], shape[b]
+    if not (isinstance(rows, int) and isinstance(columns, int)):
+        raise call.unsupported("expected static axes of a diagonal")
+    others = [i for i in range(rank) if i not in (a, b)]
+    x = _permuted(call, [*others, a, b])
+    x = call.reshape(x, [*(shape[i] for i in others), rows * columns])
+    picked = [i * columns + i + offset for i in range(rows) if 0 <= i + offset < columns]
+    return call.op("Gather", x, call.constant(picked, "int64"), axis=-1)

@@ -57,6 +57,10 @@ class Symbols:
         expression = expression.xreplace(self._names)
         return int(expression) if expression.is_Integer else expression
 
+    def sizes(self, fake: torch.Tensor) -> list[Size]:
+        """The sizes of a fake tensor in our symbols."""
+        return [self.size(s) for s in fake.shape]
+
     def dim(self, value: object) -> Dim:
         """The same as a dimension of a type; None for what the text form cannot hold."""
         return as_dim(self.size(value))
