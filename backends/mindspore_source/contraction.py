@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from ...ir import Constant, Graph, Operator, Parameter, Value
+from ...ir import Constant, Graph, Module, Operator, Parameter, Value
 
 Item = tuple[str, int]
 """("op", operator key) or ("call", call key)."""
@@ -76,6 +76,7 @@ class Contraction:
         self._unwrap_flatten()
         self._adopt()
         self._remove_empty_calls()
+        self._refill()
         self._split_stateless()
         for call in tree.calls():
             self._hoist(call.key)
@@ -165,8 +166,57 @@ class Contraction:
                     tree.register(owner, name, twins[at])
             for call, parent, place in pending:
                 tree.replace_call(call, module=twins[place], parent=parent)
-            for call in tree.calls(key):  # called by a module that does not register it
-                tree.replace_call(call.key, module=twins[0], parent=call.parent)
+
+    def _refill(self) -> None:
+        """A stateless leaf called where it is not registered (any more) is given to its caller, as one of its own."""
+        tree = self.tree
+        for module in list(tree):
+            if module.container == "sequential":
+                self._refill_sequence(module)
+        for call in tree.calls():
+            leaf = tree.module(call.module)
+            if call.parent is None or leaf.children or leaf.parameters:
+                continue
+            parent = tree.module(tree.call(call.parent).module)
+            if call.module in parent.children.values():
+                continue
+            base = tree.path(call.module).rpartition(".")[2]
+            name = next(
+                n for n in (base, *(f"{base}{i}" for i in range(2, 1000))) if n not in parent.children
+            )
+            twin = tree.add(leaf.class_name, parent.key, name)
+            for other in tree.calls(leaf.key):
+                if other.parent is not None and tree.call(other.parent).module == parent.key:
+                    tree.replace_call(other.key, module=twin, parent=other.parent)
+
+    def _refill_sequence(self, module: Module) -> None:
+        """``Sequential(a, act, b, act)`` whose second `act` is no registration any more gets one again."""
+        tree = self.tree
+        if not all(name.isdigit() for name in module.children):
+            return
+        for call in tree.calls(module.key):
+            position = 0
+            for inner in [c for c in tree.calls() if c.parent == call.key]:
+                while (found := module.children.get(str(position))) is not None and not tree.calls(found):
+                    position += 1
+                leaf = tree.module(inner.module)
+                if found is not None and found != inner.module:
+                    twin_of = tree.module(found)
+                    if (
+                        leaf.children
+                        or leaf.parameters
+                        or twin_of.parameters
+                        or twin_of.class_name != leaf.class_name
+                    ):
+                        return
+                    tree.replace_call(inner.key, module=found, parent=inner.parent)
+                elif found is None:
+                    if leaf.children or leaf.parameters:
+                        return
+                    twin = tree.add(leaf.class_name, module.key, str(position))
+                    tree.replace_call(inner.key, module=twin, parent=inner.parent)
+                position += 1
+        module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
 
     def _hoist(self, key: int) -> None:
         """Move a call up until the module that makes it contains the module called."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator, Value
-from . import activation, attention, conv, indexing, linear, math, norm, pool, reduce, shape
+from . import activation, attention, conv, indexing, linear, math, norm, pool, reduce, resize, shape
 from .emitting import Call, EmitterTable, Expression, Layer, Refused, View
 from .expressions import Part, Use
 
 TABLE = EmitterTable.merge(
-    [f.table for f in (activation, attention, conv, indexing, linear, math, norm, pool, reduce, shape)]
+    [
+        f.table
+        for f in (activation, attention, conv, indexing, linear, math, norm, pool, reduce, resize, shape)
+    ]
 )
 
 

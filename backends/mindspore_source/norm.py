@@ -90,7 +90,7 @@ def layer_norm(view: View) -> Layer:
     if view.used_outputs() > 1:
         raise Refused
     shape = scale.data.shape
-    begin = -len(shape)
+    begin = -1 if len(shape) == 1 else view.rank() - len(shape)  # MindSpore takes no other negative axis
     dims: list[Part] = []
     for at, size in enumerate(shape):
         dims += [", "] * bool(at) + [Literal(size, "normalized_size")]
@@ -113,7 +113,8 @@ def functional_layer_norm(view: View) -> Expression:
     if view.used_outputs() > 1:
         raise Refused
     axis = view.operator.int("axis", -1)
-    axis = axis - view.rank() if axis >= 0 else axis
+    axis %= view.rank()
+    axis = -1 if axis == view.rank() - 1 else axis
     primitive = Call(
         "ops.LayerNorm",
         (

@@ -264,9 +264,7 @@ class Units:
     def _class(self, module: Module) -> Unit:
         unit = Unit(module.key)
         names = list(module.children)
-        listed = (
-            bool(names) and all(n.isdigit() for n in names) and names == [str(i) for i in range(len(names))]
-        )
+        ordinal = bool(names) and names == [str(i) for i in range(len(names))]
         body = self.bodies.get(module.key)
         chain = (
             module.key == 0
@@ -274,6 +272,7 @@ class Units:
             and module.container == "sequential"
             and self._is_chain(module, body)
         )
+        listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
         base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
         draft = unit.draft = Draft(module.key, module.class_name, base, self.paths[module.key])
         scope = _DraftScope(self, draft)
@@ -320,7 +319,7 @@ class Units:
             draft.attributes.append(("", Call("[]", tuple(Argument("", p) for p in parts))))
             return
         for name, child in emitted.items():
-            attribute = attribute_name(name, taken)
+            attribute = attribute_name(f"layer{name}" if name.isdigit() else name, taken)
             taken.add(attribute)
             if attribute != name:
                 self.renamed_modules[self.paths[child]] = attribute

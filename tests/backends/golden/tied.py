@@ -65,7 +65,8 @@ def build(checkpoint=CHECKPOINT):
 def load(net, checkpoint):
     """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
     suffix = Path(checkpoint).suffix.removeprefix(".")
-    values = ms.load_checkpoint(str(checkpoint), format=suffix)
+    size = Path(checkpoint).stat().st_size
+    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
     parameters = net.parameters_dict()
     problems = [
         f"only in the checkpoint: {name}" for name in values if name not in parameters

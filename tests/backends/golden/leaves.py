@@ -1,0 +1,131 @@
+"""Leaves for MindSpore, rewritten from PyTorch `Leaves` by regraft.
+captured in evaluation mode
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: x: f32[N,3,8]
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import nn, ops
+from mindspore.common.initializer import HeUniform, Uniform
+
+
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+
+
+class Leaves(nn.Cell):
+    """The source's `Leaves`."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1d = nn.Conv1d(
+            3,
+            6,
+            3,
+            pad_mode="pad",
+            padding=1,
+            has_bias=True,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(3 * 3),
+        )
+        self.bn1d = nn.BatchNorm1d(6, eps=1e-05, momentum=0.9)
+        self.prelu = nn.PReLU(channel=6)
+        self.up = nn.Conv2dTranspose(
+            6,
+            4,
+            3,
+            stride=2,
+            pad_mode="pad",
+            padding=(1, 0, 1, 0),
+            has_bias=True,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(4 * 9),
+        )
+        self.group = nn.GroupNorm(2, 4, eps=1e-05)
+        self.instance = nn.GroupNorm(4, 4, eps=1e-05, affine=False)
+        self.leaky = nn.LeakyReLU(alpha=0.1)
+        self.conv3d = nn.Conv3d(
+            4,
+            2,
+            (1, 3, 3),
+            pad_mode="pad",
+            padding=(0, 0, 1, 1, 1, 1),
+            has_bias=True,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=fan_in_uniform(4 * 9),
+        )
+        self.bn3d = nn.BatchNorm3d(2, eps=1e-05, momentum=0.9)
+        self.norm = nn.LayerNorm(
+            [4, 16], begin_norm_axis=1, begin_params_axis=1, epsilon=1e-05
+        )
+
+    def construct(self, x):
+        x = self.conv1d(x)
+        x = self.bn1d(x)
+        x = self.prelu(x)
+        x = x.expand_dims(2)
+        x = self.up(x)
+        x = self.group(x)
+        x = self.instance(x)
+        x = self.leaky(x)
+        x = x.expand_dims(2)
+        x = self.conv3d(x)
+        x = self.bn3d(x)
+        x = x.reshape(-1, 2, 2, 16)
+        x = ops.tile(x, (1, 2, 1, 1)).reshape(-1, 8, 16)[:, :4]
+        return self.norm(x)
+
+
+FROZEN = {"instance.beta", "instance.gamma"}
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = Leaves()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+        parameter.requires_grad = parameter.requires_grad and path not in FROZEN
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    size = Path(checkpoint).stat().st_size
+    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
+    parameters = net.parameters_dict()
+    problems = [
+        f"only in the checkpoint: {name}" for name in values if name not in parameters
+    ]
+    problems += [
+        f"only in the net: {name}" for name in parameters if name not in values
+    ]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            )
+    if problems:
+        raise ValueError(
+            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
+        )
+    ms.load_param_into_net(net, values, strict_load=True)

@@ -1,0 +1,103 @@
+"""SharedActivation for MindSpore, rewritten from PyTorch `SharedActivation` by regraft.
+captured in evaluation mode
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: x: f32[N,4]
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import nn
+from mindspore.common.initializer import HeUniform, Uniform
+
+
+def fan_in_uniform(fan_in):
+    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
+    return Uniform(1 / math.sqrt(fan_in))
+
+
+class SharedActivation(nn.Cell):
+    """The source's `SharedActivation`."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.SequentialCell(
+            nn.Dense(
+                4,
+                4,
+                weight_init=HeUniform(math.sqrt(5)),
+                bias_init=fan_in_uniform(4),
+                has_bias=True,
+            ),
+            nn.ReLU(),
+            nn.Dense(
+                4,
+                4,
+                weight_init=HeUniform(math.sqrt(5)),
+                bias_init=fan_in_uniform(4),
+                has_bias=True,
+            ),
+            nn.ReLU(),
+        )
+        self.second = nn.SequentialCell(
+            nn.Dense(
+                4,
+                3,
+                weight_init=HeUniform(math.sqrt(5)),
+                bias_init=fan_in_uniform(4),
+                has_bias=True,
+            ),
+            nn.ReLU(),
+        )
+
+    def construct(self, x):
+        x = self.first(x)
+        return self.second(x)
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, every parameter named by its module path.
+
+    Args:
+        checkpoint: file to load strictly; None leaves the initial distributions.
+
+    Raises:
+        ValueError: when names, shapes or element types of the file and the net differ.
+    """
+    net = SharedActivation()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
+    suffix = Path(checkpoint).suffix.removeprefix(".")
+    size = Path(checkpoint).stat().st_size
+    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
+    parameters = net.parameters_dict()
+    problems = [
+        f"only in the checkpoint: {name}" for name in values if name not in parameters
+    ]
+    problems += [
+        f"only in the net: {name}" for name in parameters if name not in values
+    ]
+    for name in parameters.keys() & values.keys():
+        expected, found = parameters[name], values[name]
+        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
+            problems.append(
+                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            )
+    if problems:
+        raise ValueError(
+            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
+        )
+    ms.load_param_into_net(net, values, strict_load=True)
