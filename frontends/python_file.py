@@ -5,18 +5,25 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+
 from ..ir import ModelError
+
+_SEED = 0
 
 
 def load_object(reference: str, arguments: Mapping[str, object] | None = None) -> object:
     """Import the module of `reference` and make the model it names.
 
-    A class or factory is called with `arguments`; an instance is returned as it is. The module gets a unique
+    A class or factory is called with `arguments`, the random generators seeded, so that naming it again (for
+    `verify` after `rewrite`) makes the same initial weights; an instance is returned as it is. The module gets a unique
     name in `sys.modules`, because MindSpore compiles Cells only from files it can find there.
 
     Raises:
@@ -51,7 +58,8 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             "E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference
         )
     try:
-        return target(**dict(arguments or {}))
+        with _seeded():
+            return target(**dict(arguments or {}))
     except Exception as error:  # the model's own code may raise anything; say where
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
 
@@ -67,6 +75,25 @@ def framework_of(model: object) -> str | None:
         if cls.__name__ == "ExportedProgram" and home.startswith("torch.export"):
             return "torch"
     return None
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Seed Python's, NumPy's (which MindSpore draws from) and torch's generators, and put them back after."""
+    state, numpy_state = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")  # a torch model has imported it by now; nobody else needs it
+    torch_state = None if torch is None else torch.get_rng_state()
+    random.seed(_SEED)
+    np.random.seed(_SEED)
+    if torch is not None:
+        torch.default_generator.manual_seed(_SEED)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+        if torch is not None:
+            torch.set_rng_state(torch_state)
 
 
 def _is_model(target: object) -> bool:
