@@ -23,8 +23,8 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
     """Import the module of `reference` and make the model it names.
 
     A class or factory is called with `arguments`, the random generators seeded, so that naming it again (for
-    `verify` after `rewrite`) makes the same initial weights; an instance is returned as it is. The module gets a unique
-    name in `sys.modules`, because MindSpore compiles Cells only from files it can find there.
+    `verify` after `rewrite`) makes the same initial weights; an instance is returned as it is. The module
+    gets a unique name in `sys.modules`, because MindSpore compiles Cells only from files it can find there.
 
     Raises:
         ModelError: when the file is missing or raises, or has no such name.
