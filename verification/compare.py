@@ -49,7 +49,7 @@ def compare(
         target: what the target computed.
         exact: the source's result in float64, where there is one: then the target may be at most `MULTIPLE`
             times further from it than `source` is, plus `ulps` units in the last place of its scale.
-        ulps: see `exact`.
+        ulps: see `exact`; without it the tolerance is at least that too.
     """
     shape = tuple(source.shape)
 
@@ -86,7 +86,8 @@ def compare(
         passed = other <= tolerance
         reason = "" if passed else f"{other:.3g} from the float64 result, the source itself is {own:.3g}"
     else:
-        tolerance = DEFAULTS.get(dtype, 1e-4) * max(scale, 1e-6)
+        relative = max(DEFAULTS.get(dtype, 1e-4), ulps * _EPSILON.get(dtype, 2.0**-23))
+        tolerance = relative * max(scale, 1e-6)
         passed = max_abs <= tolerance
         reason = "" if passed else f"{max_abs:.3g} apart"
     return Comparison(shape, max_abs, _ratio(max_abs, scale), tolerance, passed, reason or remark)

@@ -24,6 +24,7 @@ class ModuleComparison:
         runner: the target's runner.
         exact: the source's run in float64, if there is one.
         exact_runner: its runner.
+        ulps: what the runtimes' arithmetic may cost.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class ModuleComparison:
         runner: Runner,
         exact: Run | None = None,
         exact_runner: Runner | None = None,
+        ulps: int = 16,
     ) -> None:
         self._tree = tree
         self._source, self._target, self._exact = source, target, exact
-        self._runner, self._exact_runner = runner, exact_runner
+        self._runner, self._exact_runner, self._ulps = runner, exact_runner, ulps
         self._counts = [Counter(map(_path, run.calls)) for run in (source, target)]
 
     def rows(self) -> list[ModuleRow]:
@@ -105,7 +107,7 @@ class ModuleComparison:
         if exact is not None and len(exact) != len(source):
             exact = None
         found = [
-            compare(source[i], array, exact=None if exact is None else exact[i], ulps=self._runner.ulps)
+            compare(source[i], array, exact=None if exact is None else exact[i], ulps=self._ulps)
             for i, array in zip(pairs, target, strict=True)
         ]
         return max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,9 +39,12 @@ class Runner(Protocol):
         """What runs it, for the report: ``torch 2.9 (eval mode)``."""
         ...
 
-    @property
-    def ulps(self) -> int:
-        """Units in the last place of an output's scale that the runtime's own arithmetic may cost."""
+    def slack(self, operators: Set[str]) -> int:
+        """What the runtime's own arithmetic may cost, in units in the last place of the largest value.
+
+        Args:
+            operators: names of the operators in the model.
+        """
         ...
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,6 @@ class TorchRunner:
     Raises:
         ModelError: when the module cannot be copied in float64.
     """
-
-    ulps = 16
 
     def __init__(self, graph: Graph, *, double: bool = False) -> None:
         import torch
@@ -149,6 +147,10 @@ class TorchRunner:
                     "E702", f"the torch module raised {type(error).__name__}: {error}"
                 ) from error
         return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+    def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
+        """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
+        return 16
 
     def close(self) -> None:
         """Forget the recorded arguments; the model itself is as it was after every run."""

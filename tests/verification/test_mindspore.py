@@ -127,3 +127,15 @@ def test_live_cell_against_its_graph_and_left_as_it_was() -> None:
     weight = next(p for p in target.parameters() if p.name == "b.0.weight")
     weight.data = TensorData.of(weight.data.numpy() * np.float32(1.01))
     assert verify(source, target).first_divergence == "b.0#1"
+
+
+def test_mindspores_own_tanh_is_allowed_for_and_said() -> None:
+    class Saturated(ms.nn.Cell):
+        def construct(self, x):
+            return ms.ops.tanh(x * 5)
+
+    source = regraft.load(Saturated(), (np.zeros((2, 400), np.float32),))
+    report = verify(source, source)
+    assert report.passed, report.render()
+    assert any("tanh" in note for note in report.notes)
+    assert "2048 units" in report.yardstick
