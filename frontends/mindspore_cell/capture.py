@@ -26,7 +26,7 @@ class Capture:
     """What capturing a Cell yields.
 
     Attributes:
-        programs: one MindIR program per size of the batch asked for, in order.
+        programs: one MindIR program per size asked for, in order, or that of the example alone.
         calls: the Cell calls of the PyNative run on the example.
         marked: whether the programs hold the boundaries of the calls (`markers`).
     """
@@ -42,7 +42,9 @@ def start_mindspore() -> None:
     Raises:
         ModelError: when MindSpore is not installed.
     """
-    os.environ.setdefault("GLOG_v", "3")  # its warnings are about its own internals
+    os.environ.setdefault(
+        "GLOG_v", "4"
+    )  # its warnings are about its internals, its errors reach us as exceptions
     try:
         import mindspore
     except ImportError as error:
@@ -71,7 +73,8 @@ def capture(
         cells: every Cell of the net.
         parameters: every Parameter of the net, each once.
         example: arguments of the recorded run; None is passed as None.
-        sizes: arguments of each compile; their values do not matter.
+        sizes: arguments of each compile, whose values do not matter; none for a compile of the example itself,
+            which is also what remains when the model refuses another size.
 
     Raises:
         ModelError: when MindSpore cannot run or compile the net.
@@ -80,21 +83,16 @@ def capture(
         try:
             calls, _ = record(root, _tensors(example))
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
-            raise _refusal("run", root, error) from error
-        for cell in cells:
-            cell.set_train(False)
+            raise _refusal("run", root, error, _listing(root, example)) from error
         add_markers(calls)
-        marked = True
-        try:
-            programs = [_compile(root, arguments) for arguments in sizes]
-        except Exception:
+        for marked in (True, False):
+            for arguments in [sizes, [example]] if sizes else [[example]]:
+                try:
+                    return Capture(tuple(_compile(root, a) for a in arguments), tuple(calls), marked)
+                except Exception as error:  # noqa: BLE001 - as above; the model may refuse a size or the markers
+                    last = error
             remove_markers(calls)
-            marked = False
-            try:
-                programs = [_compile(root, arguments) for arguments in sizes]
-            except Exception as error:  # as above: the compiler may raise anything
-                raise _refusal("compile", root, error) from error
-    return Capture(tuple(programs), tuple(calls), marked)
+        raise _refusal("compile", root, last) from last
 
 
 def _tensors(arguments: Sequence[np.ndarray | None]) -> list[Any]:
@@ -111,28 +109,34 @@ def _compile(root: Any, arguments: Sequence[np.ndarray | None]) -> Program:
     return parse_program(stream)
 
 
-def _refusal(what: str, root: Any, error: Exception) -> ModelError:
+def _listing(root: Any, example: Sequence[np.ndarray | None]) -> str:
+    """What the compiler says of a net that does not run: it knows the line, PyNative often does not."""
+    try:
+        _compile(root, example)
+    except Exception as error:  # noqa: BLE001 - whatever it says is about the user's code
+        return str(error)
+    return ""
+
+
+def _refusal(what: str, root: Any, error: Exception, listing: str = "") -> ModelError:
     """E104 with the first useful line of MindSpore's message and the user's line."""
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("-", "#", "In file", "~", "For more"))]
     message = f"{type(error).__name__}: {useful[0][:300]}" if useful else type(error).__name__
     return ModelError(
-        "E104", f"MindSpore could not {what} the model: {message}", place=_user_line(root, error)
+        "E104",
+        f"MindSpore could not {what} the model: {message}",
+        place=_user_line(root, error, listing or str(error)),
     )
 
 
-def _user_line(root: Any, error: Exception) -> str:
+def _user_line(root: Any, error: Exception, listing: str) -> str:
     """The innermost line outside MindSpore: in the traceback, or in the compiler's own listing."""
     found = ""
     for frame in traceback.extract_tb(error.__traceback__):
-        if (
-            "mindspore" not in Path(frame.filename).parts
-            and Path(__file__).parent != Path(frame.filename).parent
-        ):
-            found = f"{Path(frame.filename).name}:{frame.lineno}"
-    listed = re.findall(r"In file ([^\s,]+\.py):(\d+)", str(error))
-    for file, line in listed:
-        if "mindspore" not in Path(file).parts:
+        found = f"{Path(frame.filename).name}:{frame.lineno}" if _is_users(frame.filename) else found
+    for file, line in re.findall(r"In file ([^\s,]+\.py):(\d+)", listing):
+        if _is_users(file):
             return f"{Path(file).name}:{line}"
     if found:
         return found
@@ -140,3 +144,11 @@ def _user_line(root: Any, error: Exception) -> str:
         return Path(inspect.getsourcefile(type(root)) or "").name
     except TypeError:
         return type(root).__name__
+
+
+def _is_users(file: str) -> bool:
+    """Whether a source file is neither MindSpore's nor this package's."""
+    import mindspore
+
+    path, ours = Path(file), Path(__file__).parent
+    return not path.is_relative_to(Path(mindspore.__file__).parent) and path.parent not in (ours, ours.parent)

@@ -42,19 +42,20 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
     sizes = _sizes(arguments, axes)
     tree = walk(Graph(), model)
     cells = list(tree.cells.values())
-    why = "" if sizes or not axes else "the symbolic axes of the inputs have several sizes"
-    if sizes is not None:
+    captured = capture(
+        model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes or ()]
+    )
+    if sizes is None:
+        why = "the symbolic axes of the inputs have several sizes" if axes else ""
+    elif len(captured.programs) == 1:
+        why = "MindSpore does not compile the model at another size"
+    else:
         try:
-            captured = capture(
-                model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes]
-            )
             program = generalise(captured.programs[0], captured.programs[1], sizes)
             return _build(model, names, arguments, captured, program, [])
         except BatchDependenceError as error:
             why = str(error)
-        except ModelError as error:
-            why = error.message
-    captured = capture(model, cells, tree.tensors, arguments, [arguments])
+            captured = capture(model, cells, tree.tensors, arguments, [])
     notes = [f"the batch is static: {why}"] if why else []
     return _build(model, names, arguments, captured, captured.programs[0], notes)
 

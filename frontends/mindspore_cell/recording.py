@@ -32,6 +32,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
 
     The Cells must be in the mode that is to be recorded, MindSpore in PyNative mode.
     """
+    from mindspore import runtime
     from mindspore.nn import Cell
 
     calls: list[CellCall] = []
@@ -59,6 +60,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
     Cell.__call__ = recorded
     try:
         result = root(*arguments)
+        runtime.synchronize()  # PyNative is asynchronous: an operator's error must not surface in a later one
     finally:
         Cell.__call__ = original
     return calls, result

@@ -76,7 +76,6 @@ def check(net, *arrays: np.ndarray, options: LoadOptions | None = None) -> Graph
     if options is None:
         assert not [n for n in graph.origin.notes if "static" in n], graph.origin.notes
         equal(graph, net, *(np.concatenate([a, a[:1], a]) for a in arrays))
-        equal(graph, net, *(a[:1] for a in arrays))
     return graph
 
 
@@ -114,13 +113,23 @@ def test_equals_pynative(name: str, arrays: list[np.ndarray]) -> None:
 LAYERS = [
     ("Norm", "BatchNorm2d", [4], {"eps": 1e-3}),
     ("Norm", "GroupNorm", [2, 4], {}),
-    ("Norm", "LayerNorm", [[5, 6]], {"begin_norm_axis": -2, "begin_params_axis": -2}),
+    ("Norm", "LayerNorm", [[5, 6]], {"begin_norm_axis": 2, "begin_params_axis": 2}),
     ("Pool", "MaxPool2d", [], {"kernel_size": 3, "stride": 2, "pad_mode": "same"}),
     ("Pool", "MaxPool2d", [], {"kernel_size": 3, "stride": 2, "pad_mode": "pad", "padding": 1}),
-    ("Pool", "MaxPool2d", [], {"kernel_size": 2, "stride": 2, "pad_mode": "pad", "padding": 0, "ceil_mode": True}),
+    (
+        "Pool",
+        "MaxPool2d",
+        [],
+        {"kernel_size": 2, "stride": 2, "pad_mode": "pad", "padding": 0, "ceil_mode": True},
+    ),
     ("Pool", "AvgPool2d", [], {"kernel_size": 3, "stride": 2, "pad_mode": "same"}),
     ("Pool", "AvgPool2d", [], {"kernel_size": 3, "stride": 2, "pad_mode": "pad", "padding": 1}),
-    ("Pool", "AvgPool2d", [], {"kernel_size": 3, "pad_mode": "pad", "padding": 1, "count_include_pad": False}),
+    (
+        "Pool",
+        "AvgPool2d",
+        [],
+        {"kernel_size": 3, "pad_mode": "pad", "padding": 1, "count_include_pad": False},
+    ),
     ("Pool", "AdaptiveAvgPool2d", [], {"output_size": (2, 3)}),
     ("Pool", "AdaptiveAvgPool2d", [], {"output_size": 1}),
     ("Activation", "GELU", [], {}),
@@ -149,24 +158,32 @@ def load_module(file: str):
     return next(m for n, m in sys.modules.items() if n.startswith("regraft_model_vision_"))
 
 
-@pytest.mark.parametrize("size", [(7, 8), (8, 7)])
+@pytest.mark.parametrize("mode", ["same", "valid", "pad"])
 @pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("stride", [1, 2, (1, 2)])
-@pytest.mark.parametrize("kernel", [2, 3, (1, 4)])
-def test_convolution_padding(kernel, stride, dilation, size) -> None:
-    """The oracle cannot be ONNX Runtime: it refuses auto_pad with dilation."""
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [2, (3, 4)])
+def test_convolution_padding(kernel, stride, dilation, mode) -> None:
+    """Odd and even sizes in one image; the oracle is MindSpore, by way of the ONNX reference evaluator.
+
+    ONNX Runtime refuses auto_pad with dilation.
+    """
     from onnx.reference import ReferenceEvaluator
 
-    if dilation > 1 and stride != 1:
-        pytest.skip("MindSpore wants a stride of 1 with dilation on CPU")
-    for mode, padding in (("same", 0), ("valid", 0), ("pad", (1, 0, 2, 1))):
-        net = cell(
-            "vision.py:Convolution", kernel_size=kernel, stride=stride, dilation=dilation, pad_mode=mode, padding=padding
-        )
-        x = floats(2, 4, *size)
-        graph = read(net, [("", x)], STATIC)
-        got = ReferenceEvaluator(to_model(graph)).run(None, {graph.input_nodes()[0].name: x})[0]
-        np.testing.assert_allclose(got, pynative(net, x)[0], rtol=1e-4, atol=1e-5)
+    if dilation > 1 and stride > 1:
+        pytest.skip("MindSpore has no kernel for stride with dilation on CPU")
+    padding = (1, 0, 2, 1) if mode == "pad" else 0
+    net = cell(
+        "vision.py:Convolution",
+        kernel_size=kernel,
+        stride=stride,
+        dilation=dilation,
+        pad_mode=mode,
+        padding=padding,
+    )
+    x = floats(1, 4, 7, 8)
+    graph = read(net, [("", x)], STATIC)
+    got = ReferenceEvaluator(to_model(graph)).run(None, {"x": x})[0]
+    np.testing.assert_allclose(got, pynative(net, x)[0], rtol=1e-4, atol=1e-5)
 
 
 class TestModules:
@@ -220,7 +237,11 @@ class TestModules:
     def test_where_a_cell_was_inserted(self) -> None:
         graph = read_tree(cell("duplicate_names.py:DuplicateNames"), LoadOptions())
         source = (EXAMPLES / "duplicate_names.py").read_text().splitlines()
-        for path, text in (("group2", "insert_child_to_cell"), ("stem", "self.stem"), ("group1.0.conv1", "self.conv1")):
+        for path, text in (
+            ("group2", "insert_child_to_cell"),
+            ("stem", "self.stem"),
+            ("group1.0.conv1", "self.conv1"),
+        ):
             file, _, line = graph.modules.find(path).location.partition(":")
             assert file == "duplicate_names.py"
             assert text in source[int(line) - 1]
@@ -286,7 +307,10 @@ class TestState:
     @staticmethod
     def picture(net) -> list:
         """Names, flags, phases, hooks, caches and attributes of every Cell."""
-        cells = [(n, {k: repr(v) for k, v in vars(c).items() if k != "_create_time"}) for n, c in net.cells_and_names()]
+        cells = [
+            (n, {k: repr(v) for k, v in vars(c).items() if k != "_create_time"})
+            for n, c in net.cells_and_names()
+        ]
         return [[p.name for p in net.get_parameters()], cells]
 
 
@@ -334,15 +358,19 @@ class TestErrors:
         with pytest.raises(ModelError, match="E104 MindSpore could not compile the model: .*Try.*refused.py"):
             read(cell("refused.py:Uncompiled"), [("", floats(2, 4))], LoadOptions())
 
-    def test_inputs_that_do_not_fit(self) -> None:
+    def test_inputs_that_do_not_fit(self, capsys) -> None:
         with pytest.raises(ModelError, match="E103"):
             read(cell("sharing.py:CalledTwice"), [("z", floats(2, 4))], LoadOptions())
         with pytest.raises(ModelError, match="E103"):
             read(cell("sharing.py:Siamese"), [("", floats(2, 5))], LoadOptions())
+        assert capsys.readouterr().out == ""
 
 
 def test_initial_distributions() -> None:
-    found = {p.declared: str(p.initializer) for p in read_tree(cell("mindspore_lenet.py:LeNet"), LoadOptions()).parameters()}
+    found = {
+        p.declared: str(p.initializer)
+        for p in read_tree(cell("mindspore_lenet.py:LeNet"), LoadOptions()).parameters()
+    }
     assert found["features.0.conv.weight"] == 'he_uniform(a=2.23606797749979, mode="fan_in")'
     assert found["features.0.norm.gamma"] == "ones()"
     assert found["features.0.norm.moving_mean"] == "zeros()"
