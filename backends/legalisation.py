@@ -13,25 +13,23 @@ CanEmit = Callable[[Graph, Operator], bool]
 def legalise(graph: Graph, can_emit: CanEmit, backend: str) -> Graph:
     """A copy of `graph` in which `can_emit` holds for every operator; nested graphs included.
 
+    Args:
+        graph: a validated graph.
+        can_emit: whether the backend can emit an operator as it stands.
+        backend: its name, for the message.
+
     Raises:
+        BackendError: when a composite cannot be expanded in the form it has here.
         UnsupportedError: listing every operator that can be neither emitted nor expanded.
     """
     legal = graph.copy()
-    for part in list(legal.subgraphs()):
-        builder = Builder(part)
-        pending = [n.key for n in part.operators() if n.domain == DOMAIN and not can_emit(part, n)]
-        while pending:
-            key = pending.pop(0)
-            before = part._next
-            expand(builder, key)
-            pending += [
-                k
-                for k in range(before, part._next)
-                if k in part
-                and isinstance(node := part.node(k), Operator)
-                and node.domain == DOMAIN
-                and not can_emit(part, node)
-            ]
+    while pending := [
+        (part, node)
+        for part, node in walk_operators(legal)
+        if node.domain == DOMAIN and not can_emit(part, node)
+    ]:  # again, since an expansion may hold composites itself, and nested graphs with more of them
+        for part, node in pending:
+            expand(Builder(part), node.key)
     places: dict[str, list[str]] = {}
     for part, node in walk_operators(legal):
         if not can_emit(part, node):
