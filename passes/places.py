@@ -16,6 +16,7 @@ class Places:
         node = part.node(key)
         if not isinstance(node, Operator):
             return part.describe(key)
-        call = f" in `{self._calls[node.call]}`" if node.call is not None else ""
+        name = "" if node.call is None else self._calls[node.call]
+        call = "" if not name or name.startswith("#") else f" in `{name}`"  # the root goes without saying
         line = f" ({node.location})" if node.location else ""
         return f"`{node.qualified_name}`{call}{line}"
