@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from .elementwise import TABLE as ELEMENTWISE
-from .layers import TABLE as LAYERS
-from .shape import TABLE as SHAPE
+from . import activation, conv, indexing, linear, loss, math, norm, pool, reduce, resize, shape
 from .symbol import Emitter, EmitterTable
 
-TABLE: dict[str, Emitter] = EmitterTable.merge(LAYERS, ELEMENTWISE, SHAPE)
+TABLE: dict[str, Emitter] = EmitterTable.merge(
+    activation.TABLE,
+    conv.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    loss.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+)
 """IR operator -> emitter."""

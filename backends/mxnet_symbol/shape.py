@@ -1,4 +1,4 @@
-"""Emitters of operators that move values, and of reductions."""
+"""Emitters of operators that move values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ TABLE = EmitterTable()
 
 @TABLE.op("Flatten")
 def flatten(e: Emission) -> Reference:
+    """Flatten."""
     if e.operator.int("axis", 1) != 1:
         raise e.refused("expected a Flatten from axis 1")
     return e.node("Flatten", e.inputs())
@@ -16,6 +17,7 @@ def flatten(e: Emission) -> Reference:
 
 @TABLE.op("Reshape")
 def reshape(e: Emission) -> Reference:
+    """Reshape, whose codes 0 and -1 are the same in MXNet, or reshape_like."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape":
         like = e.graph.operands(before.key)[0]
@@ -26,11 +28,13 @@ def reshape(e: Emission) -> Reference:
 
 @TABLE.op("Transpose")
 def transpose(e: Emission) -> Reference:
+    """Transpose."""
     return e.node("transpose", e.inputs(), axes=e.operator.ints("perm", list(range(len(e.shape())))[::-1]))
 
 
 @TABLE.op("Unsqueeze")
 def unsqueeze(e: Emission) -> Reference:
+    """expand_dims for every axis."""
     rank, result = len(e.shape()) + len(e.numbers(1)), e.input()
     for axis in sorted(a % rank for a in e.numbers(1)):
         result = e.node("expand_dims", [result], axis=axis)
@@ -39,16 +43,19 @@ def unsqueeze(e: Emission) -> Reference:
 
 @TABLE.op("Squeeze")
 def squeeze(e: Emission) -> Reference:
+    """Squeeze."""
     return e.node("squeeze", [e.input()], axis=e.numbers(1) if e.has(1) else None)
 
 
 @TABLE.op("Concat")
 def concat(e: Emission) -> Reference:
+    """Concat."""
     return e.node("Concat", e.inputs(), dim=e.operator.int("axis"), num_args=len(e.operands))
 
 
 @TABLE.op("Split")
 def split(e: Emission) -> list[Reference]:
+    """SliceChannel for equal parts, else _split_v2."""
     axis, count = e.operator.int("axis", 0), len(e.operator.types)
     sizes = e.numbers(1) if e.has(1) else [1] * count
     if len(set(sizes)) == 1:
@@ -61,6 +68,7 @@ def split(e: Emission) -> list[Reference]:
 
 @TABLE.op("Slice")
 def slice_(e: Emission) -> Reference:
+    """slice, whose open bounds are None."""
     rank = len(e.shape())
     starts, ends = e.numbers(1), e.numbers(2)
     axes = e.numbers(3) if e.has(3) else list(range(len(starts)))
@@ -77,6 +85,7 @@ def slice_(e: Emission) -> Reference:
 
 @TABLE.op("Pad")
 def pad(e: Emission) -> Reference:
+    """Pad."""
     rank, widths = len(e.shape()), e.numbers(1)
     axes = [a % rank for a in e.numbers(3)] if e.has(3) else list(range(rank))
     value = e.constant(2)
@@ -94,11 +103,13 @@ def pad(e: Emission) -> Reference:
 
 @TABLE.op("Tile")
 def tile(e: Emission) -> Reference:
+    """Tile."""
     return e.node("tile", [e.input()], reps=e.numbers(1))
 
 
 @TABLE.op("Expand")
 def expand(e: Emission) -> Reference:
+    """broadcast_to, broadcast_like, or zeros and ones like another value."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape" and len(e.shape()) == 0:
         like = e.graph.operands(before.key)[0]
@@ -119,82 +130,7 @@ def expand(e: Emission) -> Reference:
 
 @TABLE.op("Shape")
 def shape(e: Emission) -> Reference:
+    """shape_array."""
     if e.operator.int("start", 0) or "end" in e.operator.attributes:
         raise e.refused("expected the whole shape")
     return e.node("shape_array", e.inputs())
-
-
-@TABLE.op("DepthToSpace")
-def depth_to_space(e: Emission) -> Reference:
-    if e.operator.str("mode", "DCR") != "DCR":
-        raise e.refused("expected the mode DCR, the only one that MXNet has")
-    return e.node("depth_to_space", e.inputs(), block_size=e.operator.int("blocksize"))
-
-
-@TABLE.op("SpaceToDepth")
-def space_to_depth(e: Emission) -> Reference:
-    return e.node("space_to_depth", e.inputs(), block_size=e.operator.int("blocksize"))
-
-
-@TABLE.op("Resize")
-def resize(e: Emission) -> Reference:
-    before, after = e.shape(), e.operator.types[0]
-    o = e.operator
-    scales = e.constant(2) if e.has(2) else None
-    if (
-        o.str("mode", "nearest") == "nearest"
-        and scales is not None
-        and scales[2] == scales[3] == int(scales[2])
-    ):
-        return e.node("UpSampling", [e.input()], scale=int(scales[2]), sample_type="nearest", num_args=1)
-    size = list((after.shape or ())[2:]) if after is not None else []
-    aligned = o.str("coordinate_transformation_mode", "half_pixel")
-    if (
-        o.str("mode") != "linear"
-        or len(before) != 4
-        or not all(isinstance(d, int) for d in size)
-        or aligned not in ("align_corners", "half_pixel")
-    ):
-        raise e.refused("expected a nearest resize by a whole scale, or a bilinear one to a static size")
-    return e.node(
-        "_contrib_BilinearResize2D", [e.input()], height=size[0], width=size[1], mode="size",
-        align_corners=aligned == "align_corners",
-    )  # fmt: skip
-
-
-_REDUCTIONS = {
-    "ReduceSum": "sum",
-    "ReduceMean": "mean",
-    "ReduceMax": "max",
-    "ReduceMin": "min",
-    "ReduceProd": "prod",
-}
-
-
-@TABLE.op(*_REDUCTIONS)
-def reduction(e: Emission) -> Reference:
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
-    return e.node(
-        _REDUCTIONS[e.operator.op_type], [e.input()], axis=axes, keepdims=bool(e.operator.int("keepdims", 1))
-    )
-
-
-@TABLE.op("ReduceL1", "ReduceL2")
-def norm(e: Emission) -> Reference:
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
-    keep = bool(e.operator.int("keepdims", 1))
-    return e.node("norm", [e.input()], ord=int(e.operator.op_type[-1]), axis=axes, keepdims=keep)
-
-
-@TABLE.op("ReduceSumSquare")
-def sum_of_squares(e: Emission) -> Reference:
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
-    squared = e.node("square", [e.input()])
-    return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims", 1)))
-
-
-@TABLE.op("ArgMax", "ArgMin")
-def arg_extreme(e: Emission) -> Reference:
-    o = e.operator
-    found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis", 0), keepdims=bool(o.int("keepdims", 1)))
-    return e.node("Cast", [found], dtype="int64")

@@ -22,6 +22,7 @@ _ACTIVATIONS = {
 
 @TABLE.op("Activation")
 def activation(use: Use) -> Value:
+    """The activation that `act_type` names."""
     kind = use.attrs.text("act_type")
     if kind not in _ACTIVATIONS:
         raise use.unsupported(f"expected an act_type among {', '.join(_ACTIVATIONS)}, got {kind}")
@@ -30,6 +31,7 @@ def activation(use: Use) -> Value:
 
 @TABLE.op("LeakyReLU")
 def leaky_relu(use: Use) -> Value | list[Value]:
+    """Seven functions by `act_type`; the slope of leaky is 0.25 unless told."""
     b, x = use.b, use.x
     kind, slope = use.attrs.text("act_type", "leaky"), use.attrs.float("slope", 0.25)
     lower, upper = use.attrs.float("lower_bound", 0.125), use.attrs.float("upper_bound", 0.334)
@@ -54,6 +56,7 @@ def leaky_relu(use: Use) -> Value | list[Value]:
 
 @TABLE.op("hard_sigmoid")
 def hard_sigmoid(use: Use) -> Value:
+    """clip(0.2 x + 0.5, 0, 1) unless told."""
     return use.b.op(
         "HardSigmoid", use.x, alpha=use.attrs.float("alpha", 0.2), beta=use.attrs.float("beta", 0.5)
     )
@@ -61,6 +64,7 @@ def hard_sigmoid(use: Use) -> Value:
 
 @TABLE.op("softmax", "softmin", "log_softmax")
 def softmax(use: Use) -> Value:
+    """Over the last axis unless told; divides by `temperature` first, and may be cut off at a length."""
     b, x = use.b, use.x
     axis = use.axis(use.attrs.int("axis", -1), use.rank(x))
     temperature = use.attrs.text("temperature", "None")
@@ -98,12 +102,14 @@ def _masked(use: Use, x: Value, length: Value, axis: int) -> Value:
 
 @TABLE.op("SoftmaxActivation")
 def softmax_activation(use: Use) -> Value:
+    """Over the last axis, or over axis 1 in the mode "channel"."""
     mode = use.attrs.text("mode", "instance")
     return use.b.op("Softmax", use.x, axis=1 if mode == "channel" else -1)
 
 
 @TABLE.op("Dropout")
 def dropout(use: Use) -> Value:
+    """Identity in inference; `p` is the share that is dropped."""
     mode, axes = use.attrs.text("mode", "training"), use.attrs.ints("axes", ())
     ratio = use.attrs.float("p", 0.5)
     use.attrs.ignore("cudnn_off")

@@ -25,6 +25,7 @@ def check_layout(use: Use) -> None:
 
 @TABLE.op("Convolution", "Convolution_v1")
 def convolution(use: Use) -> Value:
+    """Of one to three axes by the length of `kernel`; with a bias unless `no_bias`."""
     kernel = use.attrs.ints("kernel")
     rank = len(kernel)
     pad = spatial(use, "pad", rank, 0)
@@ -43,6 +44,7 @@ def convolution(use: Use) -> Value:
 
 @TABLE.op("Deconvolution")
 def deconvolution(use: Use) -> Value:
+    """Transposed; without a bias unless told."""
     kernel = use.attrs.ints("kernel")
     rank = len(kernel)
     stride, dilate = spatial(use, "stride", rank, 1), spatial(use, "dilate", rank, 1)

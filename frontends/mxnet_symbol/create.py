@@ -12,6 +12,7 @@ TABLE = new_table()
 
 @TABLE.op("_zeros", "_ones", "_full")
 def filled(use: Use) -> Value:
+    """An array of one number."""
     use.attrs.ignore("ctx")
     shape, dtype = use.attrs.ints("shape", ()), use.attrs.text("dtype", "float32")
     value = use.attrs.float("value") if use.node.op == "_full" else float(use.node.op == "_ones")
@@ -22,6 +23,7 @@ def filled(use: Use) -> Value:
 
 @TABLE.op("zeros_like", "ones_like")
 def filled_like(use: Use) -> Value:
+    """Zeros or ones of the shape of another value."""
     b, x, dtype = use.b, use.x, use.attrs.text("dtype", "None")
     type_ = TensorType(use.dtype(x) if dtype == "None" else dtype, use.shape(x))
     value = b.constant(float(use.node.op == "ones_like"), type_.dtype)
@@ -30,6 +32,7 @@ def filled_like(use: Use) -> Value:
 
 @TABLE.op("_arange")
 def arange(use: Use) -> Value:
+    """Numbers from `start` to before `stop`, each `repeat` times; one number alone is the stop."""
     use.attrs.ignore("ctx", "infer_range")
     start, stop = use.attrs.float("start", 0.0), use.attrs.text("stop", "None")
     step, times = use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
@@ -40,6 +43,7 @@ def arange(use: Use) -> Value:
 
 @TABLE.op("_linspace")
 def linspace(use: Use) -> Value:
+    """`num` numbers from `start` to `stop`."""
     use.attrs.ignore("ctx")
     start, stop, count = use.attrs.float("start"), use.attrs.float("stop"), use.attrs.int("num")
     values = np.linspace(start, stop, count, endpoint=use.attrs.flag("endpoint", default=True))
@@ -48,6 +52,7 @@ def linspace(use: Use) -> Value:
 
 @TABLE.op("_eye")
 def eye(use: Use) -> Value:
+    """Ones on a diagonal."""
     use.attrs.ignore("ctx")
     rows, columns, offset = use.attrs.int("N"), use.attrs.int("M", 0), use.attrs.int("k", 0)
     return use.b.constant(
@@ -57,6 +62,7 @@ def eye(use: Use) -> Value:
 
 @TABLE.op("_contrib_arange_like")
 def arange_like(use: Use) -> Value:
+    """As many numbers as an axis, or the whole of another value, has."""
     x, axis = use.x, use.attrs.optional_int("axis")
     start, step, times = (
         use.attrs.float("start", 0.0),

@@ -21,6 +21,7 @@ def _wrapped(use: Use, indices: Value, size: int) -> Value:
 
 @TABLE.op("Embedding")
 def embedding(use: Use) -> Value:
+    """Rows of the weight; indices outside are clipped."""
     ids, weight = use.values()
     use.attrs.ignore("output_dim", "dtype", "sparse_grad")
     return use.b.op("Gather", weight, _clipped(use, ids, use.attrs.int("input_dim")), axis=0)
@@ -28,6 +29,7 @@ def embedding(use: Use) -> Value:
 
 @TABLE.op("take")
 def take(use: Use) -> Value:
+    """Slices by index along an axis; indices outside are clipped unless told."""
     x, indices = use.values()
     axis, mode = use.axis(use.attrs.int("axis", 0), use.rank(x)), use.attrs.text("mode", "clip")
     if mode == "raise":
@@ -41,6 +43,7 @@ def take(use: Use) -> Value:
 
 @TABLE.op("pick")
 def pick(use: Use) -> Value:
+    """One element of every row."""
     b, (x, indices) = use.b, use.values()
     axis, mode = (
         use.axis(use.attrs.optional_int("axis", -1) or 0, use.rank(x)),
@@ -57,6 +60,7 @@ def pick(use: Use) -> Value:
 
 @TABLE.op("batch_take")
 def batch_take(use: Use) -> Value:
+    """Element `indices[i]` of row i."""
     b, (x, indices) = use.b, use.values()
     (size,) = use.static(x, [1])
     found = b.op("Unsqueeze", _clipped(use, indices, size), b.constant([1]))
@@ -65,6 +69,7 @@ def batch_take(use: Use) -> Value:
 
 @TABLE.op("gather_nd")
 def gather_nd(use: Use) -> Value:
+    """Slices by coordinates, which lie along the first axis of the indices."""
     b, (x, indices) = use.b, use.values()
     rank = use.rank(indices)
     last = b.op("Transpose", use.cast(indices, "int64"), perm=[*range(1, rank), 0])
@@ -73,6 +78,7 @@ def gather_nd(use: Use) -> Value:
 
 @TABLE.op("one_hot")
 def one_hot(use: Use) -> Value:
+    """A row of `depth` for every index, all off for an index outside."""
     b, depth = use.b, use.attrs.int("depth")
     on, off = use.attrs.float("on_value", 1.0), use.attrs.float("off_value", 0.0)
     dtype = use.attrs.text("dtype", "float32")
@@ -83,6 +89,7 @@ def one_hot(use: Use) -> Value:
 
 @TABLE.op("where")
 def where(use: Use) -> Value:
+    """One or the other; a condition of one axis selects whole rows."""
     condition, x, y = use.values()
     if use.rank(condition) == 1 and use.rank(x) > 1:  # selects whole rows
         condition = use.reshape(condition, [*use.shape(condition), *[1] * (use.rank(x) - 1)])
@@ -91,6 +98,7 @@ def where(use: Use) -> Value:
 
 @TABLE.op("topk")
 def topk(use: Use) -> list[Value]:
+    """The first k in order, largest first unless told; indices are float32 unless told."""
     b, x, axis = use.b, use.x, use.attrs.optional_int("axis", -1)
     count, kind = use.attrs.int("k", 1), use.attrs.text("ret_typ", "indices")
     ascending, dtype = use.attrs.flag("is_ascend"), use.attrs.text("dtype", "float32")
@@ -106,12 +114,14 @@ def topk(use: Use) -> list[Value]:
 
 @TABLE.op("sort")
 def sort(use: Use) -> Value:
+    """All in order, smallest first unless told."""
     ascending = use.attrs.flag("is_ascend", default=True)
     return _sorted(use, use.x, use.attrs.optional_int("axis", -1), 0, ascending=ascending)[0]
 
 
 @TABLE.op("argsort")
 def argsort(use: Use) -> Value:
+    """The indices that sort, float32 unless told."""
     ascending, dtype = use.attrs.flag("is_ascend", default=True), use.attrs.text("dtype", "float32")
     found = _sorted(use, use.x, use.attrs.optional_int("axis", -1), 0, ascending=ascending)
     return use.cast(found[1], dtype)
@@ -130,6 +140,7 @@ def _sorted(use: Use, x: Value, axis: int | None, count: int, *, ascending: bool
 
 @TABLE.op("SequenceLast")
 def sequence_last(use: Use) -> Value:
+    """The last step of every sequence, of its own length where that is given."""
     b, axis = use.b, use.attrs.int("axis", 0)
     if not use.attrs.flag("use_sequence_length"):
         return b.op("Gather", use.x, b.constant(-1), axis=axis)

@@ -10,6 +10,7 @@ TABLE = new_table()
 
 @TABLE.op("FullyConnected")
 def fully_connected(use: Use) -> Value:
+    """All axes but the first count as one, unless `flatten` is False: then the last alone."""
     x, *weights = use.values()
     use.attrs.ignore("num_hidden", "no_bias", "cublas_off")
     if use.attrs.flag("flatten", default=True) and use.rank(x) != 2:
@@ -19,6 +20,7 @@ def fully_connected(use: Use) -> Value:
 
 @TABLE.op("batch_dot", "_linalg_gemm2")
 def batch_dot(use: Use) -> Value:
+    """Matrix products of stacks of matrices."""
     b, (x, y) = use.b, use.values()
     scale = use.attrs.float("alpha", 1.0)
     use.attrs.ignore("forward_stype", "axis")

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir import Builder, Graph, ModelError, Operator, TensorType, UnsupportedError, Value
-from . import activation, conv, create, indexing, linear, loss, math, norm, pool, reduce, resize, shape
+from . import (
+    activation,
+    attention,
+    conv,
+    create,
+    indexing,
+    linear,
+    loss,
+    math,
+    norm,
+    pool,
+    reduce,
+    resize,
+    shape,
+)
 from .attributes import TextAttributes
 from .inference import parameter_shapes
 from .reader import Symbol, SymbolNode
@@ -16,6 +30,7 @@ from .variables import Variables
 
 TABLE = new_table().include(
     activation.TABLE,
+    attention.TABLE,
     conv.TABLE,
     create.TABLE,
     indexing.TABLE,

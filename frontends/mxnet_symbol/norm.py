@@ -19,6 +19,7 @@ def _at_axis_1(axis: int, rank: int) -> tuple[list[int], bool]:
 
 @TABLE.op("BatchNorm", "BatchNorm_v1")
 def batch_norm(use: Use) -> list[Value]:
+    """With eps 1e-3 and gamma fixed at 1 unless told; a third output is 1 / deviation."""
     b, (x, gamma, beta, mean, variance) = use.b, use.values()
     epsilon = use.attrs.float("eps", 1e-3)
     momentum = use.attrs.float("momentum", 0.9)
@@ -41,6 +42,7 @@ def batch_norm(use: Use) -> list[Value]:
 
 @TABLE.op("LayerNorm")
 def layer_norm(use: Use) -> Value:
+    """Over one axis, the last unless told."""
     b, (x, gamma, beta) = use.b, use.values()
     rank = use.rank(x)
     axis = use.axis(use.attrs.int("axis", -1), rank)
@@ -57,11 +59,13 @@ def layer_norm(use: Use) -> Value:
 
 @TABLE.op("InstanceNorm")
 def instance_norm(use: Use) -> Value:
+    """Over the axes after the channels; eps is 1e-3 unless told."""
     return use.b.op("InstanceNormalization", *use.values(), epsilon=use.attrs.float("eps", 1e-3))
 
 
 @TABLE.op("GroupNorm")
 def group_norm(use: Use) -> Value:
+    """Gamma and beta have one value a group, or one a channel in Gluon."""
     b, (x, gamma, beta) = use.b, use.values()
     groups, epsilon = use.attrs.int("num_groups", 1), use.attrs.float("eps", 1e-5)
     if use.attrs.flag("output_mean_var"):
@@ -88,6 +92,7 @@ def group_norm(use: Use) -> Value:
 
 @TABLE.op("L2Normalization")
 def l2_normalization(use: Use) -> Value:
+    """Divided by the root of the sum of squares over the axes that `mode` names."""
     b, x = use.b, use.x
     epsilon, mode = use.attrs.float("eps", 1e-10), use.attrs.text("mode", "instance")
     rank = use.rank(x)
@@ -100,6 +105,7 @@ def l2_normalization(use: Use) -> Value:
 
 @TABLE.op("LRN")
 def local_response_norm(use: Use) -> Value:
+    """Across `nsize` channels; alpha is divided by their number, as in ONNX."""
     return use.b.op(
         "LRN",
         use.x,

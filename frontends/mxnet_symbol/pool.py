@@ -14,6 +14,7 @@ TABLE = new_table()
 
 @TABLE.op("Pooling", "Pooling_v1")
 def pooling(use: Use) -> Value:
+    """The stride is 1 unless told; averages count padding unless told."""
     kind = use.attrs.text("pool_type", "max")
     power = use.attrs.optional_int("p_value")
     everything = use.attrs.flag("global_pool")
@@ -93,5 +94,6 @@ def _global(use: Use, kind: str, power: int | None) -> Value:
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")
 def adaptive_average_pooling(use: Use) -> Value:
+    """Averages of a given output size, one unless told."""
     size = use.attrs.ints("output_size", ()) or [1]
     return use.b.op("regraft.AdaptiveAveragePool", use.x, output_size=size * 2 if len(size) == 1 else size)

@@ -39,6 +39,7 @@ def _reduce(use: Use, target: str, x: Value, axes: list[int], *, keep: bool) -> 
 
 @TABLE.op(*_REDUCTIONS)
 def reduction(use: Use) -> Value:
+    """Over `axis`, or over all but it with `exclude`."""
     axes, keep = _axes(use, use.rank(use.x))
     if use.attrs.text("dtype", "None") != "None":
         raise use.unsupported("expected no dtype to accumulate in")
@@ -47,6 +48,7 @@ def reduction(use: Use) -> Value:
 
 @TABLE.op("nansum", "nanprod")
 def reduction_without_nan(use: Use) -> Value:
+    """Sums and products that leave NaN out."""
     b, x = use.b, use.x
     axes, keep = _axes(use, use.rank(x))
     neutral = 0 if use.node.op == "nansum" else 1
@@ -56,6 +58,7 @@ def reduction_without_nan(use: Use) -> Value:
 
 @TABLE.op("norm")
 def norm(use: Use) -> Value:
+    """The sum of absolute values, or the root of the sum of squares."""
     order = use.attrs.int("ord", 2)
     axes, keep = _axes(use, use.rank(use.x))
     use.attrs.ignore("out_dtype")
@@ -66,6 +69,7 @@ def norm(use: Use) -> Value:
 
 @TABLE.op("argmax", "argmin")
 def arg_extreme(use: Use) -> Value:
+    """Where the extreme is, as float32; without an axis in the flattened data."""
     b, x, axis = use.b, use.x, use.attrs.optional_int("axis")
     keep = use.attrs.flag("keepdims")
     target = "ArgMax" if use.node.op == "argmax" else "ArgMin"
@@ -80,11 +84,13 @@ def arg_extreme(use: Use) -> Value:
 
 @TABLE.op("argmax_channel")
 def argmax_channel(use: Use) -> Value:
+    """Where the maximum along axis 1 is, in the type of the data."""
     return use.cast(use.b.op("ArgMax", use.x, axis=1, keepdims=0), use.dtype(use.x))
 
 
 @TABLE.op("moments")
 def moments(use: Use) -> list[Value]:
+    """Mean and variance."""
     b, x, keep = use.b, use.x, use.attrs.flag("keepdims")
     given = use.attrs.optional_ints("axes") or range(use.rank(x))
     axes = b.constant([use.axis(a or 0, use.rank(x)) for a in given])

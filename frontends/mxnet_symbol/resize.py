@@ -10,6 +10,7 @@ TABLE = new_table()
 
 @TABLE.op("UpSampling")
 def up_sampling(use: Use) -> Value:
+    """By a whole scale; several inputs are scaled to one size, then joined."""
     b = use.b
     use.attrs.ignore("num_args", "workspace", "num_filter")
     scale, kind = use.attrs.int("scale"), use.attrs.text("sample_type")
@@ -46,6 +47,7 @@ def _nearest(use: Use, x: Value, target: list[int]) -> Value:
 
 @TABLE.op("_contrib_BilinearResize2D")
 def bilinear_resize(use: Use) -> Value:
+    """To a size, by scales, or like another value; corners are aligned unless told."""
     b, x = use.b, use.x
     mode, aligned = use.attrs.text("mode", "size"), use.attrs.flag("align_corners", default=True)
     height, width = use.attrs.int("height", 1), use.attrs.int("width", 1)

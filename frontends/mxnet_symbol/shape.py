@@ -11,6 +11,7 @@ TABLE = new_table()
 
 @TABLE.op("Flatten")
 def flatten(use: Use) -> Value:
+    """All axes but the first become one."""
     return use.x if use.rank(use.x) == 2 else use.b.op("Flatten", use.x, axis=1)
 
 
@@ -64,6 +65,7 @@ def reshaped(use: Use, source: list[Dim], codes: list[int]) -> list[Dim]:
 
 @TABLE.op("Reshape")
 def reshape(use: Use) -> Value:
+    """By codes; see `reshaped`."""
     codes = use.attrs.ints("shape", ())
     old, keep = use.attrs.ints("target_shape", ()), use.attrs.flag("keep_highest")
     source = list(use.shape(use.x))
@@ -80,6 +82,7 @@ def reshape(use: Use) -> Value:
 
 @TABLE.op("reshape_like")
 def reshape_like(use: Use) -> Value:
+    """The shape of another value, or a span of it in place of a span."""
     x, like = use.values()
     source, other = list(use.shape(x)), list(use.shape(like))
     left = _span(use, "lhs", len(source))
@@ -95,6 +98,7 @@ def _span(use: Use, side: str, rank: int) -> tuple[int, int]:
 
 @TABLE.op("transpose")
 def transpose(use: Use) -> Value:
+    """By `axes`, or reversed."""
     axes = use.attrs.ints("axes", ())
     rank = use.rank(use.x)
     return use.b.op("Transpose", use.x, perm=[use.axis(a, rank) for a in axes] or list(range(rank))[::-1])
@@ -102,6 +106,7 @@ def transpose(use: Use) -> Value:
 
 @TABLE.op("SwapAxis")
 def swap_axis(use: Use) -> Value:
+    """Two axes change places."""
     rank = use.rank(use.x)
     first, second = (use.axis(use.attrs.int(n, 0), rank) for n in ("dim1", "dim2"))
     order = list(range(rank))
@@ -111,12 +116,14 @@ def swap_axis(use: Use) -> Value:
 
 @TABLE.op("expand_dims")
 def expand_dims(use: Use) -> Value:
+    """A new axis of size 1."""
     axis = use.axis(use.attrs.int("axis"), use.rank(use.x) + 1)
     return use.b.op("Unsqueeze", use.x, use.b.constant([axis]))
 
 
 @TABLE.op("squeeze")
 def squeeze(use: Use) -> Value:
+    """Without axes of size 1; of all ones, one stays."""
     shape, axes = use.shape(use.x), use.attrs.optional_ints("axis")
     if axes is None:
         gone = [i for i, d in enumerate(shape) if d == 1]
@@ -129,6 +136,7 @@ def squeeze(use: Use) -> Value:
 
 @TABLE.op("Concat")
 def concat(use: Use) -> Value:
+    """Along axis 1 unless told."""
     use.attrs.ignore("num_args")
     axis = use.axis(use.attrs.int("dim", 1), use.rank(use.x))
     return use.b.op("Concat", *use.values(), axis=axis)
@@ -136,6 +144,7 @@ def concat(use: Use) -> Value:
 
 @TABLE.op("stack")
 def stack(use: Use) -> Value:
+    """Along a new axis."""
     use.attrs.ignore("num_args")
     axis = use.axis(use.attrs.int("axis", 0), use.rank(use.x) + 1)
     parts = [use.b.op("Unsqueeze", v, use.b.constant([axis])) for v in use.values()]
@@ -144,6 +153,7 @@ def stack(use: Use) -> Value:
 
 @TABLE.op("SliceChannel")
 def slice_channel(use: Use) -> list[Value]:
+    """Equal parts along axis 1 unless told."""
     axis = use.axis(use.attrs.int("axis", 1), use.rank(use.x))
     count = use.attrs.int("num_outputs")
     (size,) = use.static(use.x, [axis])
@@ -154,6 +164,7 @@ def slice_channel(use: Use) -> list[Value]:
 
 @TABLE.op("_split_v2")
 def split_v2(use: Use) -> list[Value]:
+    """Equal parts, or parts that start at `indices`."""
     axis = use.axis(use.attrs.int("axis", 0), use.rank(use.x))
     sections, indices = use.attrs.int("sections", 0), use.attrs.ints("indices", ())
     (size,) = use.static(use.x, [axis])
@@ -190,6 +201,7 @@ def sliced(
 
 @TABLE.op("slice")
 def slice_(use: Use) -> Value:
+    """Begin, end and step for each axis from the first; None leaves a bound open."""
     begins, ends = use.attrs.optional_ints("begin") or [], use.attrs.optional_ints("end") or []
     steps = [1 if s is None else s for s in use.attrs.optional_ints("step") or []]
     steps += [1] * (len(begins) - len(steps))
@@ -203,6 +215,7 @@ def slice_(use: Use) -> Value:
 
 @TABLE.op("slice_axis")
 def slice_axis(use: Use) -> Value:
+    """Begin and end of one axis."""
     axis = use.axis(use.attrs.int("axis"), use.rank(use.x))
     begin, end = use.attrs.int("begin"), use.attrs.optional_int("end")
     return sliced(use, use.x, [axis], [begin], [_END if end is None else end], [1])
@@ -210,6 +223,7 @@ def slice_axis(use: Use) -> Value:
 
 @TABLE.op("slice_like")
 def slice_like(use: Use) -> Value:
+    """As large as another value, along some axes or all."""
     x, like = use.values()
     given = use.attrs.ints("axes", ())
     axes = [use.axis(a, use.rank(x)) for a in given] or list(range(use.rank(x)))
@@ -220,6 +234,7 @@ def slice_like(use: Use) -> Value:
 
 @TABLE.op("Crop")
 def crop(use: Use) -> Value:
+    """The trailing two axes, at an offset or from the centre, to a size or like another value."""
     use.attrs.ignore("num_args")
     size, offset = use.attrs.ints("h_w", (0, 0)), use.attrs.ints("offset", (0, 0))
     if len(use.inputs) > 1:
@@ -231,6 +246,7 @@ def crop(use: Use) -> Value:
 
 @TABLE.op("Pad")
 def pad(use: Use) -> Value:
+    """Widths for all axes, before and after."""
     b, x = use.b, use.x
     mode, widths = use.attrs.text("mode"), use.attrs.ints("pad_width")
     value = use.attrs.float("constant_value", 0.0)
@@ -242,6 +258,7 @@ def pad(use: Use) -> Value:
 
 @TABLE.op("tile")
 def tile(use: Use) -> Value:
+    """Repeated as a whole."""
     x, times = use.x, use.attrs.ints("reps")
     rank = use.rank(x)
     if len(times) > rank:
@@ -252,6 +269,7 @@ def tile(use: Use) -> Value:
 
 @TABLE.op("repeat")
 def repeat(use: Use) -> Value:
+    """Every element repeated, along an axis or flattened."""
     b, x, times = use.b, use.x, use.attrs.int("repeats")
     axis = use.attrs.optional_int("axis")
     if axis is None:
@@ -267,6 +285,7 @@ def repeat(use: Use) -> Value:
 
 @TABLE.op("reverse")
 def reverse(use: Use) -> Value:
+    """Axes read backwards."""
     axes = [use.axis(a, use.rank(use.x)) for a in use.attrs.ints("axis")]
     return sliced(use, use.x, axes, [-1] * len(axes), [-_END] * len(axes), [-1] * len(axes))
 
@@ -283,12 +302,14 @@ def expanded(use: Use, x: Value, target: list[Dim]) -> Value:
 
 @TABLE.op("broadcast_to")
 def broadcast_to(use: Use) -> Value:
+    """To a shape in which 0 leaves an axis as it is."""
     shape, sizes = use.shape(use.x), use.attrs.ints("shape")
     return expanded(use, use.x, [s if d == 0 else d for d, s in zip(sizes, shape, strict=True)])
 
 
 @TABLE.op("broadcast_axis")
 def broadcast_axis(use: Use) -> Value:
+    """Axes of size 1 to given sizes."""
     target = list(use.shape(use.x))
     for axis, size in zip(use.attrs.ints("axis", ()), use.attrs.ints("size", ()), strict=True):
         target[use.axis(axis, len(target))] = size
@@ -297,6 +318,7 @@ def broadcast_axis(use: Use) -> Value:
 
 @TABLE.op("broadcast_like")
 def broadcast_like(use: Use) -> Value:
+    """To the shape of another value, or to some of its axes."""
     x, like = use.values()
     left, right = use.attrs.optional_ints("lhs_axes"), use.attrs.optional_ints("rhs_axes")
     target, other = list(use.shape(x)), use.shape(like)
@@ -316,19 +338,23 @@ def broadcast_like(use: Use) -> Value:
 
 @TABLE.op("depth_to_space")
 def depth_to_space(use: Use) -> Value:
+    """Channels to blocks of pixels."""
     return use.b.op("DepthToSpace", use.x, blocksize=use.attrs.int("block_size"), mode="DCR")
 
 
 @TABLE.op("space_to_depth")
 def space_to_depth(use: Use) -> Value:
+    """Blocks of pixels to channels."""
     return use.b.op("SpaceToDepth", use.x, blocksize=use.attrs.int("block_size"))
 
 
 @TABLE.op("shape_array")
 def shape_array(use: Use) -> Value:
+    """The shape, as int64."""
     return use.b.op("Shape", use.x)
 
 
 @TABLE.op("size_array")
 def size_array(use: Use) -> Value:
+    """The number of elements, as int64 of shape (1,)."""
     return use.b.op("Unsqueeze", use.b.op("Size", use.x), use.b.constant([0]))

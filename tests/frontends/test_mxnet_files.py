@@ -87,7 +87,7 @@ VARIABLE = {"op": "null", "name": "data", "inputs": []}
 def test_hostile_symbols_are_refused_with_a_place(document: object, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x-symbol.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document))
-    with pytest.raises(ModelError, match=".") as caught:
+    with pytest.raises(ModelError) as caught:
         read_symbol(path)
     assert caught.value.code == "E101"
     assert message in str(caught.value)
@@ -288,5 +288,5 @@ def test_unread_attribute_is_refused(tmp_path: Path) -> None:
             symbol(VARIABLE, {"op": "relu", "name": "r", "attrs": {"odd": "1"}, "inputs": [[0, 0, 0]]})
         )
     )
-    with pytest.raises(UnsupportedError, match="E202.*`odd`='1'"):
+    with pytest.raises(UnsupportedError, match=r"E202.*`odd`='1'"):
         read(path, image(1, 2), LoadOptions())

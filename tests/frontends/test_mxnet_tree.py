@@ -144,6 +144,10 @@ def test_gluon_files_state_their_defaults(tmp_path: Path) -> None:
         assert str(parameter.initializer) == {"weight": "None", "bias": "zeros()"}[parameter.role]
 
 
+def xavier(law: str, factor: str, magnitude: float) -> str:
+    return json.dumps(["xavier", {"rnd_type": law, "factor_type": factor, "magnitude": magnitude}])
+
+
 @pytest.mark.parametrize(
     ("text", "law"),
     [
@@ -153,12 +157,15 @@ def test_gluon_files_state_their_defaults(tmp_path: Path) -> None:
         ('["uniform", {"scale": 0.5}]', Initializer.of("uniform", low=-0.5, high=0.5)),
         ('["normal", {"sigma": 0.2}]', Initializer.of("normal", mean=0.0, std=0.2)),
         # sqrt(magnitude / fan), the fan of (8, 4, 3, 3) being 36 in and 72 out
-        ('["xavier", {"rnd_type": "uniform", "factor_type": "in", "magnitude": 9}]', Initializer.of("uniform", low=-0.5, high=0.5)),
-        ('["xavier", {"rnd_type": "gaussian", "factor_type": "out", "magnitude": 18}]', Initializer.of("normal", mean=0.0, std=0.5)),
-        ('["msraprelu", {"factor_type": "in", "slope": 0.0}]', Initializer.of("normal", mean=0.0, std=(2 / 36) ** 0.5)),
+        (xavier("uniform", "in", 9), Initializer.of("uniform", low=-0.5, high=0.5)),
+        (xavier("gaussian", "out", 18), Initializer.of("normal", mean=0.0, std=0.5)),
+        (
+            '["msraprelu", {"factor_type": "in", "slope": 0.0}]',
+            Initializer.of("normal", mean=0.0, std=(2 / 36) ** 0.5),
+        ),
         ('["load", {"path": "x"}]', None),
         ("[[[", None),
     ],
-)  # fmt: skip
+)
 def test_stated_initializers(text: str, law: Initializer | None) -> None:
     assert stated_initializer(text, (8, 4, 3, 3)) == law

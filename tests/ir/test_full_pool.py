@@ -1,4 +1,4 @@
-"""FullPool's expansion against a direct reading of MXNet's rule: windows in ceil mode, clipped where they hang over."""
+"""FullPool's expansion against loops over MXNet's windows, which are clipped where they hang over."""
 
 from itertools import product
 from math import ceil
@@ -71,5 +71,5 @@ def test_expansion(size, window, mode: str, counted: bool) -> None:
 def test_symbolic_size_is_refused() -> None:
     graph, y = pooled((1, 2, "H", 7), "max", WINDOWS[0], True)
     assert graph.known_type(y).shape == (1, 2, None, 4)
-    with pytest.raises(BackendError, match="E602.*static spatial"):
+    with pytest.raises(BackendError, match=r"E602.*static spatial"):
         expand(Builder(graph), y.node)
