@@ -48,14 +48,21 @@ class MindSporeRunner:
         paths: id of a Cell -> the source's path of the module.
         outputs: names of the outputs; empty when not known.
         imported: name in `sys.modules` to be removed on closing.
+        cells: every Cell that may run, also those that no Cell has registered.
     """
 
     def __init__(
-        self, net: Any, paths: dict[int, str], outputs: Sequence[str] = (), imported: str = ""
+        self,
+        net: Any,
+        paths: dict[int, str],
+        outputs: Sequence[str] = (),
+        imported: str = "",
+        cells: Sequence[Any] = (),
     ) -> None:
         import mindspore
 
         self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
+        self._cells = list(cells) or [cell for _, cell in _cells(net)]
         self._arguments: dict[str, tuple[Any, Any]] = {}
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
@@ -64,9 +71,9 @@ class MindSporeRunner:
         """The live Cell that a graph came from."""
         start()
         net = graph.origin.model
-        keys = walk(Graph(), net).modules  # the frontend's own walk: the same Cells get the same keys
-        paths = {cell: graph.modules.path(key) for cell, key in keys.items() if key in graph.modules}
-        return MindSporeRunner(net, paths, [name for name, _ in graph.outputs])
+        tree = walk(Graph(), net)  # the frontend's own walk: the same Cells get the same keys
+        paths = {cell: graph.modules.path(key) for cell, key in tree.modules.items() if key in graph.modules}
+        return MindSporeRunner(net, paths, [n for n, _ in graph.outputs], cells=list(tree.cells.values()))
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
@@ -95,7 +102,7 @@ class MindSporeRunner:
         records: dict[str, CallRecord] = {}
         if calls:
             self._arguments = {}
-        with _borrowed(self._net), _recording(self._recorder(records) if calls else None):
+        with _borrowed(self._cells), _recording(self._recorder(records) if calls else None):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 found = _tensors(self._net(*self._bind(inputs)))
@@ -156,7 +163,7 @@ class MindSporeRunner:
 
         cell, structure = self._arguments[call]
         arguments, keywords = _filled(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
-        with _borrowed(cell):
+        with _borrowed([c for _, c in _cells(cell)]):
             try:
                 return [_array(t) for t in _tensors(cell(*arguments, **keywords))]
             except Exception as error:  # as in `run`
@@ -197,11 +204,10 @@ def _import(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _borrowed(net: Any) -> Iterator[None]:
-    """PyNative and evaluation mode inside; afterwards the Cells below `net` are as they were."""
-    cells = [cell for _, cell in _cells(net)]
+def _borrowed(cells: Sequence[Any]) -> Iterator[None]:
+    """PyNative and evaluation mode inside; afterwards the Cells are as they were."""
     parameters = {id(p): p for cell in cells for p in cell._params.values() if p is not None}
-    with borrowed(cells, list(parameters.values())):
+    with borrowed(list(cells), list(parameters.values())):
         yield
 
 

@@ -73,7 +73,7 @@ class ModuleComparison:
 
     def _isolate(self, row: ModuleRow, record: CallRecord, found: CallRecord, pairs: list[int]) -> ModuleRow:
         """Run the target's module alone on what entered the source's."""
-        chosen = match(found.inputs, record.inputs)
+        chosen = match(found.inputs, record.inputs) if found.inputs else []
         if chosen is None:
             return row
         try:
