@@ -13,7 +13,7 @@ from ..lowering import LoweringTable
 from . import activation, conv, indexing, linear, math, norm, pool, reduce, shape
 from .batch import Batch, BatchFill
 from .calls import Attribution, Marker
-from .mindir import Node, Program
+from .mindir import MONAD, Node, Program
 from .recording import CellCall
 from .use import Lowering, Use
 
@@ -112,7 +112,7 @@ class Lowerer:
         if node.op in _PASSED:
             return operands[0]
         if node.op in _ORDER:
-            return None
+            return MONAD
         if node.op in _TUPLES:
             return tuple(operands)
         if node.op in _ITEMS:

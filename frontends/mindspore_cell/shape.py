@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir import Value
+from ...ir import Operator, Value
 from ..lowering import LoweringTable
 from .batch import Batch
 from .use import Lowering, Use
@@ -16,6 +16,9 @@ def reshape(use: Use) -> Value:
     """The batch is written as 0 where it keeps its place, as -1 where it is the only unknown, else computed."""
     x, dims = use.tensor(0), use.dims(1)
     shape = use.b.type_of(x).shape or ()
+    layer = _dense_over_last_axis(use, x)
+    if layer is not None:
+        return layer
     if len(dims) == 2 and len(shape) > 2 and dims[0] in (shape[0], _symbol(shape[0])):
         return use.emit("Flatten", x, axis=1)
     stated = use.type.shape or ()
@@ -35,6 +38,31 @@ def reshape(use: Use) -> Value:
             "Reshape", x, use.shape_value([c if c != 0 else dims[i] for i, c in enumerate(codes)])
         )
     return use.emit("Reshape", x, use.b.constant([int(c) for c in codes]))  # type: ignore[arg-type]
+
+
+def _dense_over_last_axis(use: Use, y: Value) -> Value | None:
+    """Dense flattens its operand to two axes and restores them: a Linear over the last axis says the same."""
+    linear = use.graph.producer(y)
+    if (
+        not isinstance(linear, Operator)
+        or linear.qualified_name != "regraft.Linear"
+        or linear.call != use.b.call
+    ):
+        return None
+    operands = use.graph.operands(y.node)
+    flat = use.graph.producer(operands[0]) if operands[0] is not None else None
+    if not isinstance(flat, Operator) or flat.op_type != "Reshape" or flat.call != use.b.call:
+        return None
+    x = use.graph.operands(flat.key)[0]
+    assert x is not None
+    before, after = use.b.type_of(x).shape or (), use.type.shape or ()
+    if (
+        not use.sole_reader(0)
+        or before[:-1] != after[:-1]
+        or before[-1:] != (use.b.type_of(Value(flat.key)).shape or ())[-1:]
+    ):
+        return None
+    return use.emit("regraft.Linear", x, *operands[1:])
 
 
 def _symbol(dim: object) -> object:
