@@ -101,5 +101,7 @@ def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
     """Every tensor of the checkpoint, tied ones once."""
     for key, target in program.targets.items():
         yield target.name, graph.parameter(key).data, target.shape
+    for name, data in program.constants:
+        yield name, data, data.shape
     for name, fill, size in program.extra:
         yield name, TensorData.of(np.full(size, fill, np.float32)), (size,)

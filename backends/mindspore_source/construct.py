@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass
 
@@ -118,7 +119,8 @@ class Construct(ClassRenderer):
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
         for known in self.draft.input_names:
-            name = variable_name(known) if known else next(n for n in spare if n not in names)
+            named = bool(known) and not hasattr(builtins, known)
+            name = variable_name(known) if named else next(n for n in spare if n not in names)
             while name in names:
                 name += "_"
             names.append(name)

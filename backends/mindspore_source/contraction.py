@@ -337,6 +337,9 @@ class Contraction:
         ]
         for body, values in zip(bodies, results, strict=True):
             body.outputs = [v for v, wanted in zip(values, needed, strict=True) if wanted]
+            if body.call == self.root:  # what the graph says, unused inputs and repeated outputs included
+                body.inputs = [Value(key) for key in self.graph.inputs]
+                body.outputs = [value for _, value in self.graph.outputs]
         return []
 
     def _form(self, body: Body) -> object:

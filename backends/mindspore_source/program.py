@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from ...ir import BackendError, Graph
+from ...ir import BackendError, Graph, TensorData
 from .classes import Class, define_classes
 from .construct import ClassRenderer, Construct
 from .contraction import Contraction
@@ -37,7 +37,7 @@ def build(checkpoint=CHECKPOINT):
     for path, parameter in net.parameters_and_names():
         parameter.name = path{frozen}
     if checkpoint is not None:
-        load(net, checkpoint)
+        load(net, checkpoint){buffers}
     return net.set_train(False)
 
 
@@ -59,6 +59,13 @@ def load(net, checkpoint):
         raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
     ms.load_param_into_net(net, values, strict_load=True)
 '''
+
+_BUFFERS = """
+    else:  # tables that are not drawn
+        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
+        ms.load_param_into_net(net, {{name: values[name] for name in BUFFERS}})""".replace("{{", "{").replace(
+    "}}", "}"
+)
 
 _INITIALIZERS = (
     "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",
@@ -84,12 +91,16 @@ class Program:
         targets: parameter key -> its place, for the parameters that are emitted.
         extra: (name, fill, size) of vectors that MindSpore's layers hold and the source does not.
         renamed_modules: source module path -> emitted path, where they differ.
+        constants: (name, values) of constants too long for the source.
+        buffers: names of tables and constants that no initial distribution gives.
     """
 
     text: str
     targets: dict[int, Target] = field(default_factory=dict)
     extra: list[tuple[str, float, int]] = field(default_factory=list)
     renamed_modules: dict[str, str] = field(default_factory=dict)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)
 
 
 def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
@@ -121,7 +132,13 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
     if frozen:
         marking = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
         body += f"\n\nFROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
-    body += "\n" + _BUILD.format(file=literal_source(checkpoint), name=classes[-1].name, frozen=marking)
+    tables = ""
+    if program.buffers:
+        tables = _BUFFERS
+        body += f"\n\nBUFFERS = [{', '.join(literal_source(n) for n in sorted(set(program.buffers)))}]\n"
+    body += "\n" + _BUILD.format(
+        file=literal_source(checkpoint), name=classes[-1].name, frozen=marking, buffers=tables
+    )
     if "fan_in_uniform(" in body:
         body = _HELPER + "\n" + body
     program.text = formatted(_header(graph, classes) + _imports(body) + "\n" + body)
@@ -153,6 +170,10 @@ def _place(units: Units, program: Program) -> None:
                 place=units.graph.parameter(parameter).name,
             )
     for key, unit in units.units.items():
+        program.buffers += [_joined(emitted[key], name) for name in unit.buffers]
+        for name, data in unit.constants:
+            program.constants.append((_joined(emitted[key], name), data))
+            program.buffers.append(_joined(emitted[key], name))
         program.extra += [(_joined(emitted[key], name), fill, size) for name, fill, size in unit.extra]
 
 
@@ -174,7 +195,8 @@ def _class_text(class_: Class) -> str:
     setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
     for name, part in draft.attributes:
         if name:
-            setup.append(f"self.{name} = {renderer.text(part)}")
+            comment = "  # initial distribution unknown" if name in draft.unknown else ""
+            setup.append(f"self.{name} = {renderer.text(part)}{comment}")
     setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
     lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
     if draft.has_body:
@@ -206,7 +228,7 @@ def _header(graph: Graph, classes: list[Class]) -> str:
         " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
         or "a graph"
     )
-    notes = "".join(f"\n{note}" for note in origin.notes)
+    notes = "".join(f"\n{note[:1].upper()}{note[1:]}." for note in origin.notes)
     inputs = ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())
     text = (
         f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.{notes}\n\n"
@@ -226,6 +248,8 @@ def _imports(body: str) -> str:
     if uses("OrderedDict"):
         lines.append("from collections import OrderedDict")
     lines += ["from pathlib import Path", "", "import mindspore as ms"]
+    if uses("np"):
+        lines.append("import numpy as np")
     names = [n for n in ("Parameter", "Tensor", "nn", "ops") if uses(n)]
     lines.append(f"from mindspore import {', '.join(names)}")
     laws = [n for n in _INITIALIZERS if re.search(rf"(?<![.\w]){n}\(", body)]

@@ -174,15 +174,15 @@ def pad(view: View) -> Expression:
     mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         view.operator.str("mode", "constant")
     ]
-    pads = view.constant_ints(1)
-    if view.has(3):
-        raise Refused
-    half = len(pads) // 2
-    flat = [p for axis in reversed(range(half)) for p in (pads[axis], pads[axis + half])]
-    while len(flat) > 2 and flat[-2:] == [0, 0]:
+    pads, rank = view.constant_ints(1), view.rank()
+    axes = [a % rank for a in view.constant_ints(3)] if view.has(3) else list(range(rank))
+    begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))
+    flat = [p for axis in reversed(range(rank)) for p in (begins.get(axis, 0), ends.get(axis, 0))]
+    least = 2 if mode is None else 2 * (rank - 2)  # the other modes pad all spatial axes
+    while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
         flat = flat[:-2]
     value = view.scalar(2, 0.0) if mode is None else 0.0
-    if mode == "reflect" and len(flat) > 4:
+    if mode is not None and (len(flat) != least or (mode == "reflect" and rank > 4)):
         raise Refused
     return call("ops.pad", view.use(0), tuple(flat), mode=mode, value=value if value else None)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import networkx as nx
 import numpy as np
 
-from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, Value
+from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, TensorData, Value
 from .contraction import Body, Contraction
 from .emitting import Layer, Refused, State, View
 from .expressions import Argument, Call, Expression, Literal, Part, Use
 from .families import emit_call, emit_layer
-from .initial import ms_dtype, own_parameter
+from .initial import law, ms_dtype, own_parameter
 from .naming import attribute_name
 
 
@@ -40,6 +40,7 @@ class Draft:
     outputs: list[Value] = field(default_factory=list)
     has_body: bool = False
     input_names: list[str] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
 
 
 @dataclass
@@ -63,6 +64,8 @@ class Unit:
     length: int = 0
     is_sequence: bool = False
     extra: list[tuple[str, float, int]] = field(default_factory=list)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)
 
 
 class Units:
@@ -285,6 +288,10 @@ class Units:
                 draft.attributes.append(
                     (attribute, own_parameter(self.graph.parameter(parameter), attribute))
                 )
+                if self.graph.parameter(parameter).is_buffer:
+                    unit.buffers.append(attribute)
+                elif law(self.graph.parameter(parameter).initializer) is None:
+                    draft.unknown.add(attribute)
         self._adopt_children(module, unit, draft, taken, listed)
         self.units[module.key] = unit  # its own paths are needed from here on
         self._ties(module, draft)
@@ -294,6 +301,10 @@ class Units:
             draft.input_names = [self._input_name(v) for v in body.inputs]
             for item in body.items:
                 self._statement(item, draft, scope)
+            for value in draft.outputs:
+                if isinstance(self.graph.node(value.node), (Constant, Parameter)):
+                    part = scope.part(value, 0)
+                    draft.statements.append(Statement([value], Expression((part,), outputs=2)))
         return unit
 
     def _input_name(self, value: Value) -> str:
@@ -448,8 +459,29 @@ class _DraftScope:
         if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
             return Literal(array.reshape(-1)[0].item())
         if value not in self.constants:
-            self.constants[value] = self.attribute("constant", tensor(array, node.data.dtype))
+            self.constants[value] = self._constant_attribute(array, node.data)
         return Expression((self.constants[value],))
+
+    def _constant_attribute(self, array: np.ndarray, data: TensorData) -> str:
+        """A short constant in the source; a long one in the checkpoint."""
+        written = triangle(array) or (tensor(array, data.dtype) if array.size <= _LONGEST else None)
+        if written is not None:
+            return self.attribute("constant", written)
+        found = self.attribute("constant", Call("Parameter", ()))
+        name = found.removeprefix("self.")
+        values = Call(
+            "initializer",
+            (
+                Argument("", '"zeros"'),
+                Argument("", Literal(array.shape, "shape")),
+                Argument("", ms_dtype(data.dtype)),
+            ),
+        )
+        arguments = (Argument("", values), Argument("name", f'"{name}"'), Argument("requires_grad", "False"))
+        self.draft.attributes[-1] = (name, Call("Parameter", arguments))
+        if self.draft.module in self.units.units:
+            self.units.units[self.draft.module].constants.append((name, data))
+        return found
 
     def attribute(self, name: str, constructor: Call) -> str:
         taken = {n for n, _ in self.draft.attributes}
@@ -458,6 +490,21 @@ class _DraftScope:
             found, n = attribute_name(f"{name}{n}"), n + 1
         self.draft.attributes.append((found, constructor))
         return f"self.{found}"
+
+
+_LONGEST = 16
+"""Elements of a constant that is written into the source."""
+
+
+def triangle(array: np.ndarray) -> Call | None:
+    """``Tensor(np.tril(np.ones((8, 8), bool)))`` for a causal mask, None for anything else."""
+    if array.dtype != np.bool_ or array.ndim < 2 or array.size <= _LONGEST:
+        return None
+    for name, make in (("tril", np.tril), ("triu", np.triu)):
+        if np.array_equal(array, make(np.ones_like(array))):
+            ones = Call("np.ones", (Argument("", Literal(array.shape, "shape")), Argument("", "bool")))
+            return Call("Tensor", (Argument("", Call(f"np.{name}", (Argument("", ones),))),))
+    return None
 
 
 def tensor(array: np.ndarray, dtype: str) -> Call:

@@ -279,7 +279,23 @@ class SharedStem(nn.Module):
         return self.fc(x) * self.scale + torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 
+class Outputs(nn.Module):
+    """Outputs in another order than they are computed in, a causal mask, a buffer, an unused input."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 16)
+        self.register_buffer("mask", torch.tril(torch.ones(8, 8)).bool())
+
+    def forward(self, tokens, unused):
+        x = self.embed(tokens)
+        y = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+        weights = (x @ x.transpose(-2, -1)).masked_fill(~self.mask, -1e9).softmax(-1)
+        return y + weights @ x, weights, tokens
+
+
 NETS = {
+    "outputs": (Outputs, [ids(2, 8), floats(2, 3)], [ids(3, 8), floats(3, 3)]),
     "resnet18": (lambda: example("resnet").resnet18(), [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "transformer": (lambda: example("transformer").transformer(), [ids(2, 16)], [ids(3, 16)]),
     "mobilenet": (MobileNet, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
@@ -398,6 +414,11 @@ def test_without_a_checkpoint_the_initial_distributions_are_the_sources(tmp_path
     assert abs(table.std() - 1.0) < 0.02
     assert 0.98 / 8 < np.abs(weight).max() <= 1 / 8
     assert 0.9 / 8 < np.abs(bias).max() <= 1 / 8
+
+
+def test_tables_are_there_without_a_checkpoint_too(tmp_path):
+    net = rewritten(shaken(Outputs()), [ids(2, 8), floats(2, 3)], tmp_path).build(checkpoint=None)
+    assert net.mask.asnumpy().sum() == 36
 
 
 def test_dropout_drops_in_training_only(tmp_path):

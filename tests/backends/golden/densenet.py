@@ -1,5 +1,5 @@
 """DenseNet for MindSpore, rewritten from PyTorch `DenseNet` by regraft.
-captured in evaluation mode
+Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 

@@ -1,5 +1,5 @@
 """SharedStem for MindSpore, rewritten from PyTorch `SharedStem` by regraft.
-captured in evaluation mode
+Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
@@ -44,6 +44,9 @@ class SharedStem(nn.Cell):
 FROZEN = {"fc.weight"}
 
 
+BUFFERS = ["scale"]
+
+
 CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
@@ -62,6 +65,9 @@ def build(checkpoint=CHECKPOINT):
         parameter.requires_grad = parameter.requires_grad and path not in FROZEN
     if checkpoint is not None:
         load(net, checkpoint)
+    else:  # tables that are not drawn
+        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
+        ms.load_param_into_net(net, {name: values[name] for name in BUFFERS})
     return net.set_train(False)
 
 

@@ -1,5 +1,5 @@
 """ResNet for MindSpore, rewritten from PyTorch `ResNet` by regraft.
-captured in evaluation mode
+Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 

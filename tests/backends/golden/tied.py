@@ -1,5 +1,5 @@
 """Tied for MindSpore, rewritten from PyTorch `Tied` by regraft.
-captured in evaluation mode
+Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 

@@ -1,5 +1,7 @@
 """TransformerClassifier for MindSpore, rewritten from PyTorch `TransformerClassifier` by regraft.
-captured in evaluation mode
+Captured in evaluation mode.
+Attention dropout of `layers.0.self_attn` (0.1) is not in the graph.
+Attention dropout of `layers.1.self_attn` (0.1) is not in the graph.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
@@ -109,7 +111,7 @@ class TransformerClassifier(nn.Cell):
         super().__init__()
         self.position = Parameter(
             initializer("zeros", (1, 16, 32), ms.float32), name="position"
-        )
+        )  # initial distribution unknown
         self.embed = nn.Embedding(100, 32, embedding_table=Normal(1.0))
         self.layers = nn.CellList(
             [TransformerEncoderLayerBlock(), TransformerEncoderLayerBlock()]
