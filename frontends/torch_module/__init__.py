@@ -117,15 +117,15 @@ def _program(model: object):
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:
+    from .tree import lost_in_evaluation
+
     origin = graph.origin
     origin.framework, origin.reference, origin.model = "torch", reference, model
     names = [n.name for n in graph.input_nodes()]
     origin.inputs = dict(zip(names, captured.examples, strict=True)) if captured.examples else {}
-    origin.notes = (
-        ["captured in evaluation mode", *captured.notes]
-        if captured.module is not None
-        else list(captured.notes)
-    )
+    origin.notes = list(captured.notes)
+    if captured.module is not None:
+        origin.notes = ["captured in evaluation mode", *origin.notes, *lost_in_evaluation(captured.module)]
 
 
 def _require_torch() -> None:

@@ -88,7 +88,7 @@ def relu6(call: Call) -> Value:
 
 @ACTIVATION.op("aten.softplus.default")
 def softplus(call: Call) -> Value:
-    """``log(1 + exp(beta * x)) / beta``; torch is linear above the threshold, where the two agree in float32."""
+    """``log(1 + exp(beta * x)) / beta``; torch is linear above a threshold where the two agree."""
     x, beta = call.value("self"), call.float("beta")
     if call.float("threshold") < 20:
         raise call.unsupported("expected a `threshold` of at least 20, above which it makes no difference")

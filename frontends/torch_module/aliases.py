@@ -142,30 +142,30 @@ def view_source(node: Node) -> Node | None:
 
 
 def _storage(node: Node) -> int | None:
-    fake = node.meta.get("val")
-    if not hasattr(fake, "untyped_storage"):
-        return None
-    return fake.untyped_storage()._cdata
+    fake: Any = node.meta.get("val")
+    return fake.untyped_storage()._cdata if hasattr(fake, "untyped_storage") else None
 
 
 def _are_parts(a: Node, b: Node) -> bool:
     """Whether two nodes are, or view, different results of one split, which share no element."""
     a, b = _part(a), _part(b)
-    return a.target is b.target is operator.getitem and a.args[0] is b.args[0] and a.args[1] != b.args[1]
+    if a.target is not operator.getitem or b.target is not operator.getitem:
+        return False
+    return a.args[0] is b.args[0] and bool(a.args[1] != b.args[1])
 
 
 def _part(node: Node) -> Node:
     """The result of a split that a node is a view of, or where its chain of views begins."""
-    while (source := written_argument(node) or view_source(node)) is not None and _storage(
-        source
-    ) == _storage(node):
+    source = written_argument(node) or view_source(node)
+    while source is not None and _storage(source) == _storage(node):
         node = source
+        source = written_argument(node) or view_source(node)
     return node
 
 
 def _same_view(a: Node, b: Node) -> bool:
     x, y = a.meta["val"], b.meta["val"]
-    return (
+    return bool(
         x.dtype == y.dtype
         and [str(s) for s in x.shape] == [str(s) for s in y.shape]
         and [str(s) for s in x.stride()] == [str(s) for s in y.stride()]

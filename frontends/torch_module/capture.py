@@ -93,7 +93,7 @@ def load_program(path: Path) -> ExportedProgram:
             "E101",
             f"expected an exported program, got a file that torch.export.load refuses: {first_line(error)}",
             place=str(path),
-            hint="write it with torch.export.save(program, file); a pickled module must be given as file.py:Name",
+            hint="write it with torch.export.save(program, file); give a pickled module as file.py:Name",
         ) from error
 
 
@@ -161,7 +161,8 @@ def _bind(module: Module, inputs: NamedArrays) -> dict[str, torch.Tensor | None]
         ]
         raise ModelError(
             "E103",
-            f"expected the inputs {', '.join(f'`{n}`' for n in wanted) or '(none)'}, got {len(positional) + len(named)}: {error}",
+            f"expected the inputs {', '.join(f'`{n}`' for n in wanted) or '(none)'}, "
+            f"got {len(positional) + len(named)}: {error}",
             place=type(module).__name__,
             hint="give one --input [NAME=]SHAPE[:DTYPE] for each",
         ) from error
@@ -269,7 +270,7 @@ def _export_error(module: Module, error: Exception) -> ModelError:
     place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
     home = type(error).__module__
     if home.startswith(("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")):
-        hint = "data-dependent control flow must be rewritten with torch.cond, or the shapes kept static with --no-dynamic-batch"
+        hint = "where control flow depends on shapes, --no-dynamic-batch may help; on data, nothing does"
         return ModelError(
             "E104", f"torch.export refused the model: {first_line(error)}", place=place, hint=hint
         )
@@ -335,7 +336,7 @@ def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[No
 def normalised_stack(stack: Mapping[str, object]) -> tuple[str, ...]:
     """The keys of a module stack as ``path@n`` from the root, whose path is empty.
 
-    While tracing they start with ``_export_root`` below a wrapper, in the finished program with ``L__self__``.
+    While tracing they start with ``_export_root`` below a wrapper, in a finished program with ``L__self__``.
     """
     keys = list(stack)
     if "_export_root" in keys:

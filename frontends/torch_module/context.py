@@ -250,7 +250,7 @@ class Call:
 
     def op(self, op_type: str, *operands: Value | None, **attributes: object) -> Value:
         """Add an operator with one output."""
-        return self.b.op(op_type, *operands, **attributes)
+        return self.b.ops(op_type, *operands, outputs=1, types=None, captures=(), **attributes)[0]
 
     def cast(self, value: Value, dtype: str) -> Value:
         """The value with another element type; itself where it has it."""
@@ -299,7 +299,7 @@ class Call:
             else:
                 codes.append(-1)
                 inferred += 1
-        types = [known.with_shape(tuple(as_dim(s) for s in shape))]
+        types: list[TensorType | None] = [known.with_shape(tuple(as_dim(s) for s in shape))]
         if 0 in shape:  # a 0 in the shape would be read as "copy"
             return self.b.op("Reshape", value, self.context.sizes(shape), allowzero=1, types=types)
         if inferred > 1:

@@ -55,6 +55,19 @@ def index_select(call: Call) -> Value:
     return call.op("Gather", call.value("self"), call.value("index"), axis=call.axis("dim"))
 
 
+@INDEXING.op("aten.unfold.default")
+def unfold(call: Call) -> Value:
+    """Windows of an axis, their elements on a new last axis: one Gather by a table of places."""
+    rank, length, step = call.rank("self"), call.int("size"), call.int("step")
+    axis = call.axis("dimension")
+    extent = call.shape("self")[axis]
+    if not isinstance(extent, int):
+        raise call.unsupported(f"expected a static size of axis {axis}, got `{extent}`")
+    starts = np.arange(0, extent - length + 1, step)
+    y = call.op("Gather", call.value("self"), call.constant(starts[:, None] + np.arange(length)), axis=axis)
+    return call.op("Transpose", y, perm=[a for a in range(rank + 1) if a != axis + 1] + [axis + 1])
+
+
 @INDEXING.op("aten.gather.default")
 def gather(call: Call) -> Value:
     """Element by element along an axis."""

@@ -43,7 +43,7 @@ def _bilinear(module: Any, name: str) -> Initializer | None:
     return _uniform(1 / sqrt(module.weight.shape[1])) if name in ("weight", "bias") else None
 
 
-def _norm(module: Any, name: str) -> Initializer | None:
+def _norm(_module: Any, name: str) -> Initializer | None:
     return {
         "weight": ONES,
         "bias": ZEROS,
@@ -62,7 +62,7 @@ def _embedding(module: Any, name: str) -> Initializer | None:
     )
 
 
-def _attention(module: Any, name: str) -> Initializer | None:
+def _attention(_module: Any, name: str) -> Initializer | None:
     if name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
         return Initializer.of("xavier_uniform", gain=1.0)
     if name == "in_proj_bias":
@@ -75,7 +75,7 @@ def _attention_output(module: Any, name: str) -> Initializer | None:
     return ZEROS if name == "bias" else _weighted(module, name)
 
 
-def _recurrent(module: Any, name: str) -> Initializer | None:
+def _recurrent(module: Any, _name: str) -> Initializer | None:
     return _uniform(1 / sqrt(module.hidden_size)) if module.hidden_size > 0 else None
 
 

@@ -147,7 +147,7 @@ class Lowering:
                 target = signature.inputs_to_parameters.get(name) or signature.inputs_to_buffers[name]
                 self.environment[node] = Value(self._parameter(target))
             elif name in signature.inputs_to_lifted_tensor_constants:
-                tensor = program.constants[signature.inputs_to_lifted_tensor_constants[name]]
+                tensor: Any = program.constants[signature.inputs_to_lifted_tensor_constants[name]]
                 data = TensorData.of(array_of(tensor))
                 self.environment[node] = self.graph.add_constant(data)
             elif hasattr(node.meta.get("val"), "shape"):
@@ -222,7 +222,7 @@ class Lowering:
             else:
                 raw = argument.default_value
             values[key] = self._resolve(raw)
-            fake = raw.meta.get("val") if hasattr(raw, "meta") else None
+            fake: Any = raw.meta.get("val") if hasattr(raw, "meta") else None
             if hasattr(fake, "dtype"):
                 fakes[key] = fake
                 if isinstance(values[key], Value):
@@ -255,7 +255,7 @@ class Lowering:
         return self._run_body(body, arguments, own_calls=True)
 
     def _run_body(self, body: GraphModule, arguments: list[Result], *, own_calls: bool) -> Any:
-        """The results of a nested program; its operators belong to their own module calls or to the current."""
+        """The results of a nested program; its operators have module calls of their own, or the current."""
         places = [n for n in body.graph.nodes if n.op == "placeholder"]
         for place, argument in zip(places, arguments, strict=True):
             self.environment[place] = argument
@@ -279,6 +279,8 @@ class Lowering:
         names = leaf_names(self.program.call_spec.out_spec)
         specs = [s for s in self.program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
         by_name = {n.name: n for n in self.program.graph.nodes}
+        for result_name, target in self.program.graph_signature.buffers_to_mutate.items():
+            self.graph.updates[self._parameter(target)] = self.environment[by_name[result_name]]
         with self.b.inside(self.calls.get(""), ""):
             for name, spec in zip(names, specs, strict=True):
                 node = by_name.get(spec.arg.name)

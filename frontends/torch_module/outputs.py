@@ -8,7 +8,7 @@ import numpy as np
 
 
 def leaf_names(spec: Any) -> list[str]:
-    """Names of the leaves of a pytree spec: ``output`` for one, ``output_0``… for a sequence, keys of a dict."""
+    """Names of a pytree spec's leaves: ``output`` for one, ``output_0``… of a sequence, a dict's keys."""
     import torch.utils._pytree as pytree
 
     paths = [p for p, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten([0] * spec.num_leaves, spec))]

@@ -113,7 +113,7 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
     if size.is_Integer:
         return b.constant([int(size)])
 
-    def fold(name: str, arguments: Sequence[sympy.Expr]) -> Value:
+    def fold(name: str, arguments: Sequence[Any]) -> Value:
         total = compute(b, arguments[0], atoms)
         for argument in arguments[1:]:
             total = b.op(name, total, compute(b, argument, atoms))

@@ -88,7 +88,7 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
     signature = program.graph_signature
     seen: dict[object, int] = {}
     for name in [*signature.parameters, *signature.buffers]:
-        tensor = program.state_dict[name] if name in program.state_dict else program.constants[name]
+        tensor: Any = program.state_dict[name] if name in program.state_dict else program.constants[name]
         path, _, leaf = name.rpartition(".")
         identity = (storage_of(tensor), tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
         if identity[0] is None or identity not in seen:
@@ -104,6 +104,17 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
     return tree
 
 
+def lost_in_evaluation(root: Module) -> list[str]:
+    """What training would do and a program captured in evaluation mode does not show."""
+    from torch import nn
+
+    return [
+        f"attention dropout of `{path}` ({module.dropout}) is not in the graph"
+        for path, module in root.named_modules()
+        if isinstance(module, nn.MultiheadAttention) and module.dropout
+    ]
+
+
 def storage_of(tensor: torch.Tensor) -> object:
     """Identity of a tensor's memory, or None where it has none."""
     storage = tensor.untyped_storage()
@@ -111,7 +122,7 @@ def storage_of(tensor: torch.Tensor) -> object:
 
 
 def _add_parameters(tree: Tree, module: Module, key: int, path: str) -> None:
-    import torch
+    from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
     held = tree.graph.modules.module(key).parameters
     tensors = [(n, t, False) for n, t in module._parameters.items()]
@@ -119,7 +130,7 @@ def _add_parameters(tree: Tree, module: Module, key: int, path: str) -> None:
     for name, tensor, is_buffer in tensors:
         if tensor is None:
             continue
-        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        if isinstance(tensor, UninitializedTensorMixin):
             raise ModelError(
                 "E104",
                 f"expected initialised parameters, got the lazy `{name}`",

@@ -46,7 +46,9 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
     if b.graph.known_type(mask).dtype != "bool":
         return [b.op("MatMul", b.op("Softmax", b.op("Add", scores, mask), axis=-1), value)]
     weights = b.op("Softmax", b.op("Where", mask, scores, b.scalar_like(-np.inf, scores)), axis=-1)
-    weights = b.op("Where", mask, weights, b.scalar_like(0.0, weights))  # a row without any key gives 0, not NaN
+    weights = b.op(
+        "Where", mask, weights, b.scalar_like(0.0, weights)
+    )  # a row without any key gives 0, not NaN
     return [b.op("MatMul", weights, value)]
 
 
@@ -55,7 +57,9 @@ def _scale(b: Builder, operator: Operator, query: Value) -> float:
         return operator.float("scale")
     width = (b.graph.known_type(query).shape or (None,))[-1]
     if not isinstance(width, int):
-        raise BackendError("E602", "expected a static query width or a `scale`", place=b.graph.describe(operator.key))
+        raise BackendError(
+            "E602", "expected a static query width or a `scale`", place=b.graph.describe(operator.key)
+        )
     return 1 / sqrt(width)
 
 
@@ -84,6 +88,6 @@ TABLE.add(
     attributes=[AttributeSpec("is_causal", "int", default=0), AttributeSpec("scale", "float")],
     infer=_infer,
     expand=_expand,
-    summary="softmax(Q @ K.T * scale + mask) @ V over (..., length, width); scale is 1/sqrt(width) unless given; "
+    summary="softmax(Q @ K.T * scale + mask) @ V over (..., length, width); scale defaults to 1/sqrt(width); "
     "a mask of truth values keeps what is true",
 )

@@ -133,10 +133,30 @@ def test_multihead_attention(check, weights, batch_first):
 
 
 def test_causal_attention_of_symbolic_length(check):
-    from regraft.frontends.options import LoadOptions
+    check(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), floats(5, 4))
 
+
+def test_bilinear(check):
+    check(nn.Bilinear(4, 5, 3), floats(2, 4), floats(2, 5))
+
+
+@pytest.mark.parametrize("operators", ["cosine", "cross", "losses", "folded"])
+def test_operators_that_pytorch_decomposes(check, operators):
+    functions = {
+        "cosine": lambda x: F.cosine_similarity(x, x * 2 + 1, dim=1),
+        "cross": lambda x: [
+            torch.linalg.cross(x[:, :, :3], x[:, :, 1:] + 1),
+            torch.logaddexp(x, x * 2),
+            torch.sinc(x),
+        ],
+        "losses": lambda x: [F.mse_loss(x, x * 2), F.huber_loss(x, x + 2), F.smooth_l1_loss(x, x * 2)],
+        "folded": lambda x: F.unfold(x[:, None], (2, 2)),
+    }
+    check(functions[operators], floats(2, 3, 4))
+
+
+def test_an_operator_decomposed_twice_keeps_its_outputs_apart(check):
     check(
-        lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
-        floats(5, 4),
+        lambda x: [torch.diagonal(x, dim1=1, dim2=2), torch.trace(x[0]), torch.dist(x, x + 1)],
+        floats(2, 3, 4),
     )
-    del LoadOptions

@@ -105,9 +105,17 @@ def test_indexing(check):
             x.masked_fill(x > 0, 0.0),
             x.tril(),
             x.triu(1),
+            x.unfold(1, 3, 2),
+            x.unfold(-2, 2, 1),
+            x.diagonal(1, 2, 3),
+            x.diagonal(-1, 1, 3),
         ],
         floats(2, 5, 4, 3),
     )
+
+
+def test_grids_and_ranges(check):
+    check(lambda x: [*torch.meshgrid(x[0], x[1], indexing="ij"), torch.linspace(0, 1, 5) + x], floats(2, 5))
 
 
 def test_embedding(check):
@@ -154,5 +162,5 @@ def test_shuffles(check):
 def test_a_mask_as_an_index_is_refused(check):
     from regraft.ir import UnsupportedError
 
-    with pytest.raises(UnsupportedError, match="E203|E201"):
+    with pytest.raises(UnsupportedError, match=r"E203|E201"):
         check(lambda x: x[x > 0], floats(2, 3))

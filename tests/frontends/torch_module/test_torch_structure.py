@@ -240,7 +240,7 @@ def test_an_unread_argument_is_an_error(monkeypatch):
 
     monkeypatch.setitem(TABLE.functions, "aten.gelu.default", forgetful)
     with pytest.raises(
-        UnsupportedError, match="E202 the lowering of `aten.gelu.default` does not read `approximate`"
+        UnsupportedError, match=r"E202 the lowering of `aten.gelu.default` does not read `approximate`"
     ):
         lowered(nn.GELU("tanh"), floats(2, 3))
 
@@ -338,5 +338,18 @@ def test_a_damaged_program_and_a_pickle_are_refused(tmp_path):
 
 
 def test_a_lazy_module_is_refused_by_name():
-    with pytest.raises(ModelError, match="E104 .*lazy `weight`"):
+    with pytest.raises(ModelError, match=r"E104 .*lazy `weight`"):
         read_tree(nn.Sequential(nn.LazyLinear(3)), OPTIONS)
+
+
+def test_attention_dropout_that_evaluation_hides_is_noted():
+    class Attend(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(8, 2, dropout=0.1)
+
+        def forward(self, x):
+            return self.attention(x, x, x)[0]
+
+    graph = lowered(Attend(), floats(5, 2, 8))
+    assert "attention dropout of `attention` (0.1) is not in the graph" in graph.origin.notes
