@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 import onnx
 
-from ...ir import TensorData
+from ...ir import BackendError, TensorData
 
 _ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
 _CHUNK = 1 << 26  # bytes written at a time
@@ -101,7 +101,11 @@ def _copy(data: TensorData, out: BinaryIO) -> None:
     for chunk in _chunks(data.numpy()):
         written += out.write(chunk)
     if written != data.nbytes:
-        raise ValueError(f"expected {data.nbytes} bytes of {data.type}, got {written}")
+        raise BackendError(
+            "E602",
+            f"expected {data.nbytes} bytes of data for a parameter {data.type}, got {written}",
+            hint="the frontend's lazy handle states another type than it loads",
+        )
 
 
 def _chunks(array: np.ndarray) -> Iterator[memoryview]:

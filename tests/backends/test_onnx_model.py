@@ -274,6 +274,15 @@ class TestWrite:
             write(graph, tmp_path / "new" / "net.onnx", external_data=external)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize("external", [False, True])
+    def test_data_of_another_size_than_stated_is_refused(self, tmp_path: Path, external: bool) -> None:
+        graph = small_net()
+        weight = graph.parameters()[0]
+        weight.data = TensorData(F32, weight.data.shape, lambda: np.zeros(3, F32))
+        with pytest.raises(BackendError, match="bytes of data"):
+            write(graph, tmp_path / "net.onnx", external_data=external)
+        assert list(tmp_path.iterdir()) == []
+
     def test_nothing_is_left_when_data_cannot_be_read(self, tmp_path: Path) -> None:
         graph = small_net()
 

@@ -274,6 +274,21 @@ def test_source_that_refuses_the_second_batch_is_noted() -> None:
         assert any("two, please" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("path", ["blocks.1.conv", "fc"])
+def test_another_model_of_the_same_class_runs_in_its_own_framework(
+    net: nn.Module, graph: Graph, path: str
+) -> None:
+    other = Net()
+    other.load_state_dict(net.state_dict())
+    target = regraft.load(other, (torch.randn(2, 3, 16, 16),))
+    report = verify(graph, target, own=True)
+    assert report.passed, report.render()
+    assert "PyTorch" in report.target
+    with torch.no_grad():
+        other.get_submodule(path).weight[0] *= 1.01
+    assert verify(graph, target, own=True).first_divergence == f"{path}#1"
+
+
 def test_exported_program_is_a_source() -> None:
     torch.manual_seed(0)
     program = torch.export.export(
