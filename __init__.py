@@ -14,7 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regraft.api import Findings, Rewritten, check, load, rewrite, save, verify
+    from regraft.api import (  # pyright: ignore[reportMissingImports] - the checkout has another name
+        Findings,
+        Rewritten,
+        check,
+        load,
+        rewrite,
+        save,
+        verify,
+    )
 
 __version__ = "0.1.0"
 
@@ -24,7 +32,7 @@ __all__ = ["Findings", "Rewritten", "check", "load", "rewrite", "save", "verify"
 def __getattr__(name: str) -> object:
     """Import the API on first use, so that ``regraft --help`` stays fast."""
     if name in __all__:
-        from regraft import api
+        from regraft import api  # pyright: ignore[reportMissingImports]
 
         return getattr(api, name)
     raise AttributeError(f"module `regraft` has no attribute `{name}`")

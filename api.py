@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from .backends import TARGETS, infer_target, write
 from .backends.files import staged
 from .backends.renames import Rename, rename_rows
 from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
-from .ir import Graph, MismatchError, ModelError, UnsupportedError, UsageError
+from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
 from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report
@@ -164,7 +165,7 @@ def save(
     return write(graph, Path(path), _target(Path(path), to), force=force, **options)
 
 
-def verify(source: object, target: object, inputs: Inputs = None, **options: object) -> Report:
+def verify(source: object, target: object, inputs: Inputs = None, **options: Any) -> Report:
     """Compare what two models compute, output by output and module by module.
 
     Args:
@@ -177,14 +178,14 @@ def verify(source: object, target: object, inputs: Inputs = None, **options: obj
         The report; `passed` is False as soon as anything compared differs or nothing could be compared.
     """
     examples = inputs if inputs is not None or not isinstance(target, Graph) else _examples(target)
-    graph = source if isinstance(source, Graph) else load(source, examples, **options)  # type: ignore[arg-type]
+    graph = source if isinstance(source, Graph) else load(source, examples, **options)
     if isinstance(target, Graph) or _is_written(target):
         return compare(graph, target, _by_name(graph, inputs))  # type: ignore[arg-type]
     other = load(target, inputs if inputs is not None else _examples(graph))
     return compare(graph, other, _by_name(graph, inputs), own=True)
 
 
-def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
+def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     """What the passes would change or report, without changing anything.
 
     Without inputs only the static rules run, and `Findings.skipped` names the others. An operator without a
@@ -195,41 +196,39 @@ def check(model: object, inputs: Inputs = None, **options: object) -> Findings:
         inputs: as in `load`.
         options: loading options, as in `load`.
     """
-    found: list[Change] = []
-    skipped: dict[str, str] = {}
-    pipeline = default_pipeline()
+    failure: RegraftError | None = None
     if isinstance(model, Graph):
         graph = model
     else:
-        chosen = _options(
-            options.pop("params", None),  # type: ignore[arg-type]
-            bool(options.pop("dynamic_batch", True)),
-            options.pop("dynamic", None),  # type: ignore[arg-type]
-            options.pop("arguments", None),  # type: ignore[arg-type]
-        )
-        try:
-            graph = read(model, inputs, chosen)
-        except (UnsupportedError, ModelError, UsageError) as error:
-            if error.code not in ("E201", "E202", "E203", "E103", "E104") or (
-                inputs and error.code == "E103"
-            ):
-                raise
-            graph = read_tree(model, chosen)
-            why = (
-                "it needs --input"
-                if error.code == "E103"
-                else f"the model could not be lowered ({error.code})"
-            )
-            skipped = {p.name: why for p in pipeline if p.needs_dataflow}
-            if error.code != "E103":
-                found.append(
-                    Change(error.code, str(error).removeprefix(f"{error.code} "), "", "error", False)
-                )
-    kept = [p for p in pipeline if p.name not in skipped]
-    for _, changes in run_passes(graph.copy(), kept):
+        graph, failure = _captured_or_tree(model, inputs, options)
+    pipeline = default_pipeline()
+    skipped = {p.name: why for p in pipeline if (why := p.skipped(graph))}
+    found: list[Change] = []
+    if failure is not None:
+        text = str(failure).removeprefix(f"{failure.code} ")
+        found.append(Change(failure.code, text, severity="error", fixed=False))
+        skipped = dict.fromkeys(skipped, f"the model could not be lowered ({failure.code})")
+    for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):
         found += changes
     rank = {"error": 0, "warning": 1, "note": 2}
     return Findings(sorted(found, key=lambda f: rank[f.severity]), skipped)
+
+
+def _captured_or_tree(
+    model: object, inputs: Inputs, options: Mapping[str, Any]
+) -> tuple[Graph, RegraftError | None]:
+    """The lowered model; where it cannot be lowered, its static part and why (None: no inputs were given)."""
+    try:
+        return load(model, inputs, **options), None
+    except UnsupportedError as error:
+        failure = error
+    except ModelError as error:
+        missing = error.code == "E103" and inputs is None
+        if not missing and error.code != "E104":
+            raise
+        failure = None if missing else error
+    given = {name: options[name] for name in ("params", "arguments") if name in options}
+    return load_tree(model, **given), failure
 
 
 def rewrite_file(
@@ -240,7 +239,7 @@ def rewrite_file(
     *,
     verified: bool = True,
     force: bool = False,
-    **options: object,
+    **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
 
