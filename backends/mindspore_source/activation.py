@@ -26,7 +26,7 @@ _ROWS = {  # ONNX: (layer, function)
 
 def _row(op_type: str, layer: str, function: str) -> None:
     if layer:
-        table.layer(op_type)(lambda view: Layer(Call(f"nn.{layer}", ())))
+        table.layer(op_type)(lambda _view: Layer(Call(f"nn.{layer}", ())))
     table.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
 
 

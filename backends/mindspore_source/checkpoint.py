@@ -22,7 +22,7 @@ Entry = tuple[str, TensorData, tuple[int, ...]]
 
 
 def write_ckpt(path: Path, entries: Iterable[Entry]) -> None:
-    """Write a .ckpt: repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one tensor in memory."""
+    """Write a .ckpt, repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one by one."""
     with path.open("wb") as file:
         for name, data, shape in entries:
             content = np.ascontiguousarray(data.numpy())

@@ -1,4 +1,4 @@
-"""Anti-unification: modules with the same structure share a class; where they differ, it takes an argument."""
+"""Anti-unification: modules with one structure share a class; where they differ, it takes an argument."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def define_classes(units: Units) -> list[Class]:
 def _with_optional_children(
     groups: list[list[Draft]],
 ) -> list[tuple[list[Draft], dict[str, dict[int, Part]]]]:
-    """Groups of which one is another less one child, such as `downsample`, become one with that child optional.
+    """Two groups that differ in one child, such as `downsample`, become one with that child optional.
 
     Returns:
         (drafts, those with every child first; optional child -> module key -> how that module constructs it).

@@ -29,14 +29,17 @@ class ClassRenderer(Renderer):
         self.class_, self.prefix = class_, prefix
 
     def literal(self, literal: Literal) -> str:
+        """The constructor argument that stands for a literal, or its source."""
         formal = self.class_.holes.get(id(literal))
         return literal_source(literal.value) if formal is None else f"{self.prefix}{formal.name}"
 
     def fixed(self, literal: Literal) -> bool:
+        """Whether no constructor argument stands for it."""
         return id(literal) not in self.class_.holes
 
     def value(self, use: Use) -> tuple[str, int]:
-        raise AssertionError("a constructor uses no value")
+        """A constructor reads no values: it is an error of ours if one gets here."""
+        raise AssertionError(use)
 
 
 @dataclass
@@ -58,6 +61,7 @@ class Construct(ClassRenderer):
         self.steps = self._inline(self.draft.statements)
 
     def value(self, use: Use) -> tuple[str, int]:
+        """A variable, or the expression folded into this use."""
         found = self.inlined.get(use.value)
         if found is not None:
             return self.text(found), found.level

@@ -91,7 +91,7 @@ class Contraction:
                 node.call = call.parent
 
     def _adopt(self) -> None:
-        """An operator whose parameters all belong to one leaf that is never called becomes that leaf's call."""
+        """An operator on the parameters of one leaf that is never called becomes that leaf's call."""
         tree, graph = self.tree, self.graph
         called = {c.module for c in tree.calls()}
         owners: dict[int, list[int]] = {}
@@ -140,7 +140,7 @@ class Contraction:
                 self.tree.remove_call(call.key)
 
     def _split_stateless(self) -> None:
-        """One leaf without parameters registered several times (`act = ReLU()` shared by blocks) becomes several."""
+        """A stateless leaf registered several times (`act = ReLU()` shared by blocks) becomes several."""
         tree = self.tree
         places: dict[int, list[tuple[int, str]]] = {}
         for module in tree:
@@ -168,7 +168,7 @@ class Contraction:
                 tree.replace_call(call, module=twins[place], parent=parent)
 
     def _refill(self) -> None:
-        """A stateless leaf called where it is not registered (any more) is given to its caller, as one of its own."""
+        """A stateless leaf called where it is not registered (any more) becomes one of its caller's own."""
         tree = self.tree
         for module in list(tree):
             if module.container == "sequential":
@@ -295,7 +295,7 @@ class Contraction:
         return out
 
     def heights(self) -> list[list[int]]:
-        """Keys of the called modules, those that call nothing first, then those that call only these…"""
+        """Keys of the called modules, those that call nothing first, then those that call only these."""
         graph: nx.DiGraph = nx.DiGraph()
         for call in self.tree.calls():
             graph.add_node(call.module)

@@ -19,7 +19,7 @@ from .emitting import (
     same,
 )
 from .expressions import call
-from .initial import law
+from .initial import dtype_argument, law
 
 table = EmitterTable()
 
@@ -84,7 +84,7 @@ def _constructor(
     if view.has(2):
         bias = view.parameter(2)
         arguments += initial(bias, "bias_init", law(bias.initializer, fan_in))
-    return Call(f"nn.{name}", tuple(arguments))
+    return Call(f"nn.{name}", (*arguments, *dtype_argument(parameter)))
 
 
 @table.layer("Conv")

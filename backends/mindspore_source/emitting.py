@@ -28,13 +28,13 @@ class Scope(Protocol):
         ...
 
     def host(self, value: Value) -> str:
-        """ "int" or "tuple" for a value that is a shape computation in Python, else empty."""
+        """Whether a value is a shape computation in Python: "int", "tuple", or empty."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a layer holds one parameter: operand slot, attribute in MindSpore, transform and shape of the values."""
+    """How a layer holds one parameter: operand slot, attribute, transform and shape of the values."""
 
     slot: int
     name: str
@@ -90,7 +90,7 @@ class View:
         return self.use(slot, ATOM)
 
     def host(self, slot: int) -> str:
-        """ "int" or "tuple" for a shape computation, else empty."""
+        """Whether an operand is a shape computation: "int", "tuple", or empty."""
         return self.scope.host(self.value(slot)) if self.has(slot) else ""
 
     def constant(self, slot: int) -> np.ndarray | None:
@@ -247,7 +247,7 @@ def optional(name: str, value: object, default: object) -> Argument:
 
 
 def initial(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
-    """The initializer argument of a layer, absent where MindSpore's own default is the law or the law is unknown."""
+    """The initializer argument of a layer; none where the law is unknown."""
     return () if law is None or parameter.initializer is None else (Argument(name, law),)
 
 

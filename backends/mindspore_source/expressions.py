@@ -1,4 +1,4 @@
-"""Expressions of the emitted source: text with holes for literals and uses of values, rendered once at the end."""
+"""Expressions of the emitted source: text with holes for literals and uses of values, rendered once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MISSING = _Missing()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A literal: where instances of one class differ in it, it becomes a constructor argument named `hint`."""
+    """A literal; where instances of one class differ in it, a constructor argument named `hint`."""
 
     value: object
     hint: str = "value"
@@ -189,7 +189,7 @@ class Renderer:
         """The text of a literal."""
         return literal_source(literal.value)
 
-    def fixed(self, literal: Literal) -> bool:
+    def fixed(self, literal: Literal) -> bool:  # noqa: ARG002 - subclasses decide
         """Whether the literal is the same wherever this text is used."""
         return True
 

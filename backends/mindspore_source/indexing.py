@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import Part, call
-from .initial import law
+from .initial import dtype_argument, law
 
 table = EmitterTable()
 
@@ -28,6 +28,7 @@ def embedding(view: View) -> Layer:
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
         *initial(weight, "embedding_table", law(weight.initializer)),
+        *dtype_argument(weight),
     )
     return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
 

@@ -81,6 +81,12 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
     return None
 
 
+def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:
+    """``dtype=ms.float16`` for a layer whose parameters are not float32."""
+    dtype = parameter.data.dtype
+    return () if dtype == "float32" else (Argument("dtype", ms_dtype(dtype)),)
+
+
 def own_parameter(parameter: Parameter, name: str) -> Part:
     """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
     data = parameter.data

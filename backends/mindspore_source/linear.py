@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import ADD, MULTIPLY, Part, call, infix
-from .initial import law
+from .initial import dtype_argument, law
 
 table = EmitterTable()
 
@@ -27,7 +27,7 @@ def _dense(view: View) -> Layer:
         states.append(State(2, "bias"))
         arguments += initial(bias, "bias_init", law(bias.initializer, (inputs,)))
     arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
-    return Layer(Call("nn.Dense", tuple(arguments)), tuple(states))
+    return Layer(Call("nn.Dense", (*arguments, *dtype_argument(weight))), tuple(states))
 
 
 @table.layer("regraft.Linear")

@@ -9,21 +9,50 @@ from .initial import ms_dtype
 table = EmitterTable()
 
 _UNARY = {
-    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log",
-    "Not": "logical_not", "Reciprocal": "reciprocal", "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
-    "Sqrt": "sqrt", "Tan": "tan", "BitwiseNot": "bitwise_not",
-}  # fmt: skip
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Not": "logical_not",
+    "Reciprocal": "reciprocal",
+    "Round": "round",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "BitwiseNot": "bitwise_not",
+}
 
 _INFIX = {  # operator, level
-    "Add": ("+", ADD), "Sub": ("-", ADD), "Mul": ("*", MULTIPLY), "Equal": ("==", COMPARE), "Greater": (">", COMPARE),
-    "Less": ("<", COMPARE), "GreaterOrEqual": (">=", COMPARE), "LessOrEqual": ("<=", COMPARE),
-}  # fmt: skip
+    "Add": ("+", ADD),
+    "Sub": ("-", ADD),
+    "Mul": ("*", MULTIPLY),
+    "Equal": ("==", COMPARE),
+    "Greater": (">", COMPARE),
+    "Less": ("<", COMPARE),
+    "GreaterOrEqual": (">=", COMPARE),
+    "LessOrEqual": ("<=", COMPARE),
+}
 
 _BINARY = {
-    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
-}  # fmt: skip
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
 
 
 def _unary(op_type: str, function: str) -> None:

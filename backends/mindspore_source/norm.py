@@ -19,7 +19,7 @@ from .emitting import (
     optional,
 )
 from .expressions import ATOM, MULTIPLY, Part, call, infix, method
-from .initial import law
+from .initial import dtype_argument, law
 
 table = EmitterTable()
 
@@ -27,7 +27,7 @@ table = EmitterTable()
 def _affine(
     view: View, scale: int, bias: int
 ) -> tuple[list[State], list[tuple[str, float, int]], list[Argument]]:
-    """State, extra vectors and initializer arguments of gamma and beta, where they are parameters or constant."""
+    """State, extra vectors and initializer arguments of gamma and beta, parameters or constants."""
     states: list[State] = []
     extra: list[tuple[str, float, int]] = []
     arguments: list[Argument] = []
@@ -54,7 +54,8 @@ def batch_norm(view: View) -> Layer:
         raise Refused
     (size,) = view.static(3)
     states, extra, initials = _affine(view, 1, 2)
-    view.parameter(3), view.parameter(4)
+    variance = view.parameter(4)
+    view.parameter(3)
     states += [State(3, "moving_mean"), State(4, "moving_variance")]
     inner = "bn2d." if rank == 5 else ""
     states = [State(s.slot, inner + s.name) for s in states]
@@ -66,6 +67,7 @@ def batch_norm(view: View) -> Layer:
             Argument("momentum", Literal(view.operator.float("momentum", 0.9), "momentum")),
             *([Argument("affine", "False")] if len(extra) == 2 else []),
             *initials,
+            *dtype_argument(variance),
         ),
     )
     return Layer(constructor, tuple(states), extra=tuple((inner + n, fill, size) for n, fill, _ in extra))
@@ -104,7 +106,8 @@ def layer_norm(view: View) -> Layer:
         found = law(parameter.initializer)
         if found != usual:
             arguments += initial(parameter, name, found)
-    return Layer(Call("nn.LayerNorm", tuple(arguments)), (State(1, "gamma"), State(2, "beta")))
+    constructor = Call("nn.LayerNorm", (*arguments, *dtype_argument(scale)))
+    return Layer(constructor, (State(1, "gamma"), State(2, "beta")))
 
 
 @table.call("LayerNormalization")

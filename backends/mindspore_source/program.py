@@ -52,9 +52,8 @@ def load(net, checkpoint):
     for name in parameters.keys() & values.keys():
         expected, found = parameters[name], values[name]
         if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            problems.append(
-                f"{{name}}: expected {{expected.dtype}} {{expected.shape}}, got {{found.dtype}} {{found.shape}}"
-            )
+            wanted, given = f"{{expected.dtype}} {{expected.shape}}", f"{{found.dtype}} {{found.shape}}"
+            problems.append(f"{{name}}: expected {{wanted}}, got {{given}}")
     if problems:
         raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
     ms.load_param_into_net(net, values, strict_load=True)
@@ -68,9 +67,18 @@ _BUFFERS = """
 )
 
 _INITIALIZERS = (
-    "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",
-    "XavierNormal", "XavierUniform",
-)  # fmt: skip
+    "Constant",
+    "Dirac",
+    "HeNormal",
+    "HeUniform",
+    "Identity",
+    "Normal",
+    "Orthogonal",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""From modules to units of source: a layer of `mindspore.nn`, a container, or an instance of a class of ours."""
+"""From modules to units of source: a layer of MindSpore's, a container, or an instance of a class of ours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -102,7 +103,7 @@ class Units:
         ]
 
     def _declared(self) -> dict[int, list[int]]:
-        """Parameter key -> modules that declare it, in walking order; the first holds it, others are tied to it."""
+        """Parameter key -> modules that declare it, in walking order; the others are tied to the first."""
         found: dict[int, set[int]] = {}
         for body in self.contraction.bodies.values():
             for kind, key in body.items:
@@ -134,7 +135,7 @@ class Units:
         return rows
 
     def _align(self, level: dict[int, int], needs: nx.DiGraph) -> None:
-        """Raise modules of one source class to one level where none contains another, so that they can be unified."""
+        """Raise modules of one source class to one level, where none contains another, to be unified."""
         order = list(nx.topological_sort(needs))
         classes: dict[str, list[int]] = {}
         for key in order:
@@ -370,7 +371,7 @@ class Units:
         """How `start` writes a module below it: ``.layer1[0].conv1``."""
         chain = self._above(target)
         chain = chain[: chain.index(start) + 1]
-        steps = reversed(list(zip(chain, chain[1:], strict=False)))
+        steps = reversed(list(pairwise(chain)))
         return "".join(self.units[up].children[down] for down, up in steps)
 
     def parameter_path(self, start: int, parameter: int, holder: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Emitted MindSpore source against torch: built, run in PyNative and graph mode, formatted, loaded strictly."""
+"""Emitted MindSpore source against torch: built, run in both modes, formatted, loaded strictly."""
 
 import importlib.util
 import json
@@ -244,7 +244,7 @@ class SharedActivation(nn.Module):
 
 
 class Leaves(nn.Module):
-    """A 1-d convolution, PReLU, BatchNorm1d and 3d, GroupNorm, LayerNorm over two axes, a transposed convolution."""
+    """Layers that MindSpore spells in its own way."""
 
     def __init__(self):
         super().__init__()

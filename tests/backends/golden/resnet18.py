@@ -195,9 +195,11 @@ def load(net, checkpoint):
     for name in parameters.keys() & values.keys():
         expected, found = parameters[name], values[name]
         if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            problems.append(
-                f"{name}: expected {expected.dtype} {expected.shape}, got {found.dtype} {found.shape}"
+            wanted, given = (
+                f"{expected.dtype} {expected.shape}",
+                f"{found.dtype} {found.shape}",
             )
+            problems.append(f"{name}: expected {wanted}, got {given}")
     if problems:
         raise ValueError(
             f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
