@@ -11,9 +11,19 @@ _TUNING = ("workspace", "cudnn_tune", "cudnn_off", "cudnn_algo_verbose", "num_fi
 _LAYOUTS = ("None", "NCW", "NCHW", "NCDHW")
 
 
+LARGEST = 1 << 16
+"""A bound on kernels, strides and pads: beyond it a file is damaged, and windows cost time to count."""
+
+
 def spatial(use: Use, name: str, rank: int, default: int) -> list[int]:
     """A list of one number per spatial axis; an empty one means the default."""
-    return use.attrs.ints(name, ()) or [default] * rank
+    given = use.attrs.ints(name, ()) or [default] * rank
+    least = 0 if name in ("pad", "adj") else 1
+    if len(given) != rank or not all(least <= v < LARGEST for v in given):
+        raise use.unsupported(
+            f"expected `{name}` to be {rank} numbers from {least} to {LARGEST}, got {given}"
+        )
+    return given
 
 
 def check_layout(use: Use) -> None:
@@ -26,8 +36,8 @@ def check_layout(use: Use) -> None:
 @TABLE.op("Convolution", "Convolution_v1")
 def convolution(use: Use) -> Value:
     """Of one to three axes by the length of `kernel`; with a bias unless `no_bias`."""
-    kernel = use.attrs.ints("kernel")
-    rank = len(kernel)
+    rank = len(use.attrs.ints("kernel"))
+    kernel = spatial(use, "kernel", rank, 1)
     pad = spatial(use, "pad", rank, 0)
     check_layout(use)
     use.attrs.ignore(*_TUNING)
@@ -45,8 +55,8 @@ def convolution(use: Use) -> Value:
 @TABLE.op("Deconvolution")
 def deconvolution(use: Use) -> Value:
     """Transposed; without a bias unless told."""
-    kernel = use.attrs.ints("kernel")
-    rank = len(kernel)
+    rank = len(use.attrs.ints("kernel"))
+    kernel = spatial(use, "kernel", rank, 1)
     stride, dilate = spatial(use, "stride", rank, 1), spatial(use, "dilate", rank, 1)
     pad, adjust = spatial(use, "pad", rank, 0), spatial(use, "adj", rank, 0)
     target = use.attrs.ints("target_shape", ())

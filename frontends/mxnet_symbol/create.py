@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...ir import TensorType, Value, numpy_dtype
@@ -18,6 +20,7 @@ def filled(use: Use) -> Value:
     value = use.attrs.float("value") if use.node.op == "_full" else float(use.node.op == "_ones")
     if any(d < 1 for d in shape):  # 0 is a batch that only the users of the value tell
         raise use.unsupported(f"expected a known shape, got {shape}")
+    use.bounded(prod(shape))
     return use.b.constant(np.full(shape, value, numpy_dtype("float32" if dtype == "None" else dtype)))
 
 
@@ -38,6 +41,7 @@ def arange(use: Use) -> Value:
     step, times = use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
     dtype = use.attrs.text("dtype", "float32")
     low, high = (0.0, start) if stop == "None" else (start, use.attrs.float("stop"))
+    use.bounded((high - low) / step * times)
     return use.b.constant(np.repeat(np.arange(low, high, step), times).astype(numpy_dtype(dtype)))
 
 
@@ -46,6 +50,7 @@ def linspace(use: Use) -> Value:
     """`num` numbers from `start` to `stop`."""
     use.attrs.ignore("ctx")
     start, stop, count = use.attrs.float("start"), use.attrs.float("stop"), use.attrs.int("num")
+    use.bounded(count)
     values = np.linspace(start, stop, count, endpoint=use.attrs.flag("endpoint", default=True))
     return use.b.constant(values.astype(numpy_dtype(use.attrs.text("dtype", "float32"))))
 
@@ -55,6 +60,7 @@ def eye(use: Use) -> Value:
     """Ones on a diagonal."""
     use.attrs.ignore("ctx")
     rows, columns, offset = use.attrs.int("N"), use.attrs.int("M", 0), use.attrs.int("k", 0)
+    use.bounded(rows * (columns or rows))
     return use.b.constant(
         np.eye(rows, columns or rows, offset, numpy_dtype(use.attrs.text("dtype", "float32")))
     )

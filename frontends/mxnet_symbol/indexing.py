@@ -80,6 +80,7 @@ def gather_nd(use: Use) -> Value:
 def one_hot(use: Use) -> Value:
     """A row of `depth` for every index, all off for an index outside."""
     b, depth = use.b, use.attrs.int("depth")
+    use.bounded(depth)
     on, off = use.attrs.float("on_value", 1.0), use.attrs.float("off_value", 0.0)
     dtype = use.attrs.text("dtype", "float32")
     ids = b.op("Unsqueeze", use.cast(use.x, "int64"), b.constant([use.rank(use.x)]))

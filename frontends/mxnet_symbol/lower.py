@@ -108,6 +108,14 @@ def _operand(
 
 
 def _lowered(use: Use) -> list[Value]:
+    try:
+        return _apply(use)
+    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        # attributes are what a file says: types and axes that are not there, sizes that nothing can hold
+        raise use.unsupported(f"cannot be lowered with {dict(use.node.attributes)}: {error}") from error
+
+
+def _apply(use: Use) -> list[Value]:
     op = use.node.op
     if op in TABLE.renamed:
         result = use.b.op(TABLE.renamed[op], *use.values())

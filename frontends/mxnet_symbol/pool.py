@@ -29,9 +29,7 @@ def pooling(use: Use) -> Value:
     if everything:
         use.attrs.ignore("kernel", "stride", "pad", "count_include_pad")
         return _global(use, kind, power)
-    kernel = use.attrs.ints("kernel")
-    if len(kernel) != rank:
-        raise use.unsupported(f"expected a kernel of {rank} numbers, got {kernel}")
+    kernel = spatial(use, "kernel", rank, 1)
     window: dict[str, Any] = {
         "kernel_shape": kernel,
         "strides": spatial(use, "stride", rank, 1),

@@ -168,6 +168,7 @@ def split_v2(use: Use) -> list[Value]:
     axis = use.axis(use.attrs.int("axis", 0), use.rank(use.x))
     sections, indices = use.attrs.int("sections", 0), use.attrs.ints("indices", ())
     (size,) = use.static(use.x, [axis])
+    use.bounded(sections)
     starts = [size * i // sections for i in range(sections)] if sections else indices  # starts hold the 0
     ends = [*starts[1:], size]
     if sections and size % sections:

@@ -290,3 +290,26 @@ def test_unread_attribute_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UnsupportedError, match=r"E202.*`odd`='1'"):
         read(path, image(1, 2), LoadOptions())
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("Pooling", {"kernel": "(2, 2)", "stride": "(0, 0)", "pooling_convention": "full"}),
+        ("Pooling", {"kernel": "(1000000000000, 2)"}),
+        ("one_hot", {"depth": "99999999999999"}),
+        ("Cast", {"dtype": "nonsense"}),
+        ("Reshape", {"shape": "(7, -1)"}),
+        ("Reshape", {"shape": "(-4, 0)"}),
+        ("transpose", {"axes": "(0, 9)"}),
+        ("SliceChannel", {"num_outputs": "0"}),
+        ("sum", {"axis": "abc"}),
+    ],
+)
+def test_impossible_attributes_are_refused_with_the_node(op: str, attributes: dict, tmp_path: Path) -> None:
+    path = tmp_path / "x-symbol.json"
+    node = {"op": op, "name": "n", "attrs": attributes, "inputs": [[0, 0, 0]]}
+    path.write_text(json.dumps(symbol(VARIABLE, node)))
+    with pytest.raises((ModelError, UnsupportedError), match=r"E101|E203") as caught:
+        read(path, image(1, 2, 4, 4), LoadOptions())
+    assert "node 1 `n`" in str(caught.value)
