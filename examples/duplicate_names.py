@@ -1,4 +1,4 @@
-"""The duplicate-name net: `insert_child_to_cell` adds no prefix, so both groups' parameters share their names.
+"""The duplicate-name net: `insert_child_to_cell` adds no prefix, so both groups' parameters share names.
 
 `DuplicateNames` calls its groups itself. `NeverRun` inserts the same groups into a SequentialCell, whose
 `construct` knows only the Cells it was made with: they are registered, trained by no gradient, and never run.

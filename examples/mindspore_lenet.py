@@ -1,4 +1,4 @@
-"""A healthy small MindSpore net: convolutions with MindSpore's default 'same' padding, BatchNorm, pools, Dense."""
+"""A healthy small MindSpore net: convolutions with the default 'same' padding, BatchNorm, pools, Dense."""
 
 from mindspore import nn
 

@@ -39,11 +39,12 @@ def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Progr
     """One program with N in place of every number that grows with the batch.
 
     Args:
-        first, second: compiles of one model at batch sizes `sizes`.
-        sizes: two different batch sizes, both above 1.
+        first: the model compiled at the first batch size.
+        second: the model compiled at the second.
+        sizes: the two batch sizes, different and both above 1.
 
     Raises:
-        BatchDependenceError: when the two differ in anything but numbers that are multiples of the batch size.
+        BatchDependenceError: when the two differ in anything but multiples of the batch size.
     """
     compare = _Comparison(sizes)
     if [n.op for n in first.nodes] != [n.op for n in second.nodes] or first.functions != second.functions:

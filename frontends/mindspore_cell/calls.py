@@ -101,7 +101,7 @@ class _Walk:
 
     def _entered(self, marker: Marker, home: int | None, source: Any) -> int | None:
         """The recorded call that an entry marker begins: same Cell, same caller, same argument, in order."""
-        if home is not None and id(self.calls[home].cell) == marker.cell and self._at(marker, home) is None:
+        if home is not None and id(self.calls[home].cell) == marker.cell and self.calls[home].parent is None:
             self.taken.add((home, marker.position))  # the outermost call, whose caller is nobody
             return home
         candidates = [n for n, c in enumerate(self.calls) if id(c.cell) == marker.cell]
@@ -115,9 +115,6 @@ class _Walk:
             return home
         self.taken.add((best[0], marker.position))
         return best[0]
-
-    def _at(self, marker: Marker, number: int) -> int | None:
-        return self.calls[number].parent
 
     def _source(self, number: int, position: int) -> Any:
         sources = self.calls[number].sources

@@ -73,8 +73,8 @@ def capture(
         cells: every Cell of the net.
         parameters: every Parameter of the net, each once.
         example: arguments of the recorded run; None is passed as None.
-        sizes: arguments of each compile, whose values do not matter; none for a compile of the example itself,
-            which is also what remains when the model refuses another size.
+        sizes: arguments of each compile, whose values do not matter; none for a compile of the example
+            itself, which is also what remains when the model refuses another size.
 
     Raises:
         ModelError: when MindSpore cannot run or compile the net.
@@ -89,7 +89,7 @@ def capture(
             for arguments in [sizes, [example]] if sizes else [[example]]:
                 try:
                     return Capture(tuple(_compile(root, a) for a in arguments), tuple(calls), marked)
-                except Exception as error:  # noqa: BLE001 - as above; the model may refuse a size or the markers
+                except Exception as error:
                     last = error
             remove_markers(calls)
         raise _refusal("compile", root, last) from last
@@ -113,7 +113,7 @@ def _listing(root: Any, example: Sequence[np.ndarray | None]) -> str:
     """What the compiler says of a net that does not run: it knows the line, PyNative often does not."""
     try:
         _compile(root, example)
-    except Exception as error:  # noqa: BLE001 - whatever it says is about the user's code
+    except Exception as error:
         return str(error)
     return ""
 
@@ -151,4 +151,7 @@ def _is_users(file: str) -> bool:
     import mindspore
 
     path, ours = Path(file), Path(__file__).parent
-    return not path.is_relative_to(Path(mindspore.__file__).parent) and path.parent not in (ours, ours.parent)
+    return not path.is_relative_to(Path(str(mindspore.__file__)).parent) and path.parent not in (
+        ours,
+        ours.parent,
+    )

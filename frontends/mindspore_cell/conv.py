@@ -12,7 +12,7 @@ _NCDHW = 14  # MindSpore's number of that layout; NCHW is 0
 
 @table.op("Conv2D", "Conv3D")
 def convolution(use: Use) -> Value:
-    """NCHW only; 'same' and 'valid' stay what they are, 'pad' is top, bottom, left, right (front, back first)."""
+    """'same' and 'valid' stay what they are; 'pad' is top, bottom, left, right (front, back first)."""
     spatial = len(use.attribute_ints("kernel_size"))
     _channels_first(use)
     mode = str(use.attributes.get("pad_mode")).lower()

@@ -1,4 +1,4 @@
-"""Initial distributions of Parameters: the Initializer object where it is still there, else the layer's own rule."""
+"""Initial distributions of Parameters: the Initializer where it is still there, else the layer's own rule."""
 
 from __future__ import annotations
 

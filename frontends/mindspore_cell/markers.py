@@ -1,4 +1,4 @@
-"""Markers that MindSpore compiles into the graph, so that the boundaries of every Cell call are nodes of it."""
+"""Markers that MindSpore compiles into the graph, so that the boundaries of Cell calls are nodes of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _marking_construct() -> Any:
     """Python that MindSpore compiles: plain loops, no annotations, and `self` must be called so."""
     from mindspore import Tensor
 
-    def construct(self, *inputs, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+    def construct(self, *inputs, **named):
         marked = ()
         for i in range(len(inputs)):
             if isinstance(inputs[i], Tensor):

@@ -73,7 +73,7 @@ _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 
 @table.op(*_ARITHMETIC)
 def arithmetic(use: Use) -> Value:
-    """Both operands in the result's element type, as MindSpore promotes; in-place forms are out of place in PyNative.
+    """Both operands in the result's element type; in-place forms are out of place, as in PyNative.
 
     AddExt and SubExt scale their second operand.
     """

@@ -44,7 +44,7 @@ class Node:
         inputs: names of nodes, parameters or graph inputs.
         attributes: the primitive's own attributes.
         type: what it yields.
-        scope: MindSpore's scope string; a hint only, since Python functions keep the scope of their first use.
+        scope: MindSpore's scope string; a hint only: Python functions keep that of their first use.
         value: a constant's value.
     """
 

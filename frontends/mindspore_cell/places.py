@@ -28,7 +28,7 @@ class Places:
         return f"{found[0]}:{found[1]}" if found else ""
 
     def of_registration(self, name: str) -> str:
-        """File and line where the Cell was registered as `name`, or else of the nearest class of the user's."""
+        """File and line where the Cell was registered as `name`, or of the nearest class of the user's."""
         place = self.above
         while place is not None:
             found = _source(type(place.owner))
@@ -41,7 +41,7 @@ class Places:
 
 @lru_cache(maxsize=1024)
 def _source(cls: type) -> tuple[str, int, ast.Module] | None:
-    """(file name, first line, syntax tree with the file's own line numbers) of a class that is not MindSpore's."""
+    """(file name, first line, syntax tree with the file's line numbers) of a class not MindSpore's."""
     if cls.__module__.partition(".")[0] == "mindspore":
         return None
     try:

@@ -27,7 +27,7 @@ def max_pool(use: Use) -> Value:
 
 @table.op("AvgPool")
 def average_pool(use: Use) -> Value:
-    """Arguments: kernel, strides, pad mode (1 same, 2 valid), format; 'same' divides by the cells that exist."""
+    """Arguments: kernel, strides, pad mode (1 same, 2 valid), format; 'same' counts no padding."""
     modes = {1: "same", 2: "valid"}
     if use.int(4) != 0:
         raise use.unsupported("expected format NCHW")

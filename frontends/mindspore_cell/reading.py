@@ -29,7 +29,8 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
 
     Args:
         model: a mindspore.nn.Cell.
-        inputs: (name, array) per argument of `construct`; an empty name is positional, None an argument that is None.
+        inputs: (name, array) per argument of `construct`; an empty name is positional,
+            None an argument that is None.
         options: which axes are symbolic.
 
     Raises:

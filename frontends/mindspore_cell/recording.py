@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Source = "tuple[str, int] | None"
-"""Where an argument came from: ("input", position), ("call", number of the call whose result it is), or unknown."""
+"""Where an argument came from: ("input", position), ("call", number of the call that made it), or None."""
 
 
 @dataclass(slots=True)

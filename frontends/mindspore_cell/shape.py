@@ -13,7 +13,7 @@ _END = 2**63 - 1
 
 @table.op("Reshape")
 def reshape(use: Use) -> Value:
-    """The batch is written as 0 where it keeps its place, as -1 where it is the only unknown, else computed."""
+    """The batch is 0 where it keeps its place, -1 where it is the only unknown, else computed."""
     x, dims = use.tensor(0), use.dims(1)
     shape = use.b.type_of(x).shape or ()
     layer = _dense_over_last_axis(use, x)
@@ -283,7 +283,7 @@ def reverse(use: Use) -> Value:
 def channel_shuffle(use: Use) -> Value:
     """Channels as (group, C / group) exchanged."""
     x, group = use.tensor(0), use.attribute_int("group")
-    channels, *spatial = (use.b.type_of(x).shape or ())[1:]
+    _, channels, *spatial = use.b.type_of(x).shape or (None, None)
     if not isinstance(channels, int) or not all(isinstance(d, int) for d in spatial):
         raise use.unsupported("expected static channels and spatial dimensions")
     rest = [d for d in spatial if isinstance(d, int)]

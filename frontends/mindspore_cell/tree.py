@@ -62,15 +62,13 @@ def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name:
     tree.modules[id(cell)], tree.cells[key] = key, cell
     for attribute, parameter in cell._params.items():
         if parameter is not None:
-            _add_parameter(graph, tree, cell, key, attribute, parameter, places)
+            _add_parameter(graph, tree, cell, key, attribute, parameter)
     for child_name, child in cell._cells.items():
         if child is not None:
             _add_cell(graph, tree, child, key, child_name, Places(child, places))
 
 
-def _add_parameter(
-    graph: Graph, tree: CellTree, cell: Any, key: int, attribute: str, parameter: Any, places: Places
-) -> None:
+def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute: str, parameter: Any) -> None:
     module = graph.modules.module(key)
     if id(parameter) not in tree.parameters:
         node = Parameter(
@@ -89,15 +87,13 @@ def _add_parameter(
 
 
 def _data(parameter: Any) -> TensorData:
-    from mindspore.common import dtype as mstype
-
-    dtype = dtype_name(_numpy_dtype(mstype, parameter))
+    dtype = dtype_name(_numpy_dtype(parameter))
     return TensorData(
         dtype, tuple(parameter.shape), lambda: parameter.asnumpy(), ("mindspore", parameter.data_ptr())
     )
 
 
-def _numpy_dtype(mstype: Any, parameter: Any) -> Any:
+def _numpy_dtype(parameter: Any) -> Any:
     from ...ir import numpy_dtype
 
     name = str(parameter.dtype).lower()  # `Float32`, `BFloat16`, `Int64`, `Bool`
@@ -105,7 +101,7 @@ def _numpy_dtype(mstype: Any, parameter: Any) -> Any:
 
 
 def _container(cell: Any) -> str | None:
-    """The kind of container, for MindSpore's own classes only: a subclass may have a `construct` of its own."""
+    """The kind of container, for MindSpore's own classes: a subclass may have a `construct` of its own."""
     for cls in type(cell).__mro__:
         if cls.__name__ in _CONTAINERS and cls.__module__.startswith("mindspore.nn"):
             own = type(cell).construct is cls.construct
@@ -154,7 +150,8 @@ def _add_unregistered(graph: Graph, tree: CellTree) -> None:
             pending += [(k, c) for k, c in tree.cells.items() if k not in before]
             path = graph.modules.path(key)
             tree.notes.append(
-                f"`{path + '.' if path else ''}{attribute}` is a plain {type(value).__name__} of {len(items)} Cells: "
+                f"`{path + '.' if path else ''}{attribute}` is a plain {type(value).__name__} "
+                f"of {len(items)} Cells: "
                 "MindSpore does not see them, nor their parameters"
             )
 

@@ -1,4 +1,4 @@
-"""What a lowering sees: one use of a MindSpore primitive, its arguments and attributes, and where to build."""
+"""What a lowering sees: one use of a primitive, its arguments and attributes, and where to build."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ class TestBatch:
 
 class TestErrors:
     def test_control_flow(self) -> None:
-        with pytest.raises(UnsupportedError, match="E203 .*control flow.*refused.py"):
+        with pytest.raises(UnsupportedError, match=r"E203 .*control flow.*refused.py"):
             read(cell("refused.py:Branch"), [("", floats(2, 4))], LoadOptions())
 
     def test_every_missing_primitive_in_one_error(self) -> None:
@@ -355,7 +355,9 @@ class TestErrors:
         assert "\n" not in str(caught.value)
 
     def test_a_net_that_does_not_compile(self) -> None:
-        with pytest.raises(ModelError, match="E104 MindSpore could not compile the model: .*Try.*refused.py"):
+        with pytest.raises(
+            ModelError, match=r"E104 MindSpore could not compile the model: .*Try.*refused.py"
+        ):
             read(cell("refused.py:Uncompiled"), [("", floats(2, 4))], LoadOptions())
 
     def test_inputs_that_do_not_fit(self, capsys) -> None:
