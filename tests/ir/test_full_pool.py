@@ -47,7 +47,8 @@ def pooled(shape: tuple, mode: str, window, counted: bool) -> tuple[Graph, Value
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", shape))
     y = b.op(
-        "regraft.FullPool", x, mode=mode, kernel_shape=kernel, strides=stride, pads=pad * 2, count_include_pad=counted
+        "regraft.FullPool", x, mode=mode, kernel_shape=kernel, strides=stride, pads=pad * 2,
+        count_include_pad=counted,
     )  # fmt: skip
     b.graph.outputs.append(("y", y))
     return b.graph, y
