@@ -2,71 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import networkx as nx
-import numpy as np
 
-from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, TensorData, Value
+from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, Value
 from .contraction import Body, Contraction
+from .drafts import Draft, Statement, Unit
 from .emitting import Layer, Refused, State, View
-from .expressions import Argument, Call, Expression, Literal, Part, Use
+from .expressions import Argument, Call, Expression, Part
 from .families import emit_call, emit_layer
-from .initial import law, ms_dtype, own_parameter
+from .initial import law, own_parameter
 from .naming import attribute_name
-
-
-@dataclass
-class Statement:
-    """One step of a `construct`."""
-
-    targets: list[Value]
-    expression: Expression
-    attribute: str = ""  # of the layer or module called, for naming the result
-
-
-@dataclass
-class Draft:
-    """One module as a class of its own, before it is unified with others of the same structure."""
-
-    module: int
-    source_class: str
-    base: str
-    path: str
-    attributes: list[tuple[str, Part]] = field(default_factory=list)
-    assignments: list[tuple[str, str]] = field(default_factory=list)
-    inputs: list[Value] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-    has_body: bool = False
-    input_names: list[str] = field(default_factory=list)
-    unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
-
-
-@dataclass
-class Unit:
-    """What a module became.
-
-    Attributes:
-        module: its key.
-        constructor: how its owner constructs it; None until its class is known.
-        children: child module key -> how to write it after the owner (``.conv1``, ``[0]``).
-        state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
-        draft: the class, for a unit that is an instance of one.
-        length: number of children, for a container.
-    """
-
-    module: int
-    constructor: Part | None = None
-    children: dict[int, str] = field(default_factory=dict)
-    state: dict[int, State] = field(default_factory=dict)
-    draft: Draft | None = None
-    length: int = 0
-    is_sequence: bool = False
-    extra: list[tuple[str, float, int]] = field(default_factory=list)
-    constants: list[tuple[str, TensorData]] = field(default_factory=list)
-    buffers: list[str] = field(default_factory=list)
+from .scope import DraftScope
 
 
 class Units:
@@ -193,7 +141,7 @@ class Units:
 
     def _try_layer(self, operator: Operator, draft: Draft) -> Layer | None:
         try:
-            return emit_layer(View(self.graph, operator, _DraftScope(self, draft)))
+            return emit_layer(View(self.graph, operator, DraftScope(self, draft)))
         except Refused:
             return None
 
@@ -279,7 +227,7 @@ class Units:
         listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
         base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
         draft = unit.draft = Draft(module.key, module.class_name, base, self.paths[module.key])
-        scope = _DraftScope(self, draft)
+        scope = DraftScope(self, draft)
         taken: set[str] = set()
         for name, parameter in module.parameters.items():
             if module.key in self.declared.get(parameter, ()):
@@ -383,7 +331,7 @@ class Units:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _statement(self, item: tuple[str, int], draft: Draft, scope: _DraftScope) -> None:
+    def _statement(self, item: tuple[str, int], draft: Draft, scope: DraftScope) -> None:
         kind, key = item
         if kind == "call":
             body = self.contraction.bodies[key]
@@ -404,7 +352,7 @@ class Units:
             scope.hosts[targets[0]] = expression.host
         draft.statements.append(Statement(targets, expression))
 
-    def _promoted(self, operator: Operator, draft: Draft, scope: _DraftScope) -> Expression:
+    def _promoted(self, operator: Operator, draft: Draft, scope: DraftScope) -> Expression:
         """An operator that MindSpore has only as a layer, as an auxiliary attribute."""
         layer = self._try_layer(operator, draft)
         module = self.tree.module(draft.module)
@@ -430,87 +378,6 @@ class Units:
         self.units[draft.module].extra += [(f"{prefix}.{n}", fill, size) for n, fill, size in layer.extra]
         inputs = [v for s in layer.inputs if (v := operands[s]) is not None]
         return Expression((Call(path, tuple(Argument("", scope.part(v, 0)) for v in inputs)),))
-
-
-class _DraftScope:
-    """The scope of one draft: what its `construct` may refer to."""
-
-    def __init__(self, units: Units, draft: Draft) -> None:
-        self.units, self.draft = units, draft
-        self.hosts: dict[Value, str] = {}
-        self.constants: dict[Value, str] = {}
-
-    def host(self, value: Value) -> str:
-        return self.hosts.get(value, "")
-
-    def part(self, value: Value, level: int) -> Part:
-        if value in self.draft.inputs:
-            return Use(value, level)
-        node = self.units.graph.node(value.node)
-        if isinstance(node, Parameter):
-            if self.draft.module not in self.units.units:  # only asked whether an emitter covers the operator
-                return Expression(("self.parameter",))
-            return Expression((f"self{self.units.parameter_path(self.draft.module, node.key)}",))
-        if isinstance(node, Constant):
-            return self._constant(value, node)
-        return Use(value, level)
-
-    def _constant(self, value: Value, node: Constant) -> Part:
-        array = node.data.numpy()
-        if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
-            return Literal(array.reshape(-1)[0].item())
-        if value not in self.constants:
-            self.constants[value] = self._constant_attribute(array, node.data)
-        return Expression((self.constants[value],))
-
-    def _constant_attribute(self, array: np.ndarray, data: TensorData) -> str:
-        """A short constant in the source; a long one in the checkpoint."""
-        written = triangle(array) or (tensor(array, data.dtype) if array.size <= _LONGEST else None)
-        if written is not None:
-            return self.attribute("constant", written)
-        found = self.attribute("constant", Call("Parameter", ()))
-        name = found.removeprefix("self.")
-        values = Call(
-            "initializer",
-            (
-                Argument("", '"zeros"'),
-                Argument("", Literal(array.shape, "shape")),
-                Argument("", ms_dtype(data.dtype)),
-            ),
-        )
-        arguments = (Argument("", values), Argument("name", f'"{name}"'), Argument("requires_grad", "False"))
-        self.draft.attributes[-1] = (name, Call("Parameter", arguments))
-        if self.draft.module in self.units.units:
-            self.units.units[self.draft.module].constants.append((name, data))
-        return found
-
-    def attribute(self, name: str, constructor: Call) -> str:
-        taken = {n for n, _ in self.draft.attributes}
-        found, n = attribute_name(name), 2
-        while found in taken:
-            found, n = attribute_name(f"{name}{n}"), n + 1
-        self.draft.attributes.append((found, constructor))
-        return f"self.{found}"
-
-
-_LONGEST = 16
-"""Elements of a constant that is written into the source."""
-
-
-def triangle(array: np.ndarray) -> Call | None:
-    """``Tensor(np.tril(np.ones((8, 8), bool)))`` for a causal mask, None for anything else."""
-    if array.dtype != np.bool_ or array.ndim < 2 or array.size <= _LONGEST:
-        return None
-    for name, make in (("tril", np.tril), ("triu", np.triu)):
-        if np.array_equal(array, make(np.ones_like(array))):
-            ones = Call("np.ones", (Argument("", Literal(array.shape, "shape")), Argument("", "bool")))
-            return Call("Tensor", (Argument("", Call(f"np.{name}", (Argument("", ones),))),))
-    return None
-
-
-def tensor(array: np.ndarray, dtype: str) -> Call:
-    """``Tensor([...], ms.float32)``."""
-    return Call("Tensor", (Argument("", Literal(array.tolist(), "values")), Argument("", ms_dtype(dtype))))
 
 
 __all__ = ["Draft", "Statement", "Unit", "Units"]

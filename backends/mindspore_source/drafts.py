@@ -1,0 +1,61 @@
+"""What a module becomes on its way to source: a draft of a class, and the unit that its owner constructs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir import TensorData, Value
+from .emitting import State
+from .expressions import Expression, Part
+
+
+@dataclass
+class Statement:
+    """One step of a `construct`."""
+
+    targets: list[Value]
+    expression: Expression
+    attribute: str = ""  # of the layer or module called, for naming the result
+
+
+@dataclass
+class Draft:
+    """One module as a class of its own, before it is unified with others of the same structure."""
+
+    module: int
+    source_class: str
+    base: str
+    path: str
+    attributes: list[tuple[str, Part]] = field(default_factory=list)
+    assignments: list[tuple[str, str]] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    has_body: bool = False
+    input_names: list[str] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
+
+
+@dataclass
+class Unit:
+    """What a module became.
+
+    Attributes:
+        module: its key.
+        constructor: how its owner constructs it; None until its class is known.
+        children: child module key -> how to write it after the owner (``.conv1``, ``[0]``).
+        state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
+        draft: the class, for a unit that is an instance of one.
+        length: number of children, for a container.
+    """
+
+    module: int
+    constructor: Part | None = None
+    children: dict[int, str] = field(default_factory=dict)
+    state: dict[int, State] = field(default_factory=dict)
+    draft: Draft | None = None
+    length: int = 0
+    is_sequence: bool = False
+    extra: list[tuple[str, float, int]] = field(default_factory=list)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)

@@ -1,0 +1,100 @@
+"""What the `construct` of one draft may refer to, and the constants that it declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...ir import Constant, Parameter, TensorData, Value
+from .drafts import Draft
+from .expressions import Argument, Call, Expression, Literal, Part, Use
+from .initial import ms_dtype
+from .naming import attribute_name
+
+if TYPE_CHECKING:
+    from .units import Units
+
+
+class DraftScope:
+    """The scope of one draft: what its `construct` may refer to."""
+
+    def __init__(self, units: Units, draft: Draft) -> None:
+        self.units, self.draft = units, draft
+        self.hosts: dict[Value, str] = {}
+        self.constants: dict[Value, str] = {}
+
+    def host(self, value: Value) -> str:
+        """Whether a value is a shape computation: "int", "tuple", or empty."""
+        return self.hosts.get(value, "")
+
+    def part(self, value: Value, level: int) -> Part:
+        """How `construct` writes a value: a variable, an attribute, or a literal."""
+        if value in self.draft.inputs:
+            return Use(value, level)
+        node = self.units.graph.node(value.node)
+        if isinstance(node, Parameter):
+            if self.draft.module not in self.units.units:  # only asked whether an emitter covers the operator
+                return Expression(("self.parameter",))
+            return Expression((f"self{self.units.parameter_path(self.draft.module, node.key)}",))
+        if isinstance(node, Constant):
+            return self._constant(value, node)
+        return Use(value, level)
+
+    def _constant(self, value: Value, node: Constant) -> Part:
+        array = node.data.numpy()
+        if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
+            return Literal(array.reshape(-1)[0].item())
+        if value not in self.constants:
+            self.constants[value] = self._constant_attribute(array, node.data)
+        return Expression((self.constants[value],))
+
+    def _constant_attribute(self, array: np.ndarray, data: TensorData) -> str:
+        """A short constant in the source; a long one in the checkpoint."""
+        written = triangle(array) or (tensor(array, data.dtype) if array.size <= _LONGEST else None)
+        if written is not None:
+            return self.attribute("constant", written)
+        found = self.attribute("constant", Call("Parameter", ()))
+        name = found.removeprefix("self.")
+        values = Call(
+            "initializer",
+            (
+                Argument("", '"zeros"'),
+                Argument("", Literal(array.shape, "shape")),
+                Argument("", ms_dtype(data.dtype)),
+            ),
+        )
+        arguments = (Argument("", values), Argument("name", f'"{name}"'), Argument("requires_grad", "False"))
+        self.draft.attributes[-1] = (name, Call("Parameter", arguments))
+        if self.draft.module in self.units.units:
+            self.units.units[self.draft.module].constants.append((name, data))
+        return found
+
+    def attribute(self, name: str, constructor: Call) -> str:
+        """Declare an auxiliary attribute under a free name; returns ``self.name``."""
+        taken = {n for n, _ in self.draft.attributes}
+        found, n = attribute_name(name), 2
+        while found in taken:
+            found, n = attribute_name(f"{name}{n}"), n + 1
+        self.draft.attributes.append((found, constructor))
+        return f"self.{found}"
+
+
+_LONGEST = 16
+"""Elements of a constant that is written into the source."""
+
+
+def triangle(array: np.ndarray) -> Call | None:
+    """``Tensor(np.tril(np.ones((8, 8), bool)))`` for a causal mask, None for anything else."""
+    if array.dtype != np.bool_ or array.ndim < 2 or array.size <= _LONGEST:
+        return None
+    for name, make in (("tril", np.tril), ("triu", np.triu)):
+        if np.array_equal(array, make(np.ones_like(array))):
+            ones = Call("np.ones", (Argument("", Literal(array.shape, "shape")), Argument("", "bool")))
+            return Call("Tensor", (Argument("", Call(f"np.{name}", (Argument("", ones),))),))
+    return None
+
+
+def tensor(array: np.ndarray, dtype: str) -> Call:
+    """``Tensor([...], ms.float32)``."""
+    return Call("Tensor", (Argument("", Literal(array.tolist(), "values")), Argument("", ms_dtype(dtype))))
