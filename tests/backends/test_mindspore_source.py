@@ -17,15 +17,15 @@ os.environ.setdefault(
 )  # before MindSpore: see MindSpore's slow AVX-512 convolutions
 os.environ.setdefault("GLOG_v", "3")
 
-ms = pytest.importorskip("mindspore")
-torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
+import mindspore as ms
+import torch
+from torch import nn
+from torch.nn import functional as F
 
-import regraft  # noqa: E402
-from regraft.backends.mindspore_source import emit_source, write  # noqa: E402
-from regraft.backends.mindspore_source.checkpoint import read_ckpt  # noqa: E402
-from regraft.ir import (  # noqa: E402
+import regraft
+from regraft.backends.mindspore_source import emit_source, write
+from regraft.backends.mindspore_source.checkpoint import read_ckpt
+from regraft.ir import (
     Builder,
     Graph,
     Initializer,

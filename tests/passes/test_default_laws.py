@@ -67,7 +67,8 @@ TORCH = {
 
 @pytest.mark.parametrize("class_name", TORCH)
 def test_torchs_layers(class_name):
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.manual_seed(0)
     layer = getattr(torch.nn, class_name)(*TORCH[class_name])
     arrays = {name: t.detach().numpy().astype(np.float64) for name, t in layer.state_dict().items()}
@@ -75,7 +76,8 @@ def test_torchs_layers(class_name):
 
 
 def test_torchs_attention():
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.manual_seed(0)
     layer = torch.nn.MultiheadAttention(64, 4)
     rows = rows_of("torch", mindspore="2.1", mxnet="gluon")
@@ -101,7 +103,8 @@ MINDSPORE = {
 
 @pytest.mark.parametrize("class_name", MINDSPORE)
 def test_mindspores_layers(class_name):
-    ms = pytest.importorskip("mindspore")
+    import mindspore as ms
+
     ms.set_seed(0)
     more = {"has_bias": True} if class_name.startswith("Conv") else {}
     layer = getattr(ms.nn, class_name)(*MINDSPORE[class_name], **more)

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import mindspore as ms
 import numpy as np
 import pytest
 
@@ -10,8 +11,6 @@ import regraft
 from regraft.backends.renames import write_renames
 from regraft.ir import ModelError, TensorData
 from regraft.verification import verify
-
-ms = pytest.importorskip("mindspore")
 
 EMITTED = """
 from pathlib import Path
@@ -40,7 +39,7 @@ def build(checkpoint="model.ckpt"):
 
 @pytest.fixture
 def torch_source():
-    torch = pytest.importorskip("torch")
+    import torch
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:

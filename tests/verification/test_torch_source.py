@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 
 import regraft
 from regraft.backends.onnx_model import to_model, write
 from regraft.ir import Graph, ModelError, Operator, TensorData, UsageError
 from regraft.verification import verify
 
-torch = pytest.importorskip("torch")
 nn = torch.nn
 
 

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from regraft.backends.onnx_model import to_model  # noqa: E402
-from regraft.frontends.options import LoadOptions  # noqa: E402
-from regraft.frontends.torch_module import read  # noqa: E402
-from regraft.frontends.torch_module.outputs import named_outputs  # noqa: E402
-from regraft.ir import Graph, parse, render, validate  # noqa: E402
+from regraft.backends.onnx_model import to_model
+from regraft.frontends.options import LoadOptions
+from regraft.frontends.torch_module import read
+from regraft.frontends.torch_module.outputs import named_outputs
+from regraft.ir import Graph, parse, render, validate
 
 
 def fresh(array: np.ndarray, seed: int, batch: int | None) -> np.ndarray:
