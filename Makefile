@@ -4,9 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# MindSpore's convolutions are 10 to 100 times slower without it on AVX-512 machines; 3 = errors only.
+# MindSpore's convolutions are 10 to 100 times slower without it on AVX-512 machines; 4: its errors come as ours.
 export ONEDNN_MAX_CPU_ISA ?= AVX2
-export GLOG_v ?= 3
+export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-fast test-numpy2 check format lint types bench golden clean

@@ -14,7 +14,7 @@ NUMPY2 = Path(sys.prefix) / "numpy2"  # `make test` puts it there, beside the lo
 def under_numpy2(*command: object) -> subprocess.CompletedProcess:
     if not NUMPY2.is_dir():
         pytest.fail(f"no NumPy 2 in {NUMPY2}: run `make test`, which puts it there")
-    environment = {**os.environ, "PYTHONPATH": str(NUMPY2), "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    environment = {**os.environ, "PYTHONPATH": str(NUMPY2), "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4"}
     return subprocess.run(
         [sys.executable, *map(str, command)], env=environment, capture_output=True, text=True, check=False
     )

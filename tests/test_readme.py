@@ -36,7 +36,7 @@ def test_tour_is_real(readme: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     tour = commands(readme)
     assert len(tour) >= 6
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4"}
     for command, shown in tour:
         command, _, status = command.partition("; echo ")
         done = subprocess.run(

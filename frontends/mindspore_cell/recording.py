@@ -32,7 +32,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
 
     The Cells must be in the mode that is to be recorded, MindSpore in PyNative mode.
     """
-    from mindspore import runtime
+    from mindspore.common.api import _pynative_executor
     from mindspore.nn import Cell
 
     calls: list[CellCall] = []
@@ -60,7 +60,9 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
     Cell.__call__ = recorded
     try:
         result = root(*arguments)
-        runtime.synchronize()  # PyNative is asynchronous: an operator's error must not surface in a later one
+        # PyNative is asynchronous: an operator's error must not surface in a later one. The public
+        # `runtime.synchronize` does nothing on CPU but log an error on the user's terminal.
+        _pynative_executor.sync()
     finally:
         Cell.__call__ = original
     return calls, result
