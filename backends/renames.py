@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ..ir import Graph, ModelError, Parameter
+import numpy as np
+
+from ..ir import Graph, ModelError, Parameter, TensorData
+from ..ir.provenance import Provenance, record
 
 VERSION = 1
 
@@ -17,15 +22,19 @@ class Rename:
     """One parameter's way from the source to the target.
 
     Attributes:
-        source: declared name in the source.
+        source: declared name in the source; empty for what only the target has.
         source_path: module path that held it in the source (distinct even where declared names collide).
-        target: name in the target's checkpoint.
-        by: the pass that renamed or tied it, or the backend's convention; empty when the name is the same.
-        transform: what happens to the values: "identity", "reshape", or "transpose:1,0".
+        target: name in the target's checkpoint; empty for what only the source has.
+        by: the pass that renamed, tied or dropped it, or the backend's convention; "alias" for a further name
+            under which the source saves one parameter; empty when the name is the same.
+        transform: what happens to the values: "identity", "reshape", "transpose:1,0", or "derived" where they
+            are computed from several parameters.
         shape: shape in the source.
         target_shape: shape in the target.
         dtype: element type.
         tie: target name of the parameter that holds the values, when this one was tied into it.
+        buffer: whether no gradient reaches it by design.
+        values: the elements in the target's shape (`packed`), of what the source's checkpoints do not hold.
     """
 
     source: str
@@ -37,6 +46,8 @@ class Rename:
     target_shape: list[int] = field(default_factory=list)
     dtype: str = "float32"
     tie: str = ""
+    buffer: bool = False
+    values: str = ""
 
 
 def rename_rows(
@@ -48,18 +59,87 @@ def rename_rows(
         graph: after the passes.
         targets: parameter key -> (target name, transform, target shape) where the backend changes any.
     """
+    provenance = graph.provenance or record(graph)
     rows: list[Rename] = []
     paths = graph.parameter_paths()
     for parameter in graph.parameters():
         target, transform, shape = (targets or {}).get(
             parameter.key, (parameter.name, "identity", parameter.data.shape)
         )
-        rows.append(_row(parameter, parameter.declared, paths, target, transform, shape, tie=""))
+        source = provenance.parameters.get(parameter.key)
+        if source is None or source.data is not parameter.data:
+            transform = "derived" if target else transform
+        row = _row(parameter, parameter.declared, paths, target, transform, shape, tie="")
+        if source is not None and not source.persistent and transform != "derived" and target:
+            row = replace(row, values=packed(source.data))
+        rows.append(row)
         rows += [
             _row(parameter, declared, paths, target, transform, shape, tie=target)
             for declared in parameter.absorbed
         ]
+        if graph.origin.framework == "torch":  # whose checkpoints hold a shared tensor under every path
+            rows += [
+                replace(row, source=path, source_path=path, by="alias", tie=target, values="")
+                for path in _aliases(provenance, parameter)
+            ]
     return rows
+
+
+def _aliases(provenance: Provenance, parameter: Parameter) -> list[str]:
+    """Names under which the source saves a parameter, other than the declared ones."""
+    sources = [s for k, s in provenance.parameters.items() if provenance.held_by(k) == parameter.key]
+    names = [path for source in sources for path in source.paths if source.persistent]
+    return [n for n in dict.fromkeys(names) if n != parameter.declared and n not in parameter.absorbed]
+
+
+def dropped_rows(graph: Graph) -> list[Rename]:
+    """Rows of what the source's checkpoints hold and the graph does not any more, without a target."""
+    provenance = graph.provenance
+    if provenance is None:
+        return []
+    rows: list[Rename] = []
+    for key, by in provenance.dropped.items():
+        source = provenance.parameters[key]
+        names = [source.declared, *source.paths] if graph.origin.framework == "torch" else [source.declared]
+        if source.persistent:
+            rows += [
+                Rename(
+                    name,
+                    name if name in source.paths or not source.paths else source.paths[0],
+                    "",
+                    by,
+                    shape=list(source.data.shape),
+                    dtype=source.data.dtype,
+                    buffer=source.is_buffer,
+                )
+                for name in dict.fromkeys(names)
+            ]
+    return rows
+
+
+def added_rows(entries: Iterable[tuple[str, TensorData]]) -> list[Rename]:
+    """Rows of what only the target has, with the values."""
+    return [
+        Rename(
+            "",
+            "",
+            name,
+            "backend",
+            shape=list(data.shape),
+            target_shape=list(data.shape),
+            dtype=data.dtype,
+            buffer=True,
+            values=packed(data),
+        )
+        for name, data in entries
+    ]
+
+
+def packed(data: TensorData) -> str:
+    """The elements as text: base64 of the deflated little-endian bytes; empty where there are no data."""
+    if data.load is None:
+        return ""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(data.numpy()).tobytes(), 9)).decode("ascii")
 
 
 def _row(
@@ -86,6 +166,7 @@ def _row(
         list(shape),
         parameter.data.dtype,
         tie,
+        parameter.is_buffer,
     )
 
 
@@ -107,9 +188,17 @@ def write_renames(
         "source": source,
         "target": target,
         "modules": modules or {},
-        "parameters": [asdict(row) for row in rows],
+        "parameters": [_document(row) for row in rows],
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _document(row: Rename) -> dict[str, object]:
+    """A row as JSON; values only where there are any."""
+    document = asdict(row)
+    if not row.values:
+        del document["values"]
+    return document
 
 
 def read_renames(path: Path) -> dict[str, object]:

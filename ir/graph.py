@@ -13,6 +13,7 @@ import numpy as np
 from .errors import InvalidGraphError
 from .modules import ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
+from .provenance import Provenance
 from .tensors import TensorData
 from .types import TensorType
 
@@ -50,6 +51,7 @@ class Graph:
         outputs: (name, value) pairs, in order.
         updates: parameter key -> the value that replaces it after a run.
         origin: where it came from.
+        provenance: the source's state before any pass; None until passes run.
     """
 
     def __init__(self, name: str = "main", modules: ModuleTree | None = None) -> None:
@@ -61,6 +63,7 @@ class Graph:
         self.outputs: list[tuple[str, Value]] = []
         self.updates: dict[int, Value] = {}
         self.origin = Origin()
+        self.provenance: Provenance | None = None
         self._next = 0
 
     # -- adding nodes --------------------------------------------------------------------------
@@ -319,6 +322,8 @@ class Graph:
         self.replace_uses(Value(old), Value(new))
         gone, kept = self.parameter(old), self.parameter(new)
         kept.absorbed = (*kept.absorbed, gone.declared, *gone.absorbed)
+        if self.provenance is not None:
+            self.provenance.tied[old] = new
         for module in self.modules:
             for name, parameter in module.parameters.items():
                 if parameter == old:
@@ -379,6 +384,7 @@ class Graph:
         new.flow.add_edges_from(list(self.flow.edges(keys=True, data=True)))  # pyright: ignore[reportArgumentType]
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
         new.updates, new.origin, new._next = dict(self.updates), self.origin, self._next
+        new.provenance = None if self.provenance is None else self.provenance.copy()
         return new
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir import Graph, InvalidGraphError, validate
+from ..ir.provenance import record
 from .base import Change, Pass
 
 _WHOLE = 2000  # nodes up to which a graph is validated whole after each pass
@@ -37,11 +38,14 @@ def run_passes(
         PassError: when a pass cannot do what it was asked.
     """
     validate(graph)
+    if graph.provenance is None:
+        graph.provenance = record(graph)
     results: list[tuple[Pass, list[Change]]] = []
     suspects: list[str] = []  # passes since the graph was last validated whole
     for number, pass_ in enumerate(passes, 1):
         known = set(graph.flow)
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
+        graph.provenance.note_dropped(graph, pass_.name)
         whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
         try:

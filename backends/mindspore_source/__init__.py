@@ -11,7 +11,7 @@ import numpy as np
 from ...ir import Graph, Operator, TensorData, Value
 from ..files import staged
 from ..legalisation import legalise
-from ..renames import rename_rows, write_renames
+from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from .checkpoint import Entry, write_ckpt, write_safetensors
 from .families import can_emit
 from .program import Program, make_program
@@ -61,7 +61,7 @@ def write(
         }
         write_renames(
             stage / names[2],
-            rename_rows(graph, targets),
+            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added(program))],
             source=graph.origin.framework,
             target="mindspore",
             modules=program.renamed_modules,
@@ -101,7 +101,12 @@ def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
     """Every tensor of the checkpoint, tied ones once."""
     for key, target in program.targets.items():
         yield target.name, graph.parameter(key).data, target.shape
-    for name, data in program.constants:
+    for name, data in _added(program):
         yield name, data, data.shape
+
+
+def _added(program: Program) -> Iterator[tuple[str, TensorData]]:
+    """Every tensor of the checkpoint that no parameter of the graph is."""
+    yield from program.constants
     for name, fill, size in program.extra:
-        yield name, TensorData.of(np.full(size, fill, np.float32)), (size,)
+        yield name, TensorData.of(np.full(size, fill, np.float32))

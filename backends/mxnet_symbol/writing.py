@@ -9,7 +9,7 @@ from pathlib import Path
 from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ..files import staged
 from ..legalisation import legalise
-from ..renames import rename_rows, write_renames
+from ..renames import dropped_rows, rename_rows, write_renames
 from .families import TABLE
 from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
@@ -44,9 +44,8 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
         (stage / files[0]).write_text(to_json(nodes, heads), encoding="utf-8")
         write_params(stage / files[1], _arrays(nodes, legal, names))
         targets = {k: (names[k], "identity", legal.parameter(k).data.shape) for k in names}
-        write_renames(
-            stage / files[2], rename_rows(graph, targets), source=graph.origin.framework, target="mxnet"
-        )
+        rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
+        write_renames(stage / files[2], rows, source=graph.origin.framework, target="mxnet")
     return [folder / name for name in files]
 
 

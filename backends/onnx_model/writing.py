@@ -8,7 +8,7 @@ import onnx
 
 from ...ir import BackendError, Graph, UsageError
 from ..files import staged
-from ..renames import rename_rows, write_renames
+from ..renames import dropped_rows, rename_rows, write_renames
 from .model import to_model, used_parameters
 from .streaming import write_embedded, write_external
 
@@ -52,7 +52,9 @@ def write(
         else:
             write_embedded(model, weights, folder / file.name)
         _check(folder / file.name, graph)
-        write_renames(folder / names[1], rename_rows(graph), source=graph.origin.framework, target="onnx")
+        unused = {p.key: ("", "identity", ()) for p in graph.parameters() if p.name not in weights}
+        rows = [*rename_rows(graph, unused), *dropped_rows(graph)]
+        write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]
     return [file.parent / n for n in written]
 

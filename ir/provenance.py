@@ -1,0 +1,74 @@
+"""What the source's state was before any pass: names, types, and where each tensor went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .tensors import TensorData
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class SourceParameter:
+    """One parameter or buffer as the source has it.
+
+    Attributes:
+        declared: its name in the source.
+        paths: every module path that holds it.
+        data: its values.
+        is_buffer: whether no gradient reaches it by design.
+        persistent: whether the source saves it in its checkpoints.
+    """
+
+    declared: str
+    paths: tuple[str, ...]
+    data: TensorData
+    is_buffer: bool = False
+    persistent: bool = True
+
+
+@dataclass(slots=True)
+class Provenance:
+    """The state of a source, and what passes did to it.
+
+    Attributes:
+        parameters: key -> what it was.
+        dropped: key -> name of the pass after which it was gone, other than by being tied.
+        tied: key -> the key of the parameter that it was tied into.
+    """
+
+    parameters: dict[int, SourceParameter] = field(default_factory=dict)
+    dropped: dict[int, str] = field(default_factory=dict)
+    tied: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> Provenance:
+        """An independent one; tensor data is shared."""
+        return Provenance(dict(self.parameters), dict(self.dropped), dict(self.tied))
+
+    def note_dropped(self, graph: Graph, by: str) -> None:
+        """Record which parameters are gone from `graph` since the pass before `by`."""
+        for key in self.parameters:
+            if key not in graph and key not in self.tied:
+                self.dropped.setdefault(key, by)
+
+    def held_by(self, key: int) -> int:
+        """The key of the parameter that holds what `key` held: itself, or the one that it was tied into."""
+        while key in self.tied:
+            key = self.tied[key]
+        return key
+
+
+def record(graph: Graph) -> Provenance:
+    """The state of a graph as it is now."""
+    paths = graph.parameter_paths()
+    return Provenance(
+        {
+            p.key: SourceParameter(
+                p.declared, tuple(paths.get(p.key, ())), p.data, p.is_buffer, p.role != "non_persistent"
+            )
+            for p in graph.parameters()
+        }
+    )
