@@ -58,4 +58,3 @@ class Unit:
     is_sequence: bool = False
     extra: list[tuple[str, float, int]] = field(default_factory=list)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
-    buffers: list[str] = field(default_factory=list)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from ...ir import Initializer, Parameter
 from .emitting import Argument
-from .expressions import Call, Expression, Literal, Part
+from .expressions import Call, Expression, Literal, Part, literals
 
 _DTYPES = {"bool": "bool_"}
+_BY_FAN_IN = "1 / math.sqrt("
 
 
 def ms_dtype(dtype: str) -> Part:
@@ -37,7 +38,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
             if low != -high:
                 return None
             if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-                return _call("fan_in_uniform", _product(fan_in))
+                return _call("Uniform", Expression((_BY_FAN_IN, _product(fan_in), ")")))
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
             mean, std = get("mean", 0.0), get("std", 1.0)
@@ -81,6 +82,17 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
     return None
 
 
+def fan_in_of(part: Part) -> int | None:
+    """The fan-in of ``Uniform(1 / math.sqrt(fan_in))``; None for any other law."""
+    inner = part.parts[0] if isinstance(part, Expression) else None
+    if not isinstance(inner, Call) or inner.callee != "Uniform":
+        return None
+    bound = inner.arguments[0].value
+    if not isinstance(bound, Expression) or bound.parts[0] != _BY_FAN_IN:
+        return None
+    return math.prod(int(str(literal.value)) for literal, _ in literals(bound))
+
+
 def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:
     """``dtype=ms.float16`` for a layer whose parameters are not float32."""
     dtype = parameter.data.dtype
@@ -110,7 +122,7 @@ def _call(name: str, *values: Part) -> Expression:
 
 
 def _product(factors: Sequence[int]) -> Expression:
-    parts: list[Part] = [Literal(factors[0], "in_channels")]
+    parts: list[Part] = [Literal(factors[0], "fan_in")]
     rest = math.prod(factors[1:])
     if rest != 1:
         parts += [" * ", Literal(rest, "kernel_area")]

@@ -25,6 +25,23 @@ class _Window:
             raise Refused
         pads = operator.ints("pads", [0] * 2 * self.rank) if self.mode == "NOTSET" else [0] * 2 * self.rank
         self.begins, self.ends = pads[: self.rank], pads[self.rank :]
+        if not self.is_symmetric and not operator.int("count_include_pad") and self._is_same(view):
+            self.mode, self.begins, self.ends = "SAME_UPPER", [0] * self.rank, [0] * self.rank
+
+    def _is_same(self, view: View) -> bool:
+        """Whether an average's explicit pads are what 'same' pads at the size that is known."""
+        sizes = view.shape()[2:]
+        if view.operator.op_type != "AveragePool" or self.ceil or set(self.dilations) != {1}:
+            return False
+        for size, kernel, stride, begin, end in zip(
+            sizes, self.kernel, self.strides, self.begins, self.ends, strict=True
+        ):
+            if not isinstance(size, int):
+                return False
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            if (begin, end) != (total // 2, total - total // 2):
+                return False
+        return True
 
     @property
     def is_symmetric(self) -> bool:
@@ -79,7 +96,8 @@ def functional_max_pool(view: View) -> Expression:
 
 def _counts_padding(view: View, window: _Window) -> bool:
     """count_include_pad, which says nothing where nothing is padded."""
-    return bool(view.operator.int("count_include_pad")) or not any(window.begins + window.ends)
+    padded = window.mode == "SAME_UPPER" or any(window.begins + window.ends)
+    return bool(view.operator.int("count_include_pad")) or not padded
 
 
 @table.layer("AveragePool")
@@ -91,6 +109,8 @@ def average_pool(view: View) -> Layer:
         raise Refused
     if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
         raise Refused
+    if window.mode == "SAME_UPPER":  # never counts the padding
+        return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments()))
     more = (optional("ceil_mode", window.ceil, False), optional("count_include_pad", counts, True))
     return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments(*more)))
 
@@ -107,12 +127,15 @@ def functional_average_pool(view: View) -> Expression:
         or (explicit and (window.ceil or not counts))
     ):
         raise Refused
+    padding: object = same(window.begins)
+    if window.rank == 3 and len(set(window.begins)) > 1:  # ops.avg_pool3d takes both sides of each axis
+        padding = tuple(p for p in window.begins for _ in range(2))
     return call(
         f"ops.avg_pool{window.rank}d",
         _padded(view, window, 0.0) if explicit else view.use(0),
         same(window.kernel),
         stride=same(window.strides),
-        padding=same(window.begins) if any(window.begins) and not explicit else None,
+        padding=padding if any(window.begins) and not explicit else None,
         ceil_mode=True if window.ceil else None,
         count_include_pad=None if counts else False,
     )

@@ -11,60 +11,10 @@ from ...ir import BackendError, Graph, TensorData
 from .classes import Class, define_classes
 from .construct import ClassRenderer, Construct
 from .contraction import Contraction
+from .epilogue import epilogue
 from .expressions import MISSING, Part, literal_source
+from .initial import law
 from .units import Units
-
-_HELPER = '''
-def fan_in_uniform(fan_in):
-    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
-    return Uniform(1 / math.sqrt(fan_in))
-'''
-
-_BUILD = '''
-CHECKPOINT = Path(__file__).with_name({file})
-
-
-def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, every parameter named by its module path.
-
-    Args:
-        checkpoint: file to load strictly; None leaves the initial distributions.
-
-    Raises:
-        ValueError: when names, shapes or element types of the file and the net differ.
-    """
-    net = {name}()
-    for path, parameter in net.parameters_and_names():
-        parameter.name = path{frozen}
-    if checkpoint is not None:
-        load(net, checkpoint){buffers}
-    return net.set_train(False)
-
-
-def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
-    suffix = Path(checkpoint).suffix.removeprefix(".")
-    size = Path(checkpoint).stat().st_size
-    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {{}}
-    parameters = net.parameters_dict()
-    problems = [f"only in the checkpoint: {{name}}" for name in values if name not in parameters]
-    problems += [f"only in the net: {{name}}" for name in parameters if name not in values]
-    for name in parameters.keys() & values.keys():
-        expected, found = parameters[name], values[name]
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            wanted, given = f"{{expected.dtype}} {{expected.shape}}", f"{{found.dtype}} {{found.shape}}"
-            problems.append(f"{{name}}: expected {{wanted}}, got {{given}}")
-    if problems:
-        raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
-    ms.load_param_into_net(net, values, strict_load=True)
-'''
-
-_BUFFERS = """
-    else:  # tables that are not drawn
-        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
-        ms.load_param_into_net(net, {{name: values[name] for name in BUFFERS}})""".replace("{{", "{").replace(
-    "}}", "}"
-)
 
 _INITIALIZERS = (
     "Constant",
@@ -136,19 +86,13 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
         }
         | {name for name, _, _ in program.extra}
     )
-    marking = ""
-    if frozen:
-        marking = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
-        body += f"\n\nFROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
-    tables = ""
-    if program.buffers:
-        tables = _BUFFERS
-        body += f"\n\nBUFFERS = [{', '.join(literal_source(n) for n in sorted(set(program.buffers)))}]\n"
-    body += "\n" + _BUILD.format(
-        file=literal_source(checkpoint), name=classes[-1].name, frozen=marking, buffers=tables
+    body += "\n" + epilogue(
+        classes[-1].name,
+        checkpoint,
+        frozen=frozen,
+        buffers=sorted(set(program.buffers)),
+        holds=bool(program.targets or program.constants or program.extra),
     )
-    if "fan_in_uniform(" in body:
-        body = _HELPER + "\n" + body
     program.text = formatted(_header(graph, classes) + _imports(body) + "\n" + body)
     return program
 
@@ -170,6 +114,9 @@ def _place(units: Units, program: Program) -> None:
         program.targets[parameter] = Target(
             _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
+        node = units.graph.parameter(parameter)
+        if node.is_buffer and law(node.initializer) is None:
+            program.buffers.append(program.targets[parameter].name)
         forms = {(s.transform, s.shape) for h in holders if (s := units.units[h].state[parameter])}
         if len(forms) > 1:
             raise BackendError(
@@ -178,7 +125,6 @@ def _place(units: Units, program: Program) -> None:
                 place=units.graph.parameter(parameter).name,
             )
     for key, unit in units.units.items():
-        program.buffers += [_joined(emitted[key], name) for name in unit.buffers]
         for name, data in unit.constants:
             program.constants.append((_joined(emitted[key], name), data))
             program.buffers.append(_joined(emitted[key], name))
@@ -255,7 +201,11 @@ def _imports(body: str) -> str:
         lines.append("import math")
     if uses("OrderedDict"):
         lines.append("from collections import OrderedDict")
-    lines += ["from pathlib import Path", "", "import mindspore as ms"]
+    if uses("Path"):
+        lines.append("from pathlib import Path")
+    lines += [""] * bool(lines)
+    if uses("ms"):
+        lines.append("import mindspore as ms")
     if uses("np"):
         lines.append("import numpy as np")
     names = [n for n in ("Parameter", "Tensor", "nn", "ops") if uses(n)]

@@ -144,8 +144,11 @@ def squeeze(view: View) -> Expression:
 
 @table.call("Expand")
 def expand(view: View) -> Expression:
-    """ops.broadcast_to; an axis that stays is -1."""
-    target = view.constant(1)
+    """ops.broadcast_to, an axis that stays is -1; ops.full for one number."""
+    target, fill, to = view.constant(1), view.constant(0), view.output_type()
+    if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
+        size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
+        return call("ops.full", size, fill.reshape(-1)[0].item(), dtype=Expression((ms_dtype(to.dtype),)))
     if target is None:
         return call("ops.broadcast_to", view.use(0), view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]

@@ -237,9 +237,8 @@ class Units:
                 draft.attributes.append(
                     (attribute, own_parameter(self.graph.parameter(parameter), attribute))
                 )
-                if self.graph.parameter(parameter).is_buffer:
-                    unit.buffers.append(attribute)
-                elif law(self.graph.parameter(parameter).initializer) is None:
+                node = self.graph.parameter(parameter)
+                if not node.is_buffer and law(node.initializer) is None:
                     draft.unknown.add(attribute)
         self._adopt_children(module, unit, draft, taken, listed)
         self.units[module.key] = unit  # its own paths are needed from here on

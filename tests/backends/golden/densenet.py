@@ -15,11 +15,6 @@ from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Uniform
 
 
-def fan_in_uniform(fan_in):
-    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
-    return Uniform(1 / math.sqrt(fan_in))
-
-
 class DenseLayer(nn.Cell):
     """The source's `DenseLayer`: `features.block1.denselayer1`, `features.block2.denselayer1`."""
 
@@ -105,7 +100,7 @@ class DenseNet(nn.Cell):
             24,
             5,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(24),
+            bias_init=Uniform(1 / math.sqrt(24)),
             has_bias=True,
         )
 
@@ -119,14 +114,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, every parameter named by its module path.
-
-    Args:
-        checkpoint: file to load strictly; None leaves the initial distributions.
-
-    Raises:
-        ValueError: when names, shapes or element types of the file and the net differ.
-    """
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
     net = DenseNet()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -136,27 +124,13 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
-    suffix = Path(checkpoint).suffix.removeprefix(".")
-    size = Path(checkpoint).stat().st_size
-    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
-    parameters = net.parameters_dict()
-    problems = [
-        f"only in the checkpoint: {name}" for name in values if name not in parameters
-    ]
-    problems += [
-        f"only in the net: {name}" for name in parameters if name not in values
-    ]
-    for name in parameters.keys() & values.keys():
-        expected, found = parameters[name], values[name]
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            wanted, given = (
-                f"{expected.dtype} {expected.shape}",
-                f"{found.dtype} {found.shape}",
-            )
-            problems.append(f"{name}: expected {wanted}, got {given}")
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
     if problems:
-        raise ValueError(
-            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
-        )
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
     ms.load_param_into_net(net, values, strict_load=True)

@@ -14,11 +14,6 @@ from mindspore import Parameter, Tensor, nn
 from mindspore.common.initializer import HeUniform, Uniform, initializer
 
 
-def fan_in_uniform(fan_in):
-    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
-    return Uniform(1 / math.sqrt(fan_in))
-
-
 class SharedStem(nn.Cell):
     """The source's `SharedStem`."""
 
@@ -31,7 +26,7 @@ class SharedStem(nn.Cell):
             4,
             4,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(4),
+            bias_init=Uniform(1 / math.sqrt(4)),
             has_bias=True,
         )
         self.constant = Tensor([1.0, 2.0, 3.0, 4.0], ms.float32)
@@ -41,24 +36,13 @@ class SharedStem(nn.Cell):
         return x * self.scale + self.constant
 
 
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
 FROZEN = {"fc.weight"}
-
-
 BUFFERS = ["scale"]
 
 
-CHECKPOINT = Path(__file__).with_name("model.ckpt")
-
-
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, every parameter named by its module path.
-
-    Args:
-        checkpoint: file to load strictly; None leaves the initial distributions.
-
-    Raises:
-        ValueError: when names, shapes or element types of the file and the net differ.
-    """
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
     net = SharedStem()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -72,27 +56,13 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
-    suffix = Path(checkpoint).suffix.removeprefix(".")
-    size = Path(checkpoint).stat().st_size
-    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
-    parameters = net.parameters_dict()
-    problems = [
-        f"only in the checkpoint: {name}" for name in values if name not in parameters
-    ]
-    problems += [
-        f"only in the net: {name}" for name in parameters if name not in values
-    ]
-    for name in parameters.keys() & values.keys():
-        expected, found = parameters[name], values[name]
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            wanted, given = (
-                f"{expected.dtype} {expected.shape}",
-                f"{found.dtype} {found.shape}",
-            )
-            problems.append(f"{name}: expected {wanted}, got {given}")
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
     if problems:
-        raise ValueError(
-            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
-        )
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
     ms.load_param_into_net(net, values, strict_load=True)

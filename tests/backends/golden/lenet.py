@@ -14,11 +14,6 @@ from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Uniform
 
 
-def fan_in_uniform(fan_in):
-    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
-    return Uniform(1 / math.sqrt(fan_in))
-
-
 class LeNet(nn.Cell):
     """The source's `LeNet`."""
 
@@ -32,7 +27,7 @@ class LeNet(nn.Cell):
             padding=2,
             has_bias=True,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(1 * 25),
+            bias_init=Uniform(1 / math.sqrt(1 * 25)),
         )
         self.conv2 = nn.Conv2d(
             6,
@@ -41,20 +36,20 @@ class LeNet(nn.Cell):
             pad_mode="valid",
             has_bias=True,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(6 * 25),
+            bias_init=Uniform(1 / math.sqrt(6 * 25)),
         )
         self.fc1 = nn.Dense(
             400,
             120,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(400),
+            bias_init=Uniform(1 / math.sqrt(400)),
             has_bias=True,
         )
         self.fc2 = nn.Dense(
             120,
             10,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(120),
+            bias_init=Uniform(1 / math.sqrt(120)),
             has_bias=True,
         )
 
@@ -74,14 +69,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, every parameter named by its module path.
-
-    Args:
-        checkpoint: file to load strictly; None leaves the initial distributions.
-
-    Raises:
-        ValueError: when names, shapes or element types of the file and the net differ.
-    """
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
     net = LeNet()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -91,27 +79,13 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
-    suffix = Path(checkpoint).suffix.removeprefix(".")
-    size = Path(checkpoint).stat().st_size
-    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
-    parameters = net.parameters_dict()
-    problems = [
-        f"only in the checkpoint: {name}" for name in values if name not in parameters
-    ]
-    problems += [
-        f"only in the net: {name}" for name in parameters if name not in values
-    ]
-    for name in parameters.keys() & values.keys():
-        expected, found = parameters[name], values[name]
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            wanted, given = (
-                f"{expected.dtype} {expected.shape}",
-                f"{found.dtype} {found.shape}",
-            )
-            problems.append(f"{name}: expected {wanted}, got {given}")
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
     if problems:
-        raise ValueError(
-            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
-        )
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
     ms.load_param_into_net(net, values, strict_load=True)

@@ -14,11 +14,6 @@ from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Uniform
 
 
-def fan_in_uniform(fan_in):
-    """Uniform within 1/sqrt(fan_in): the law that the source draws biases from."""
-    return Uniform(1 / math.sqrt(fan_in))
-
-
 class BasicBlock(nn.Cell):
     """The source's `BasicBlock`: `layer2.0`, `layer3.0` and 6 more."""
 
@@ -142,7 +137,7 @@ class ResNet(nn.Cell):
             512,
             1000,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=fan_in_uniform(512),
+            bias_init=Uniform(1 / math.sqrt(512)),
             has_bias=True,
         )
 
@@ -164,14 +159,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, every parameter named by its module path.
-
-    Args:
-        checkpoint: file to load strictly; None leaves the initial distributions.
-
-    Raises:
-        ValueError: when names, shapes or element types of the file and the net differ.
-    """
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
     net = ResNet()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -181,27 +169,13 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file into the net; nothing may be left over on either side."""
-    suffix = Path(checkpoint).suffix.removeprefix(".")
-    size = Path(checkpoint).stat().st_size
-    values = ms.load_checkpoint(str(checkpoint), format=suffix) if size else {}
-    parameters = net.parameters_dict()
-    problems = [
-        f"only in the checkpoint: {name}" for name in values if name not in parameters
-    ]
-    problems += [
-        f"only in the net: {name}" for name in parameters if name not in values
-    ]
-    for name in parameters.keys() & values.keys():
-        expected, found = parameters[name], values[name]
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            wanted, given = (
-                f"{expected.dtype} {expected.shape}",
-                f"{found.dtype} {found.shape}",
-            )
-            problems.append(f"{name}: expected {wanted}, got {given}")
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
     if problems:
-        raise ValueError(
-            f"{checkpoint} does not fit the net:\n" + "\n".join(sorted(problems))
-        )
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
     ms.load_param_into_net(net, values, strict_load=True)

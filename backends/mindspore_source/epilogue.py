@@ -1,0 +1,68 @@
+"""The end of model.py: `build`, which names and loads, and `load`, which lets nothing be left over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .expressions import literal_source
+
+
+def epilogue(net: str, checkpoint: str, *, frozen: Sequence[str], buffers: Sequence[str], holds: bool) -> str:
+    """The text of ``build`` and ``load``, with the constants that they read.
+
+    Args:
+        net: name of the root class.
+        checkpoint: file name that ``build`` loads by default.
+        frozen: names of the parameters that are not trained.
+        buffers: names of the tables that no distribution gives.
+        holds: whether the net has any parameter.
+    """
+    if not holds:
+        return _WITHOUT_PARAMETERS.format(net=net)
+    text = f"CHECKPOINT = Path(__file__).with_name({literal_source(checkpoint)})\n"
+    if frozen:
+        text += f"FROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
+    if buffers:
+        text += f"BUFFERS = [{', '.join(literal_source(n) for n in buffers)}]\n"
+    return text + _BUILD.format(
+        net=net, freezing=_FREEZING if frozen else "", tables=_TABLES if buffers else ""
+    )
+
+
+_WITHOUT_PARAMETERS = '''
+def build(checkpoint=None):
+    """The net in inference mode; it has no parameters, so any checkpoint is left alone."""
+    return {net}().set_train(False)
+'''
+
+_BUILD = '''
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    net = {net}()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path{freezing}
+    if checkpoint is not None:
+        load(net, checkpoint){tables}
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {{f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in net.parameters_dict().items()}}
+    found = {{f"{{n}} {{v.dtype}}{{v.shape}}" for n, v in values.items()}}
+    problems = [f"only in the net: {{each}}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {{each}}" for each in sorted(found - wanted)]
+    if problems:
+        raise ValueError(f"{{path}} does not fit the net:\\n" + "\\n".join(problems))
+    ms.load_param_into_net(net, values, strict_load=True)
+'''
+
+_FREEZING = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
+
+_TABLES = """
+    else:  # tables that are not drawn
+        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
+        ms.load_param_into_net(net, {name: values[name] for name in BUFFERS})"""
