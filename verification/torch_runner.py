@@ -44,7 +44,8 @@ class TorchRunner:
                 model = copy.deepcopy(model)
             except Exception as error:  # a user's module may refuse to be copied in any way
                 raise ModelError("E702", f"the module cannot be copied: {error}") from error
-        self._model: Any = model.double() if double else model
+        # the class's own method: a user's module may have another of that name
+        self._model: Any = torch.nn.Module.double(model) if double else model
         self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
         self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"

@@ -11,6 +11,7 @@ from .contraction import Body, Contraction
 from .drafts import Draft, Statement, Unit
 from .emitting import Layer, Refused, State, View
 from .expressions import Argument, Call, Expression, Part
+from .factories import Factories
 from .families import emit_call, emit_layer
 from .initial import law, own_parameter
 from .naming import attribute_name
@@ -30,6 +31,10 @@ class Units:
         self.position = {key: at for at, key in enumerate(self._walk())}
         self.declared = self._declared()
         self.renamed_modules: dict[str, str] = {}
+        layers = {key: self._layer(self.tree.module(key)) for key in self.position}
+        self.factories = Factories(
+            (self._place(key), unit.constructor) for key, unit in layers.items() if unit
+        )
 
     def _walk(self) -> list[int]:
         """Emitted modules in the order in which MindSpore will walk the emitted cells."""
@@ -106,12 +111,23 @@ class Units:
                 break
         level.update({key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys})
 
+    def _place(self, key: int) -> tuple[str, str]:
+        """Where a module is written: the class of the nearest module that has one, and the path in it."""
+        path = ""
+        for above in self._above(key)[1:]:
+            path = self.paths[key].removeprefix(self.paths[above])
+            if self.tree.module(above).container is None:
+                return self.tree.module(above).class_name, path
+        return "", self.paths[key]
+
     # -- one module ------------------------------------------------------------------------------
 
     def build(self, key: int) -> Unit:
         """Make the unit of a module whose children have theirs."""
         module = self.tree.module(key)
         unit = self._layer(module) or self._container(module) or self._class(module)
+        if unit.constructor is not None:
+            unit.constructor = self.factories.applied(unit.constructor)
         self.units[key] = unit
         return unit
 

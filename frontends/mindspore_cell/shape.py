@@ -205,7 +205,10 @@ def broadcast_to(use: Use) -> Value:
     wanted: list[int | Batch] = []
     for axis, dim in enumerate(dims):
         has = shape[axis - lead] if axis >= lead else 1
-        wanted.append(1 if dim == -1 or (isinstance(dim, Batch) and has == dim.symbol) else dim)
+        if dim == -1 and isinstance(has, int):
+            wanted.append(has)
+        else:
+            wanted.append(1 if dim == -1 or (isinstance(dim, Batch) and has == dim.symbol) else dim)
     return use.emit("Expand", x, use.shape_value(wanted))
 
 

@@ -171,7 +171,7 @@ class TestNet:
         check = [*ruff, "check", "--isolated", "--select", RUFF_RULES, "--line-length", "110", file]
         done = subprocess.run(check, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
-        check = [*ruff, "format", "--isolated", "--check", "--diff", "--line-length", "110", file]
+        check = [*ruff, "format", "--isolated", "--check", "--diff", file]
         done = subprocess.run(check, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 
@@ -231,7 +231,7 @@ class TestNet:
         if broken is not None:
             report = regraft.verify(sample.graph, broken)
             assert not report.passed, report.render()
-            assert report.first_divergence is not None
+            assert bool(report.first_divergence) == bool(calls)
 
 
 def noise(array: np.ndarray) -> np.ndarray:
@@ -255,6 +255,8 @@ def perturbed_source(path: Path, folder: Path) -> Path | None:
     import mindspore as ms
 
     if not (path / "model.ckpt").exists():
+        return None
+    if (path / "model.ckpt").stat().st_size == 0:  # a net without parameters
         return None
     stored = ms.load_checkpoint(str(path / "model.ckpt"))
     for name, value in stored.items():
