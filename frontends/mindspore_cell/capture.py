@@ -46,7 +46,7 @@ def start_mindspore() -> None:
         "GLOG_v", "4"
     )  # its warnings are about its internals, its errors reach us as exceptions
     try:
-        import mindspore
+        from mindspore import Tensor, ops
     except ImportError as error:
         raise ModelError(
             "E105",
@@ -56,7 +56,7 @@ def start_mindspore() -> None:
     with suppress(
         SystemError
     ):  # built against NumPy 1: under NumPy 2 the first call with scalars fails, once
-        mindspore.ops.transpose(mindspore.Tensor(np.ones((2, 3), np.float32)), (1, 0))
+        ops.transpose(Tensor(np.ones((2, 3), np.float32)), (1, 0))
 
 
 def capture(
@@ -85,14 +85,15 @@ def capture(
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
             raise _refusal("run", root, error, _listing(root, example)) from error
         add_markers(calls)
+        refused: list[Exception] = []
         for marked in (True, False):
             for arguments in [sizes, [example]] if sizes else [[example]]:
                 try:
                     return Capture(tuple(_compile(root, a) for a in arguments), tuple(calls), marked)
-                except Exception as error:
-                    last = error
+                except Exception as error:  # the compiler refuses; the plainest form's refusal is told
+                    refused.append(error)
             remove_markers(calls)
-        raise _refusal("compile", root, last) from last
+        raise _refusal("compile", root, refused[-1]) from refused[-1]
 
 
 def _tensors(arguments: Sequence[np.ndarray | None]) -> list[Any]:
@@ -106,6 +107,7 @@ def _compile(root: Any, arguments: Sequence[np.ndarray | None]) -> Program:
 
     root.compile_cache.clear()  # the cache knows neither of names nor of modes
     stream, _ = _cell_info(root, False, *_tensors(arguments))
+    assert stream is not None
     return parse_program(stream)
 
 

@@ -88,7 +88,9 @@ MONAD = _Monad()
 
 def parse_program(stream: bytes) -> Program:
     """Read a serialised ModelProto."""
-    from mindspore.train.mind_ir_pb2 import ModelProto
+    from mindspore.train.mind_ir_pb2 import (  # built at import time
+        ModelProto,  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
     model = ModelProto()
     model.ParseFromString(stream)
@@ -121,7 +123,9 @@ def _tensor_type(proto: Any) -> TensorType:
 
 
 def _kinds() -> dict[int, str]:
-    from mindspore.train.mind_ir_pb2 import AttributeProto
+    from mindspore.train.mind_ir_pb2 import (  # built at import time
+        AttributeProto,  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
     return {number: name for name, number in AttributeProto.AttributeType.items()}
 

@@ -32,7 +32,9 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
 
     The Cells must be in the mode that is to be recorded, MindSpore in PyNative mode.
     """
-    from mindspore.common.api import _pynative_executor
+    from mindspore.common.api import (
+        _pynative_executor,  # pyright: ignore[reportAttributeAccessIssue]
+    )
     from mindspore.nn import Cell
 
     calls: list[CellCall] = []
@@ -57,7 +59,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
             made_by[id(value)] = ("call", number)
         return result
 
-    Cell.__call__ = recorded
+    Cell.__call__ = recorded  # pyright: ignore[reportAttributeAccessIssue]
     try:
         result = root(*arguments)
         # PyNative is asynchronous: an operator's error must not surface in a later one. The public
