@@ -54,6 +54,7 @@ def define_classes(units: Units) -> list[Class]:
     """Build every unit, callees first, and unify the classes of each level; returns them in writing order."""
     classes: list[Class] = []
     taken: set[str] = set()
+    reserved = units.factories.names()
     for level in units.levels():
         groups: dict[object, list[Draft]] = {}
         for key in level:
@@ -61,7 +62,7 @@ def define_classes(units: Units) -> list[Class]:
             if draft is not None:
                 groups.setdefault(_structure(draft), []).append(draft)
         for drafts, optional in _with_optional_children(list(groups.values())):
-            found = _unify(drafts, taken)
+            found = _unify(drafts, taken, reserved)
             _add_optional(found, optional)
             taken.add(found.name)
             classes.append(found)
@@ -187,10 +188,10 @@ def _literals(draft: Draft) -> Iterator[tuple[Literal, object, str, bool]]:
             yield literal, default, statement.attribute, True
 
 
-def _unify(drafts: list[Draft], taken: set[str]) -> Class:
+def _unify(drafts: list[Draft], taken: set[str], reserved: set[str]) -> Class:
     found = Class(class_name(drafts[0].source_class, taken), drafts)
     by_values: dict[tuple[object, ...], Formal] = {}
-    names = {name for name, _ in drafts[0].attributes} | {"self"}
+    names = {name for name, _ in drafts[0].attributes} | {"self"} | reserved
     for column in zip(*(_literals(d) for d in drafts), strict=True):
         literal, default, attribute, in_construct = column[0]
         values = tuple(row[0].value for row in column)

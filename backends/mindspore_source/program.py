@@ -77,7 +77,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
     classes = define_classes(units)
     program = Program("")
     _place(units, program)
-    body = "\n".join(_class_text(c) for c in classes)
+    body = "\n\n".join([units.factories.text(), *(_class_text(c) for c in classes)])
     frozen = sorted(
         {
             t.name

@@ -14,43 +14,36 @@ from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Uniform
 
 
+def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0, group=1):
+    """nn.Conv2d without bias, padded as told, drawn as in the source."""
+    return nn.Conv2d(
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=stride,
+        padding=padding,
+        group=group,
+        pad_mode="pad",
+        has_bias=False,
+        weight_init=HeUniform(math.sqrt(5)),
+    )
+
+
 class InvertedResidual(nn.Cell):
     """The source's `InvertedResidual`: `features.1`, `features.3`."""
 
     def __init__(self, in_channels, out_channels, conv_out_channels):
         super().__init__()
         self.conv = nn.SequentialCell(
-            nn.Conv2d(
-                in_channels,
-                out_channels,
-                1,
-                pad_mode="valid",
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
+            conv2d(in_channels, out_channels, 1),
+            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
+            nn.ReLU6(),
+            conv2d(
+                out_channels, out_channels, 3, stride=2, padding=1, group=out_channels
             ),
             nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
-            nn.Conv2d(
-                out_channels,
-                out_channels,
-                3,
-                stride=2,
-                pad_mode="pad",
-                padding=1,
-                group=out_channels,
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
-            ),
-            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
-            nn.ReLU6(),
-            nn.Conv2d(
-                out_channels,
-                conv_out_channels,
-                1,
-                pad_mode="valid",
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
-            ),
+            conv2d(out_channels, conv_out_channels, 1),
             nn.BatchNorm2d(conv_out_channels, eps=1e-05, momentum=0.9),
         )
 
@@ -64,36 +57,13 @@ class InvertedResidual2(nn.Cell):
     def __init__(self, in_channels, out_channels):
         super().__init__()
         self.conv = nn.SequentialCell(
-            nn.Conv2d(
-                in_channels,
-                out_channels,
-                1,
-                pad_mode="valid",
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
-            ),
+            conv2d(in_channels, out_channels, 1),
             nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
-            nn.Conv2d(
-                out_channels,
-                out_channels,
-                3,
-                pad_mode="pad",
-                padding=1,
-                group=out_channels,
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
-            ),
+            conv2d(out_channels, out_channels, 3, padding=1, group=out_channels),
             nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
-            nn.Conv2d(
-                out_channels,
-                in_channels,
-                1,
-                pad_mode="valid",
-                has_bias=False,
-                weight_init=HeUniform(math.sqrt(5)),
-            ),
+            conv2d(out_channels, in_channels, 1),
             nn.BatchNorm2d(in_channels, eps=1e-05, momentum=0.9),
         )
 
@@ -109,16 +79,7 @@ class MobileNet(nn.Cell):
         super().__init__()
         self.features = nn.SequentialCell(
             nn.SequentialCell(
-                nn.Conv2d(
-                    3,
-                    8,
-                    3,
-                    stride=2,
-                    pad_mode="pad",
-                    padding=1,
-                    has_bias=False,
-                    weight_init=HeUniform(math.sqrt(5)),
-                ),
+                conv2d(3, 8, 3, stride=2, padding=1),
                 nn.BatchNorm2d(8, eps=1e-05, momentum=0.9),
                 nn.ReLU6(),
             ),

@@ -14,32 +14,29 @@ from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Uniform
 
 
+def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0):
+    """nn.Conv2d without bias, padded as told, drawn as in the source."""
+    return nn.Conv2d(
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=stride,
+        padding=padding,
+        pad_mode="pad",
+        has_bias=False,
+        weight_init=HeUniform(math.sqrt(5)),
+    )
+
+
 class BasicBlock(nn.Cell):
     """The source's `BasicBlock`: `layer2.0`, `layer3.0` and 6 more."""
 
     def __init__(self, in_channels, out_channels, stride=1, downsample=None):
         super().__init__()
-        self.conv1 = nn.Conv2d(
-            in_channels,
-            out_channels,
-            3,
-            stride=stride,
-            pad_mode="pad",
-            padding=1,
-            has_bias=False,
-            weight_init=HeUniform(math.sqrt(5)),
-        )
+        self.conv1 = conv2d(in_channels, out_channels, 3, stride=stride, padding=1)
         self.bn1 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
         self.relu = nn.ReLU()
-        self.conv2 = nn.Conv2d(
-            out_channels,
-            out_channels,
-            3,
-            pad_mode="pad",
-            padding=1,
-            has_bias=False,
-            weight_init=HeUniform(math.sqrt(5)),
-        )
+        self.conv2 = conv2d(out_channels, out_channels, 3, padding=1)
         self.bn2 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
         self.downsample = downsample
 
@@ -58,16 +55,7 @@ class ResNet(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.conv1 = nn.Conv2d(
-            3,
-            64,
-            7,
-            stride=2,
-            pad_mode="pad",
-            padding=3,
-            has_bias=False,
-            weight_init=HeUniform(math.sqrt(5)),
-        )
+        self.conv1 = conv2d(3, 64, 7, stride=2, padding=3)
         self.bn1 = nn.BatchNorm2d(64, eps=1e-05, momentum=0.9)
         self.relu = nn.ReLU()
         self.maxpool = nn.MaxPool2d(3, stride=2, pad_mode="pad", padding=1)
@@ -78,15 +66,7 @@ class ResNet(nn.Cell):
                 128,
                 stride=2,
                 downsample=nn.SequentialCell(
-                    nn.Conv2d(
-                        64,
-                        128,
-                        1,
-                        stride=2,
-                        pad_mode="valid",
-                        has_bias=False,
-                        weight_init=HeUniform(math.sqrt(5)),
-                    ),
+                    conv2d(64, 128, 1, stride=2),
                     nn.BatchNorm2d(128, eps=1e-05, momentum=0.9),
                 ),
             ),
@@ -98,15 +78,7 @@ class ResNet(nn.Cell):
                 256,
                 stride=2,
                 downsample=nn.SequentialCell(
-                    nn.Conv2d(
-                        128,
-                        256,
-                        1,
-                        stride=2,
-                        pad_mode="valid",
-                        has_bias=False,
-                        weight_init=HeUniform(math.sqrt(5)),
-                    ),
+                    conv2d(128, 256, 1, stride=2),
                     nn.BatchNorm2d(256, eps=1e-05, momentum=0.9),
                 ),
             ),
@@ -118,15 +90,7 @@ class ResNet(nn.Cell):
                 512,
                 stride=2,
                 downsample=nn.SequentialCell(
-                    nn.Conv2d(
-                        256,
-                        512,
-                        1,
-                        stride=2,
-                        pad_mode="valid",
-                        has_bias=False,
-                        weight_init=HeUniform(math.sqrt(5)),
-                    ),
+                    conv2d(256, 512, 1, stride=2),
                     nn.BatchNorm2d(512, eps=1e-05, momentum=0.9),
                 ),
             ),

@@ -14,39 +14,24 @@ from mindspore import nn
 from mindspore.common.initializer import HeUniform, Uniform
 
 
+def dense(in_channels, out_channels):
+    """nn.Dense with bias, drawn as in the source."""
+    return nn.Dense(
+        in_channels,
+        out_channels,
+        weight_init=HeUniform(math.sqrt(5)),
+        bias_init=Uniform(1 / math.sqrt(in_channels)),
+        has_bias=True,
+    )
+
+
 class SharedActivation(nn.Cell):
     """The source's `SharedActivation`."""
 
     def __init__(self):
         super().__init__()
-        self.first = nn.SequentialCell(
-            nn.Dense(
-                4,
-                4,
-                weight_init=HeUniform(math.sqrt(5)),
-                bias_init=Uniform(1 / math.sqrt(4)),
-                has_bias=True,
-            ),
-            nn.ReLU(),
-            nn.Dense(
-                4,
-                4,
-                weight_init=HeUniform(math.sqrt(5)),
-                bias_init=Uniform(1 / math.sqrt(4)),
-                has_bias=True,
-            ),
-            nn.ReLU(),
-        )
-        self.second = nn.SequentialCell(
-            nn.Dense(
-                4,
-                3,
-                weight_init=HeUniform(math.sqrt(5)),
-                bias_init=Uniform(1 / math.sqrt(4)),
-                has_bias=True,
-            ),
-            nn.ReLU(),
-        )
+        self.first = nn.SequentialCell(dense(4, 4), nn.ReLU(), dense(4, 4), nn.ReLU())
+        self.second = nn.SequentialCell(dense(4, 3), nn.ReLU())
 
     def construct(self, x):
         x = self.first(x)

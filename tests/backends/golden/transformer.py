@@ -22,6 +22,17 @@ from mindspore.common.initializer import (
 )
 
 
+def dense(in_channels, out_channels):
+    """nn.Dense with bias, drawn as in the source."""
+    return nn.Dense(
+        in_channels,
+        out_channels,
+        weight_init=HeUniform(math.sqrt(5)),
+        bias_init=Uniform(1 / math.sqrt(in_channels)),
+        has_bias=True,
+    )
+
+
 class MultiheadAttentionLayer(nn.Cell):
     """The source's `MultiheadAttention`: `layers.0.self_attn`, `layers.1.self_attn`."""
 
@@ -67,21 +78,9 @@ class TransformerEncoderLayerBlock(nn.Cell):
     def __init__(self):
         super().__init__()
         self.self_attn = MultiheadAttentionLayer()
-        self.linear1 = nn.Dense(
-            32,
-            128,
-            weight_init=HeUniform(math.sqrt(5)),
-            bias_init=Uniform(1 / math.sqrt(32)),
-            has_bias=True,
-        )
+        self.linear1 = dense(32, 128)
         self.dropout = nn.Dropout(p=0.1)
-        self.linear2 = nn.Dense(
-            128,
-            32,
-            weight_init=HeUniform(math.sqrt(5)),
-            bias_init=Uniform(1 / math.sqrt(128)),
-            has_bias=True,
-        )
+        self.linear2 = dense(128, 32)
         self.norm1 = nn.LayerNorm([32], epsilon=1e-05)
         self.norm2 = nn.LayerNorm([32], epsilon=1e-05)
         self.dropout1 = nn.Dropout(p=0.1)
@@ -112,13 +111,7 @@ class TransformerClassifier(nn.Cell):
             [TransformerEncoderLayerBlock(), TransformerEncoderLayerBlock()]
         )
         self.norm = nn.LayerNorm([32], epsilon=1e-05)
-        self.head = nn.Dense(
-            32,
-            5,
-            weight_init=HeUniform(math.sqrt(5)),
-            bias_init=Uniform(1 / math.sqrt(32)),
-            has_bias=True,
-        )
+        self.head = dense(32, 5)
 
     def construct(self, ids):
         x = self.embed(ids)
