@@ -14,6 +14,8 @@ import numpy as np
 from .backends import TARGETS, infer_target, write
 from .backends.files import staged
 from .backends.renames import Rename, rename_rows
+from .checkpoints.convert import Converted, convert_checkpoint
+from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
 from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
 from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
@@ -23,6 +25,8 @@ from .verification import verify as compare
 
 __all__ = [
     "Change",
+    "Converted",
+    "Diff",
     "Findings",
     "InputSpec",
     "Pass",
@@ -31,8 +35,10 @@ __all__ = [
     "VerificationError",
     "available_passes",
     "check",
+    "convert_checkpoint",
     "default_pipeline",
     "describe",
+    "diff",
     "load",
     "load_tree",
     "parse_pass",
@@ -181,7 +187,7 @@ def verify(source: object, target: object, inputs: Inputs = None, **options: Any
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     if isinstance(target, Graph) or _is_written(target):
         return compare(graph, target, _by_name(graph, inputs))  # type: ignore[arg-type]
-    other = load(target, inputs if inputs is not None else _examples(graph))
+    other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
     return compare(graph, other, _by_name(graph, inputs), own=True)
 
 
@@ -309,6 +315,20 @@ def _compare_written(graph: Graph, rewritten: Graph, files: list[Path], out: Pat
     common = restricted(rewritten, [n.name for n in graph.input_nodes()])
     report = compare(graph, common)
     return compare(rewritten, written) if report.passed else report
+
+
+def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
+    """Compare two checkpoints, tensor by tensor.
+
+    Args:
+        a: a ``.ckpt``, ``.safetensors``, ``.params``, ``.pth`` (weights only) or ``.onnx`` file.
+        b: likewise, of the same kind or another.
+        map: a ``renames.json`` whose two sides these are, in either order.
+
+    Returns:
+        The report; `equal` is False as soon as a tensor differs or is on one side only.
+    """
+    return diff_checkpoints(a, b, map)
 
 
 def restricted(graph: Graph, inputs: Sequence[str]) -> Graph:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from .api import Change, Report, Rewritten
+    from .api import Change, Diff, Report, Rewritten
     from .ir import Graph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -450,12 +450,92 @@ def verify(
         loading = _loading(arguments, dynamic, no_dynamic_batch, params)
         graph = _load(source, inputs, loading)
         with _doing(f"verifying {target}"):
-            report = api.verify(graph, target, **({"arguments": None} if not loading["arguments"] else {}))
+            report = api.verify(graph, target)
         if as_json:
             _print_json(report.to_json())
         else:
             _print_report(report)
         ctx.exit(0 if report.passed else 1)
+
+
+@main.command("convert-checkpoint")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--map",
+    "map_",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The renames.json beside the rewritten model.",
+)
+@click.option(
+    "--forward/--reverse",
+    "forward",
+    default=None,
+    help="From the map's source to its target, or back; told by SOURCE's names where not given.",
+)
+@click.option("--force", is_flag=True, help="Replace TARGET.")
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.pass_context
+def convert_checkpoint(
+    ctx: click.Context,
+    source: Path,
+    target: Path,
+    map_: Path,
+    forward: bool | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Carry weights that were trained later from one framework's checkpoint to another's.
+
+    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx). Nothing but the map
+    is read: the net is not built.
+    """
+    from . import api
+
+    with _reported(ctx):
+        with _doing(f"converting {source}"):
+            done = api.convert_checkpoint(
+                source, target, map_, reverse=None if forward is None else not forward, force=force
+            )
+        if as_json:
+            _print_json(
+                {
+                    "file": str(done.path),
+                    "direction": "reverse" if done.reverse else "forward",
+                    "tensors": done.tensors,
+                    "notes": done.notes,
+                }
+            )
+            return
+        for note in done.notes:
+            click.echo(f"note: {note}")
+        click.echo(f"wrote {done.path}: {done.tensors} tensors")
+
+
+@main.command()
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.option(
+    "--map", "map_", type=click.Path(path_type=Path), help="A renames.json whose two sides these are."
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@click.pass_context
+def diff(ctx: click.Context, first: Path, second: Path, map_: Path | None, as_json: bool) -> None:
+    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx), tensor by tensor.
+
+    Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
+    """
+    from . import api
+
+    with _reported(ctx):
+        with _doing(f"comparing {first} and {second}"):
+            report = api.diff(first, second, map_)
+        if as_json:
+            _print_json(report.to_json())
+        else:
+            _print_diff(report)
+        ctx.exit(0 if report.equal else 1)
 
 
 @main.command()
@@ -544,6 +624,34 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
     return table
+
+
+def _print_diff(report: Diff) -> None:
+    """The tensors that differ as a table, the others as a number."""
+    changed = [r for r in report.rows if not r.equal]
+    if changed:
+        table = _table("tensor", "shape", "dtype", ">max abs", ">max rel", ">mean", ">std")
+        for r in changed:
+            table.add_row(
+                r.name if r.name == r.other else f"{r.name} -> {r.other}",
+                *(
+                    str(left) if left == right else f"{left} -> {right}"
+                    for left, right in ((list(r.shapes[0]), list(r.shapes[1])), r.dtypes)
+                ),
+                *("-" if v is None else f"{v:.2g}" for v in (r.max_abs, r.max_relative)),
+                *(f"{left:.3g} -> {right:.3g}" for left, right in (r.means, r.stds)),
+            )
+        _console().print(table)
+    for side, names in (("first", report.only_first), ("second", report.only_second)):
+        for name in names:
+            click.echo(f"only in the {side}: {name}")
+    for name, other in report.elsewhere:
+        click.echo(f"equal values under another name: {name} -> {other}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    alone = len(report.only_first) + len(report.only_second)
+    count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
+    click.echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
 
 
 def _print_report(report: Report, *, brief: bool = False) -> None:

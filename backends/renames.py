@@ -15,6 +15,7 @@ from ..ir import Graph, ModelError, Parameter, TensorData
 from ..ir.provenance import Provenance, record
 
 VERSION = 1
+_UNUSED = "drop-unused-modules"  # the pass after which a parameter is gone because nothing reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Rename:
         target: name in the target's checkpoint; empty for what only the source has.
         by: the pass that renamed, tied or dropped it, or the backend's convention; "alias" for a further name
             under which the source saves one parameter; empty when the name is the same.
-        transform: what happens to the values: "identity", "reshape", "transpose:1,0", or "derived" where they
-            are computed from several parameters.
+        transform: what happens to the values: "identity", "reshape", "transpose:1,0", or "derived" where a
+            pass computed others from them.
         shape: shape in the source.
         target_shape: shape in the target.
         dtype: element type.
@@ -108,6 +109,7 @@ def dropped_rows(graph: Graph) -> list[Rename]:
                     name if name in source.paths or not source.paths else source.paths[0],
                     "",
                     by,
+                    "identity" if by == _UNUSED else "derived",
                     shape=list(source.data.shape),
                     dtype=source.data.dtype,
                     buffer=source.is_buffer,

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("ir", "frontends", "passes", "backends", "verification")
+PARTS = ("ir", "frontends", "passes", "backends", "checkpoints", "verification")
 ALLOWED = {
     "cli": {"api", "ir", "cli"},
-    "api": {"frontends", "passes", "backends", "verification", "ir", "api"},
+    "api": {"frontends", "passes", "backends", "checkpoints", "verification", "ir", "api"},
+    "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
     "verification": {"frontends", "backends", "ir", "verification"},
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
@@ -19,7 +20,7 @@ ALLOWED = {
 }
 FRAMEWORKS = {"torch", "mindspore", "mxnet"}
 MAY_IMPORT = {
-    "torch": ("frontends/torch_module/", "verification/"),
+    "torch": ("frontends/torch_module/", "checkpoints/torch_file.py", "verification/"),
     "mindspore": ("frontends/mindspore_cell/", "backends/mindspore_source/", "verification/"),
     "mxnet": (),
 }

@@ -1,0 +1,91 @@
+"""Checkpoints of every framework: read lazily, written tensor by tensor, converted and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ..backends.files import staged
+from ..ir import ModelError, TensorData, UsageError
+
+__all__ = ["READABLE", "WRITABLE", "read_checkpoint", "write_checkpoint"]
+
+READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".onnx")
+WRITABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt")
+
+_ZIP, _PARAMS = b"PK\x03\x04", b"\x12\x01\0\0\0\0\0\0"
+
+
+def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[str, TensorData]:
+    """The tensors of a checkpoint by name, none of them loaded.
+
+    Args:
+        path: a file whose suffix is in `READABLE`. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
+            writes them); the first bytes tell.
+        notes: gets a sentence where something of the file was not read.
+
+    Raises:
+        UsageError: when the suffix is none that is read.
+        ModelError: when the file is missing, truncated, malformed or holds anything but tensors.
+    """
+    path = Path(path)
+    if path.suffix not in READABLE:
+        raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(8)
+    except OSError as error:
+        raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
+    if path.suffix in (".pth", ".pt") or (path.suffix == ".ckpt" and magic.startswith(_ZIP)):
+        from .torch_file import read_torch
+
+        return read_torch(path, notes)
+    if path.suffix == ".safetensors":
+        from .safetensors_file import read_safetensors as read
+    elif path.suffix == ".params" or (path.suffix == ".ckpt" and magic == _PARAMS):
+        from .params_file import read_params as read
+    elif path.suffix == ".onnx":
+        from .onnx_file import read_onnx as read
+    else:
+        from .ckpt import read_ckpt as read
+    return read(path)
+
+
+def write_checkpoint(path: Path | str, tensors: Mapping[str, TensorData], *, force: bool = False) -> None:
+    """Write a checkpoint, one tensor in memory at a time; the file appears when it is whole.
+
+    Args:
+        path: a file whose suffix is in `WRITABLE`: ``.pth`` and ``.pt`` become a plain dictionary of tensors.
+        tensors: values by name, written in this order; in ``.params`` names carry MXNet's ``arg:``, ``aux:``.
+        force: whether a file that exists may be replaced.
+
+    Raises:
+        UsageError: when the suffix is none that is written, or the file exists.
+        BackendError: for an element type that the format does not have.
+    """
+    path = Path(path)
+    if path.suffix not in WRITABLE:
+        raise UsageError("E001", f"expected a checkpoint to write ({', '.join(WRITABLE)}), got `{path}`")
+    if path.is_dir():
+        raise UsageError("E002", f"expected a file, got the directory `{path}`")
+    write = _writer(path.suffix)
+    with staged(path.parent, [path.name], force=force) as folder:
+        write(folder / path.name, tensors)
+
+
+def _writer(suffix: str) -> Callable[[Path, Mapping[str, TensorData]], None]:
+    if suffix in (".pth", ".pt"):
+        from .torch_file import write_torch
+
+        return write_torch
+    if suffix == ".safetensors":
+        from .safetensors_file import write_safetensors
+
+        return write_safetensors
+    if suffix == ".params":
+        from ..backends.mxnet_symbol.params import write_params
+
+        return lambda path, tensors: write_params(path, tensors.items())
+    from .ckpt import write_ckpt
+
+    return write_ckpt

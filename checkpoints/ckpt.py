@@ -1,0 +1,111 @@
+"""MindSpore's .ckpt without MindSpore: values {1: tag, 2: tensor {1: dims, 2: type, 3: content}}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..backends.mindspore_source.checkpoint import write_ckpt as write_values
+from ..ir import BackendError, TensorData
+from . import protobuf
+from .mapped import MappedFile
+
+_TYPES = {
+    "Bool": "bool",
+    "BFloat16": "bfloat16",
+    **{f"Float{n}": f"float{n}" for n in (16, 32, 64)},
+    **{f"{sign}Int{n}": f"{sign.lower()}int{n}" for sign in ("", "U") for n in (8, 16, 32, 64)},
+    **{f"Complex{n}": f"complex{n}" for n in (64, 128)},
+}
+_WRITABLE = set(_TYPES.values()) - {"complex64", "complex128"}
+
+
+@dataclass(slots=True)
+class _Saved:
+    """One parameter of the file; MindSpore saves those above 512 MiB in several values of one tag."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    slices: list[tuple[int, int]] = field(default_factory=list)
+
+
+def read_ckpt(path: Path) -> dict[str, TensorData]:
+    """The tensors of a .ckpt, none of them loaded.
+
+    Raises:
+        ModelError: when the file is missing, truncated or malformed, with the byte at fault.
+    """
+    file = MappedFile(path, "a MindSpore checkpoint")
+    found: list[_Saved] = []
+    seen: set[str] = set()
+    for value in protobuf.fields(file, 0, file.size):
+        if (value.number, value.wire) != (1, protobuf.BYTES):
+            raise file.fail(f"expected a parameter (field 1), got field {value.number}", value.start)
+        saved = _value(file, value)
+        if found and found[-1].name == saved.name and found[-1].shape == saved.shape:
+            found[-1].slices += saved.slices
+            continue
+        if saved.name in seen:
+            raise file.fail(f"expected every name once, got `{saved.name}` again", value.start)
+        seen.add(saved.name)
+        found.append(saved)
+    tensors: dict[str, TensorData] = {}
+    for s in found:
+        shape = _shape(s)
+        tensors[s.name] = file.tensor(s.name, s.dtype, shape, s.slices)
+    return tensors
+
+
+def _shape(saved: _Saved) -> tuple[int, ...]:
+    """The shape; MindSpore writes a scalar's dimensions as [0]."""
+    return () if saved.shape == (0,) and any(length for _, length in saved.slices) else saved.shape
+
+
+def _value(file: MappedFile, value: protobuf.Field) -> _Saved:
+    name: str | None = None
+    tensor: protobuf.Field | None = None
+    for part in protobuf.fields(file, value.start, value.end):
+        if part.number == 1:
+            name = protobuf.text(file, part)
+        elif part.number == 2 and part.wire == protobuf.BYTES:
+            tensor = part
+        else:  # 3 is a map parameter, the rest is unknown
+            raise file.fail(f"expected a name and a tensor, got field {part.number}", part.start)
+    if name is None or tensor is None:
+        raise file.fail(
+            f"expected a name and a tensor, got only one of them ({name or 'tensor'})", value.start
+        )
+    dims: list[int] = []
+    kind: str | None = None
+    content: tuple[int, int] | None = None
+    for part in protobuf.fields(file, tensor.start, tensor.end):
+        if part.number == 1:
+            dims += protobuf.numbers(file, part)
+        elif part.number == 2:
+            kind = protobuf.text(file, part)
+        elif part.number == 3 and part.wire == protobuf.BYTES:
+            content = (part.start, part.end - part.start)
+        else:
+            raise file.fail(f"expected dimensions, a type and elements, got field {part.number}", part.start)
+    if kind not in _TYPES:
+        raise file.fail(f"expected an element type of `{name}` such as `Float32`, got `{kind}`", tensor.start)
+    if content is None or any(d < 0 for d in dims):
+        what = "no elements" if content is None else f"the dimensions {dims}"
+        raise file.fail(f"expected elements and dimensions of `{name}`, got {what}", tensor.start)
+    return _Saved(name, _TYPES[kind], tuple(dims), [content])
+
+
+def write_ckpt(path: Path, tensors: Mapping[str, TensorData]) -> None:
+    """Write a .ckpt, one tensor in memory at a time.
+
+    Raises:
+        BackendError: for an element type that MindSpore does not have.
+    """
+    for name, data in tensors.items():
+        if data.dtype not in _WRITABLE:
+            raise BackendError(
+                "E602", f"MindSpore has no element type `{data.dtype}`", place=f"tensor `{name}`"
+            )
+    write_values(path, ((name, data, data.shape) for name, data in tensors.items()))

@@ -1,0 +1,233 @@
+"""A checkpoint of the source's side becomes one of the target's, or back, by a map alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from ..backends.renames import Rename
+from ..ir import ModelError, TensorData
+from . import read_checkpoint, write_checkpoint
+from .mapping import ALIAS, DERIVED, Map, applied, held_values, read_map, zeros
+
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What a conversion did.
+
+    Attributes:
+        path: the file written.
+        reverse: whether it went from the map's target to its source.
+        tensors: how many tensors were written.
+        notes: what was not carried over, and what was filled in.
+    """
+
+    path: Path
+    reverse: bool
+    tensors: int
+    notes: list[str] = field(default_factory=list)
+
+
+def convert_checkpoint(
+    source: Path | str,
+    target: Path | str,
+    map_: Path | str,
+    *,
+    reverse: bool | None = None,
+    force: bool = False,
+) -> Converted:
+    """Convert a checkpoint, one tensor in memory at a time; no net is built.
+
+    Going forward, what the map gives no target is left out, and what only the target has comes from the
+    map. In reverse, all names of the source appear, so that it loads strictly: a tied tensor under each of
+    its names, and zeros for what the target does not have (``num_batches_tracked``), which a note lists.
+
+    Args:
+        source: the checkpoint to read.
+        target: the checkpoint to write; the suffix says what kind.
+        map_: the ``renames.json`` written beside the rewritten model.
+        reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
+        force: whether `target` may be replaced.
+
+    Raises:
+        ModelError: E801 listing every name that has no counterpart on either side, with near matches, and
+            every tensor of another shape or element type; E101 when a file cannot be read.
+        UsageError: when the suffixes are not those of checkpoints, or `target` exists.
+    """
+    notes: list[str] = []
+    mapping, given = read_map(map_), read_checkpoint(source, notes)
+    back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
+    made, more = (backward if back else forward)(mapping, given, str(source))
+    if Path(target).suffix == ".params":
+        buffers = {r.source if back else r.target for r in mapping.rows if r.buffer}
+        made = {f"{'aux' if name in buffers else 'arg'}:{name}": data for name, data in made.items()}
+    write_checkpoint(target, made, force=force)
+    return Converted(Path(target), back, len(made), notes + more)
+
+
+def forward(
+    mapping: Map, given: Mapping[str, TensorData], place: str
+) -> tuple[dict[str, TensorData], list[str]]:
+    """(tensors of the target, notes) from tensors of the source.
+
+    Raises:
+        ModelError: E801 when names, shapes or element types do not fit.
+    """
+    problems = _Problems(mapping, place, given)
+    made: dict[str, TensorData] = {}
+    used: set[str] = set()
+    notes: list[str] = []
+    groups: dict[str, list[Rename]] = {}
+    for row in mapping.rows:
+        groups.setdefault(row.target, []).append(row)
+    for row in groups.pop("", []):
+        used.add(mapping.source_name(row))
+    left = sorted(used & set(given))
+    for target, rows in groups.items():
+        names = [mapping.source_name(r) for r in rows if mapping.source_name(r) in given]
+        used.update(mapping.source_name(r) for r in rows)
+        primary = rows[0]
+        if any(r.transform == DERIVED for r in rows):
+            continue  # `_Problems` lists it
+        if names:
+            found = [given[n] for n in names]
+            if all(
+                problems.fits(n, d, primary.dtype, primary.shape) for n, d in zip(names, found, strict=True)
+            ):
+                _assert_tied(names, found, problems)
+                made[target] = applied(primary, found[0])
+        elif primary.values:
+            made[target] = held_values(primary)
+        else:
+            problems.missing.append(mapping.source_name(primary))
+    problems.unknown = [name for name in given if name not in used]
+    problems.raise_if_any()
+    if left:
+        notes.append(f"not in the target, so not carried over: {_some(left)}")
+    return made, notes
+
+
+def backward(
+    mapping: Map, given: Mapping[str, TensorData], place: str
+) -> tuple[dict[str, TensorData], list[str]]:
+    """(tensors of the source, notes) from tensors of the target.
+
+    Raises:
+        ModelError: E801 when names, shapes or element types do not fit.
+    """
+    problems = _Problems(mapping, place, given)
+    made: dict[str, TensorData] = {}
+    filled: list[str] = []
+    left: list[str] = []
+    shared: dict[str, TensorData] = {}
+    for row in mapping.rows:
+        name = mapping.source_name(row)
+        if row.transform == DERIVED:
+            continue  # `_Problems` lists it
+        if not row.target:
+            made[name] = zeros(row.dtype, tuple(row.shape))
+            filled.append(name)
+        elif row.target not in given:
+            if not row.values and not row.tie:
+                problems.missing.append(row.target)
+        elif row.values:  # the source's checkpoints do not hold it
+            if not row.source:
+                left.append(row.target)
+        elif problems.fits(row.target, given[row.target], row.dtype, row.target_shape):
+            if row.target not in shared:
+                shared[row.target] = applied(row, given[row.target], reverse=True)
+            made[name] = shared[row.target]
+    targets = {row.target for row in mapping.rows}
+    problems.unknown = [name for name in given if name not in targets]
+    problems.raise_if_any()
+    notes = []
+    if filled:
+        notes.append(f"not in the checkpoint, so written as zeros: {_some(filled)}")
+    if left:
+        notes.append(f"not in the source, so not carried over: {_some(left)}")
+    return made, notes
+
+
+def _is_reverse(mapping: Map, given: Mapping[str, TensorData], path: Path) -> bool:
+    """Whether a checkpoint is of the map's target: the side that fewer of its names and shapes contradict."""
+    rows = mapping.rows
+    sides = [
+        {mapping.source_name(r): tuple(r.shape) for r in rows if r.source},
+        {r.target: tuple(r.target_shape) for r in rows if r.target},
+    ]
+    optional = {mapping.source_name(r) for r in rows if r.values or r.by == ALIAS}
+    source, target = (
+        sum(given[n].shape != side[n] if n in side else 1 for n in given)
+        + sum(n not in given and n not in optional for n in side)
+        for side in sides
+    )
+    if source != target:
+        return target < source
+    suffix = {"mindspore": ".ckpt", "mxnet": ".params", "torch": ".pth", "onnx": ".onnx"}
+    return path.suffix == suffix.get(mapping.target) and path.suffix != suffix.get(mapping.source)
+
+
+def _assert_tied(names: list[str], found: list[TensorData], problems: _Problems) -> None:
+    """Names that the target has one tensor for must have one value."""
+    for name, data in zip(names[1:], found[1:], strict=True):
+        if data.storage is not None and data.storage == found[0].storage:
+            continue
+        if not np.array_equal(data.numpy(), found[0].numpy()):
+            problems.other.append(f"`{names[0]}` and `{name}` are tied in the target, and differ here")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(f"`{n}`" for n in names[:3]) + (", …" if len(names) > 3 else "")
+    return f"{len(names)} tensor{'s' if len(names) != 1 else ''} ({shown})"
+
+
+class _Problems:
+    """Everything about a checkpoint that a map does not fit, for one error."""
+
+    def __init__(self, mapping: Map, place: str, given: Mapping[str, TensorData]) -> None:
+        self.mapping, self.place, self.given = mapping, place, given
+        self.missing: list[str] = []
+        self.unknown: list[str] = []
+        self.derived = [
+            f"`{row.target or mapping.source_name(row)}`: not the source's values, a pass computed with them"
+            for row in mapping.rows
+            if row.transform == DERIVED
+        ]
+        self.other: list[str] = []
+
+    def fits(self, name: str, data: TensorData, dtype: str, shape: Iterable[int]) -> bool:
+        """Whether a tensor has the type of its row."""
+        good = (data.dtype, data.shape) == (dtype, tuple(shape))
+        if not good:
+            self.other.append(
+                f"`{name}`: expected {dtype} {list(shape)}, got {data.dtype} {list(data.shape)}"
+            )
+        return good
+
+    def raise_if_any(self) -> None:
+        lines = self._names("only in the checkpoint", self.unknown, self.missing)
+        lines += self._names("only in the map", self.missing, self.unknown)
+        lines += [f"  {text}" for text in [*self.other[:_LISTED], *self.derived[:_LISTED]]]
+        count = len(self.unknown) + len(self.missing) + len(self.other) + len(self.derived)
+        if not count:
+            return
+        hint = "use the map that was written beside the model, and save the parameters of the net alone"
+        if self.derived:
+            hint = "rewrite the model again, from the new weights"
+        more = [f"  and {count - len(lines)} more"] if count > len(lines) else []
+        head = f"the checkpoint `{self.place}` does not fit the map `{self.mapping.path}`:"
+        raise ModelError("E801", "\n".join([head, *lines, *more]), hint=hint)
+
+    @staticmethod
+    def _names(what: str, names: list[str], others: list[str]) -> list[str]:
+        lines = []
+        for name in names[:_LISTED]:
+            near = get_close_matches(name, others, 1, 0.6)
+            lines.append(f"  {what}: `{name}`" + (f" (near `{near[0]}`)" if near else ""))
+        return lines

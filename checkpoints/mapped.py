@@ -1,0 +1,70 @@
+"""A file mapped into memory: slices of it become arrays when asked for."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from ..ir import ModelError, TensorData, numpy_dtype
+
+
+class MappedFile:
+    """A checkpoint's bytes; the system reads the pages that are looked at, and no others.
+
+    Args:
+        path: the file.
+        kind: what it is expected to be, e.g. "a MindSpore checkpoint"; for messages.
+
+    Raises:
+        ModelError: when it cannot be read.
+    """
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = path, kind
+        try:
+            self.size = path.stat().st_size
+            with path.open("rb") as file:
+                self.view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+        except OSError as error:
+            raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
+
+    def fail(self, message: str, at: int) -> ModelError:
+        """An error about the byte `at`."""
+        return ModelError(
+            "E101",
+            message,
+            place=f"{self.path}, byte {at}",
+            hint=f"the file is truncated, damaged, or not {self.kind}: save or copy it again",
+        )
+
+    def tensor(
+        self, name: str, dtype: str, shape: tuple[int, ...], slices: list[tuple[int, int]]
+    ) -> TensorData:
+        """A handle on the tensor whose bytes are these (start, length) slices of the file, in order.
+
+        Raises:
+            ModelError: when their length is not that of the type and shape.
+        """
+        expected, found = prod(shape) * numpy_dtype(dtype).itemsize, sum(length for _, length in slices)
+        if expected != found:
+            raise self.fail(
+                f"expected {expected} bytes for `{name}`, {dtype} {list(shape)}, got {found}", slices[0][0]
+            )
+
+        def load() -> np.ndarray:
+            if len(slices) == 1:
+                return np.frombuffer(self.view, numpy_dtype(dtype), prod(shape), slices[0][0]).reshape(shape)
+            parts = [np.frombuffer(self.view, np.uint8, length, start) for start, length in slices]
+            return np.concatenate(parts).view(numpy_dtype(dtype)).reshape(shape)
+
+        return TensorData(
+            dtype, shape, load if prod(shape) else _empty(dtype, shape), (str(self.path), slices[0][0])
+        )
+
+
+def _empty(dtype: str, shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+    return lambda: np.zeros(shape, numpy_dtype(dtype))

@@ -1,0 +1,214 @@
+"""PyTorch's .pth: read by torch as weights only, written without torch, tensor by tensor."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..frontends.torch_module.capture import array_of, first_line
+from ..ir import BackendError, ModelError, TensorData
+from ..ir.types import DTYPES
+
+if TYPE_CHECKING:
+    import torch
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "module", "net")
+"""Keys under which training scripts keep the state beside other things."""
+
+_STORAGES = {
+    "float32": "FloatStorage",
+    "float64": "DoubleStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int8": "CharStorage",
+    "int16": "ShortStorage",
+    "int32": "IntStorage",
+    "int64": "LongStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
+}
+_ALIGNMENT = 64  # torch's own, so that storages can be mapped
+_CHUNK = 1 << 24
+
+
+def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorData]:
+    """The tensors of a state dict, mapped where the file's format allows it.
+
+    Args:
+        path: a file of ``torch.save``; nothing in it is executed.
+        notes: gets a sentence where the state was found inside a larger checkpoint.
+
+    Raises:
+        ModelError: when the file is missing or malformed, or holds anything but tensors by name.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ModelError(
+            "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
+        ) from error
+    if not path.is_file():
+        raise ModelError("E101", f"cannot read `{path}`: no such file")
+    mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about its own formats
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except Exception as error:  # torch's reader raises whatever its parsers do
+        raise ModelError(
+            "E101",
+            f"cannot read `{path}` as weights only: {first_line(error)}",
+            hint="save the state dict alone: torch.save(model.state_dict(), path)",
+        ) from error
+    state = _state(content, path, [] if notes is None else notes)
+    return {name: _handle(name, tensor, path) for name, tensor in state.items()}
+
+
+def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.Tensor]:
+    import torch
+
+    steps: list[str] = []
+    while isinstance(content, Mapping) and not all(isinstance(v, torch.Tensor) for v in content.values()):
+        key = next((k for k in _WRAPPERS if isinstance(content.get(k), Mapping)), None)
+        if key is None:
+            break
+        steps.append(key)
+        content = content[key]
+    if not isinstance(content, Mapping):
+        raise ModelError(
+            "E101", f"expected tensors by name, got a `{type(content).__name__}`", place=str(path)
+        )
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
+            raise ModelError(
+                "E101",
+                f"expected tensors by name, got a `{type(value).__name__}` under {name!r}",
+                place=str(path),
+                hint="save the state dict alone: torch.save(model.state_dict(), path)",
+            )
+    if steps:
+        notes.append(
+            f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}, and nothing else"
+        )
+    return content
+
+
+def _handle(name: str, tensor: torch.Tensor, path: Path) -> TensorData:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if (
+        tensor.layout != _strided()
+        or tensor.is_quantized
+        or tensor.device.type != "cpu"
+        or dtype not in DTYPES
+    ):
+        raise ModelError(
+            "E101", f"expected a plain tensor, got `{name}` {tensor.dtype} {tensor.layout}", place=str(path)
+        )
+    storage = ("torch", tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    return TensorData(dtype, tuple(tensor.shape), lambda: array_of(tensor), storage)
+
+
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
+
+
+def write_torch(path: Path, tensors: Mapping[str, TensorData]) -> None:
+    """Write a state dict as ``torch.save`` does, one tensor in memory at a time.
+
+    Names that have one and the same handle share one storage in the file.
+
+    Raises:
+        BackendError: for an element type that torch's files do not have.
+    """
+    keys: dict[int, str] = {}
+    stored: list[TensorData] = []
+    body = bytearray(pickle.PROTO + b"\x02" + pickle.EMPTY_DICT)
+    for name, data in tensors.items():
+        if data.dtype not in _STORAGES:
+            raise BackendError("E602", f"torch's files have no `{data.dtype}` here", place=f"tensor `{name}`")
+        if id(data) not in keys:
+            keys[id(data)] = str(len(stored))
+            stored.append(data)
+        body += _text(name) + _tensor(data, keys[id(data)]) + pickle.SETITEM
+    body += pickle.STOP
+    stem = path.stem or "archive"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        _write(archive, f"{stem}/data.pkl", [memoryview(bytes(body))])
+        _write(archive, f"{stem}/byteorder", [memoryview(b"little")])
+        for number, data in enumerate(stored):
+            flat = np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8)
+            _write(
+                archive,
+                f"{stem}/data/{number}",
+                [flat[at : at + _CHUNK].data for at in range(0, flat.size, _CHUNK)],
+            )
+        _write(archive, f"{stem}/version", [memoryview(b"3\n")])
+
+
+def _write(archive: zipfile.ZipFile, name: str, chunks: list[memoryview]) -> None:
+    info = zipfile.ZipInfo(name)
+    assert archive.fp is not None
+    # a local header has 30 bytes, the name and extra fields; zipfile adds one of 20 bytes with force_zip64
+    start = archive.fp.tell() + 30 + len(name.encode()) + 20 + 4
+    padding = -start % _ALIGNMENT
+    info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding
+    with archive.open(info, "w", force_zip64=True) as record:
+        for chunk in chunks:
+            record.write(chunk)
+
+
+def _tensor(data: TensorData, key: str) -> bytes:
+    """The call ``torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict())``."""
+    strides = np.cumprod([1, *reversed(data.shape[1:])], dtype=np.int64)[::-1] if data.shape else []
+    count = int(np.prod(data.shape, dtype=np.int64))
+    storage = b"".join(
+        [
+            pickle.MARK,
+            _text("storage"),
+            _global("torch", _STORAGES[data.dtype]),
+            _text(key),
+            _text("cpu"),
+            _number(count),
+            pickle.TUPLE,
+            pickle.BINPERSID,
+        ]
+    )
+    arguments = [
+        storage,
+        _number(0),
+        _numbers(data.shape),
+        _numbers([int(s) for s in strides]),
+        pickle.NEWFALSE,
+        _global("collections", "OrderedDict") + pickle.EMPTY_TUPLE + pickle.REDUCE,
+    ]
+    called = _global("torch._utils", "_rebuild_tensor_v2")
+    return called + pickle.MARK + b"".join(arguments) + pickle.TUPLE + pickle.REDUCE
+
+
+def _global(module: str, name: str) -> bytes:
+    return pickle.GLOBAL + f"{module}\n{name}\n".encode()
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return pickle.BINUNICODE + struct.pack("<I", len(raw)) + raw
+
+
+def _number(value: int) -> bytes:
+    raw = value.to_bytes(value.bit_length() // 8 + 1, "little")
+    return pickle.LONG1 + bytes([len(raw)]) + raw
+
+
+def _numbers(values: Any) -> bytes:
+    return pickle.MARK + b"".join(_number(v) for v in values) + pickle.TUPLE
