@@ -82,10 +82,17 @@ class ModuleComparison:
             return replace(row, passed=False, isolated_passed=False, reason=f"alone: {error.message}")
         exact = self._exact_outputs(row.call, record)
         worst = self._worst(record.outputs, outputs, pairs, exact)
+        if not worst.passed and row.passed and chosen and self._moved(record, found, chosen):
+            # a layer that another module holds too may be called before the target's module, not in it
+            return replace(row, reason="not run alone: other values enter it in the target")
         row = replace(row, isolated_max_abs=worst.max_abs, isolated_passed=worst.passed)
         if worst.passed:
             return row
         return replace(row, passed=False, reason=f"alone, on the source's own inputs: {worst.reason}")
+
+    def _moved(self, record: CallRecord, found: CallRecord, chosen: list[int]) -> bool:
+        """Whether what entered the target's module is not what entered the source's."""
+        return not self._worst(record.inputs, found.inputs, chosen, None).passed
 
     def _exact_outputs(self, call: str, record: CallRecord) -> list[np.ndarray] | None:
         if self._exact_runner is None:

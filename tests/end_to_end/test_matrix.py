@@ -24,7 +24,7 @@ from .catalogue import CASES, Arrays, Case, flat, imported
 EXAMPLE, ANOTHER = 2, 3
 """The batch size that is traced, and one that nothing was told about."""
 
-RUFF_RULES = "E,F,I,B,UP,W,C4,SIM,PIE,RET"
+RUFF_RULES = "E,F,I,B,UP,W,C4,SIM,PIE"
 
 
 class Sample:
