@@ -76,6 +76,16 @@ def gather_nd(view: View) -> Expression:
     return call("ops.gather_nd", view.use(0), view.use(1))
 
 
+@table.call("ScatterND")
+def scatter_nd(view: View) -> Expression:
+    """ops.tensor_scatter_update and its kin, out of place; indices below zero count from no end there."""
+    indices, reduction = view.constant(1), view.operator.str("reduction", "none")
+    if indices is not None and (indices < 0).any():
+        raise Refused
+    name = "ops.TensorScatterUpdate()" if reduction == "none" else f"ops.tensor_scatter_{reduction}"
+    return call(name, view.use(0), view.use(1), view.use(2))
+
+
 @table.call("Slice")
 def slice_(view: View) -> Expression:
     """``x[:, 1:3]``."""
