@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from ...ir import Value
 from .expressions import (
@@ -25,12 +26,16 @@ from .units import Draft, Statement, Units
 
 @dataclass(slots=True)
 class Formal:
-    """A constructor argument of an emitted class: its value for each instance, a part for a module given."""
+    """A constructor argument of an emitted class: its value for each instance, a part for a module given.
+
+    A `scale` other than 1 marks a use of it: so many times the argument.
+    """
 
     name: str
     values: tuple[object, ...]
     default: object = MISSING
     in_construct: bool = False
+    scale: int = 1
 
 
 @dataclass(slots=True)
@@ -42,12 +47,14 @@ class Class:
         drafts: the modules that are instances of it; the first one's text is the class's.
         formals: constructor arguments, those without default first.
         holes: id of a literal of the first draft -> the argument that stands for it.
+        branches: child that some instances have -> how it is constructed where the argument of its name asks.
     """
 
     name: str
     drafts: list[Draft]
     formals: list[Formal] = field(default_factory=list)
     holes: dict[int, Formal] = field(default_factory=dict)
+    branches: dict[str, Part] = field(default_factory=dict)
 
 
 def define_classes(units: Units) -> list[Class]:
@@ -64,6 +71,7 @@ def define_classes(units: Units) -> list[Class]:
         for drafts, optional in _with_optional_children(list(groups.values())):
             found = _unify(drafts, taken, reserved)
             _add_optional(found, optional)
+            _derive(found)
             taken.add(found.name)
             classes.append(found)
             for at, draft in enumerate(drafts):
@@ -152,8 +160,65 @@ def _make_optional(draft: Draft, child: str) -> None:
 
 def _add_optional(class_: Class, optional: dict[str, dict[int, Part]]) -> None:
     for child, given in optional.items():
-        values = tuple(given.get(d.module) for d in class_.drafts)
-        class_.formals.append(Formal(child, values, None))
+        holes = _follows(class_, given)
+        if holes is None:
+            values = tuple(given.get(d.module) for d in class_.drafts)
+            class_.formals.append(Formal(child, values, None))
+            continue
+        class_.holes.update(holes)
+        class_.branches[child] = next(given[d.module] for d in class_.drafts if d.module in given)
+        class_.formals.append(Formal(child, tuple(d.module in given for d in class_.drafts), False))
+
+
+def _follows(class_: Class, given: dict[int, Part]) -> dict[int, Formal] | None:
+    """The arguments that an optional child is constructed from; None where they do not determine it."""
+    instances = [at for at, d in enumerate(class_.drafts) if d.module in given]
+    parts = [given[class_.drafts[at].module] for at in instances]
+    if len(parts) < 2 or len({shape_of(p, {}) for p in parts}) > 1:
+        return None
+    holes: dict[int, Formal] = {}
+    for column in zip(*(literals(p) for p in parts), strict=True):
+        literal = column[0][0]
+        values = _tagged(row[0].value for row in column)
+        equal = [f for f in class_.formals if _tagged(f.values[at] for at in instances) == values]
+        named = [f for f in equal if f.name == literal.hint]
+        varies = len(set(values)) > 1
+        if varies and not equal:
+            return None
+        if named or varies:
+            holes[id(literal)] = (named or equal)[0]
+    return holes
+
+
+def _derive(class_: Class) -> None:
+    """An argument that is always so many times another is written so: ``4 * width``."""
+    names = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
+    multiples = [(f, *found) for f in class_.formals if (found := _multiple(class_, f)) is not None]
+    for formal, base, scale in multiples:
+        if base.name == "out_channels" and "width" not in names:
+            base.name = "width"  # what comes out is a multiple of it
+        class_.formals.remove(formal)
+        multiple = Formal(base.name, formal.values, scale=scale)
+        class_.holes = {k: multiple if f is formal else f for k, f in class_.holes.items()}
+
+
+def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
+    """The smallest argument that another one is a multiple of, in three cases or more that differ."""
+    found: list[tuple[int, int]] = []
+    for at, base in enumerate(class_.formals):
+        pairs = set(zip(formal.values, base.values, strict=True))
+        if formal.in_construct or len(pairs) < 3 or formal.default is not MISSING:
+            continue
+        if not all(type(v) is int and v > 0 for pair in pairs for v in pair):
+            continue
+        scales = {Fraction(v, w) for v, w in pairs}  # type: ignore[arg-type]
+        scale = scales.pop()
+        if not scales and scale.denominator == 1 and scale > 1:
+            found.append((int(scale), at))
+    if not found:
+        return None
+    scale, at = max(found)
+    return class_.formals[at], scale
 
 
 def _structure(draft: Draft) -> object:
@@ -195,7 +260,7 @@ def _unify(drafts: list[Draft], taken: set[str], reserved: set[str]) -> Class:
     for column in zip(*(_literals(d) for d in drafts), strict=True):
         literal, default, attribute, in_construct = column[0]
         values = tuple(row[0].value for row in column)
-        tagged = tuple((type(v).__name__, repr(v)) for v in values)
+        tagged = _tagged(values)
         if len(set(tagged)) == 1:
             continue
         formal = by_values.get(tagged)
@@ -208,6 +273,11 @@ def _unify(drafts: list[Draft], taken: set[str], reserved: set[str]) -> Class:
         found.holes[id(literal)] = formal
     found.formals = sorted(by_values.values(), key=lambda f: f.default is not MISSING)
     return found
+
+
+def _tagged(values: Iterable[object]) -> tuple[object, ...]:
+    """Values that are equal only when their types are too: 1 and True are not."""
+    return tuple((type(v).__name__, repr(v)) for v in values)
 
 
 def _formal_name(hint: str, attribute: str, taken: set[str]) -> str:

@@ -31,7 +31,10 @@ class ClassRenderer(Renderer):
     def literal(self, literal: Literal) -> str:
         """The constructor argument that stands for a literal, or its source."""
         formal = self.class_.holes.get(id(literal))
-        return literal_source(literal.value) if formal is None else f"{self.prefix}{formal.name}"
+        if formal is None:
+            return literal_source(literal.value)
+        times = f"{formal.scale} * " if formal.scale != 1 else ""
+        return f"{times}{self.prefix}{formal.name}"
 
     def fixed(self, literal: Literal) -> bool:
         """Whether no constructor argument stands for it."""

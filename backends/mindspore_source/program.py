@@ -148,7 +148,10 @@ def _class_text(class_: Class) -> str:
     setup = [f"super().__init__({inside})"]
     setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
     for name, part in draft.attributes:
-        if name:
+        if name in class_.branches:
+            built = renderer.text(class_.branches[name])
+            setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
+        elif name:
             comment = "  # initial distribution unknown" if name in draft.unknown else ""
             setup.append(f"self.{name} = {renderer.text(part)}{comment}")
     setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]

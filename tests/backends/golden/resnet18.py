@@ -31,14 +31,19 @@ def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0):
 class BasicBlock(nn.Cell):
     """The source's `BasicBlock`: `layer2.0`, `layer3.0` and 6 more."""
 
-    def __init__(self, in_channels, out_channels, stride=1, downsample=None):
+    def __init__(self, in_channels, out_channels, stride=1, downsample=False):
         super().__init__()
         self.conv1 = conv2d(in_channels, out_channels, 3, stride=stride, padding=1)
         self.bn1 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
         self.relu = nn.ReLU()
         self.conv2 = conv2d(out_channels, out_channels, 3, padding=1)
         self.bn2 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
-        self.downsample = downsample
+        self.downsample = None
+        if downsample:
+            self.downsample = nn.SequentialCell(
+                conv2d(in_channels, out_channels, 1, stride=stride),
+                nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
+            )
 
     def construct(self, x):
         identity = x if self.downsample is None else self.downsample(x)
@@ -61,40 +66,13 @@ class ResNet(nn.Cell):
         self.maxpool = nn.MaxPool2d(3, stride=2, pad_mode="pad", padding=1)
         self.layer1 = nn.SequentialCell(BasicBlock(64, 64), BasicBlock(64, 64))
         self.layer2 = nn.SequentialCell(
-            BasicBlock(
-                64,
-                128,
-                stride=2,
-                downsample=nn.SequentialCell(
-                    conv2d(64, 128, 1, stride=2),
-                    nn.BatchNorm2d(128, eps=1e-05, momentum=0.9),
-                ),
-            ),
-            BasicBlock(128, 128),
+            BasicBlock(64, 128, stride=2, downsample=True), BasicBlock(128, 128)
         )
         self.layer3 = nn.SequentialCell(
-            BasicBlock(
-                128,
-                256,
-                stride=2,
-                downsample=nn.SequentialCell(
-                    conv2d(128, 256, 1, stride=2),
-                    nn.BatchNorm2d(256, eps=1e-05, momentum=0.9),
-                ),
-            ),
-            BasicBlock(256, 256),
+            BasicBlock(128, 256, stride=2, downsample=True), BasicBlock(256, 256)
         )
         self.layer4 = nn.SequentialCell(
-            BasicBlock(
-                256,
-                512,
-                stride=2,
-                downsample=nn.SequentialCell(
-                    conv2d(256, 512, 1, stride=2),
-                    nn.BatchNorm2d(512, eps=1e-05, momentum=0.9),
-                ),
-            ),
-            BasicBlock(512, 512),
+            BasicBlock(256, 512, stride=2, downsample=True), BasicBlock(512, 512)
         )
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Dense(
