@@ -11,8 +11,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
     from .api import Change, Diff, Report, Rewritten
     from .ir import Graph
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 MODEL_HELP = (
     "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
@@ -78,8 +78,72 @@ def run() -> None:
 # -- options that every MODEL has --------------------------------------------------------------------
 
 
-def model_options(command: Command) -> Command:
-    """Add the options that say how a MODEL is loaded."""
+@dataclass(frozen=True)
+class Loading:
+    """What the options of a MODEL say."""
+
+    inputs: tuple[str, ...]
+    params: Path | None
+    arguments: tuple[str, ...]
+    dynamic: tuple[str, ...]
+    no_dynamic_batch: bool
+
+    def given(self) -> list[str] | dict[str, object] | None:
+        """The --input options as `api.load` takes them: by name when every one has a name."""
+        from .api import InputSpec
+
+        specs = [InputSpec.parse(text) for text in self.inputs]
+        if specs and all(s.name for s in specs):
+            return {s.name: s for s in specs}
+        return list(self.inputs) or None
+
+    def constructor(self) -> dict[str, object]:
+        """The --arg options: Python literals, else text."""
+        import ast
+
+        from .ir import UsageError
+
+        built: dict[str, object] = {}
+        for text in self.arguments:
+            name, equals, value = text.partition("=")
+            if not equals or not name.isidentifier():
+                raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
+            try:
+                built[name] = ast.literal_eval(value)
+            except (ValueError, SyntaxError):
+                built[name] = value
+        return built
+
+    def axes(self) -> dict[str, list[int]] | None:
+        """The --dynamic options: input name -> axes."""
+        from .ir import UsageError
+
+        axes: dict[str, list[int]] = {}
+        for text in self.dynamic:
+            name, colon, which = text.rpartition(":")
+            if not colon or not all(a.isdigit() for a in which.split("+")):
+                raise UsageError("E001", f"expected --dynamic INPUT:AXIS, got `{text}`")
+            axes.setdefault(name, []).extend(int(a) for a in which.split("+"))
+        return axes or None
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `api.load`."""
+        return {
+            "params": self.params,
+            "dynamic_batch": not self.no_dynamic_batch,
+            "dynamic": self.axes(),
+            "arguments": self.constructor(),
+        }
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a MODEL is loaded; the command gets them as one `loading`."""
+
+    @wraps(command)
+    def collected(*args: Any, **values: Any) -> Any:
+        loading = Loading(**{field.name: values.pop(field.name) for field in fields(Loading)})
+        return command(*args, loading=loading, **values)
+
     for option in reversed(
         [
             click.option(
@@ -108,38 +172,8 @@ def model_options(command: Command) -> Command:
             click.option("--no-dynamic-batch", is_flag=True, help="Keep the example's batch size fixed."),
         ]
     ):
-        command = option(command)
-    return command
-
-
-def _loading(
-    arguments: tuple[str, ...], dynamic: tuple[str, ...], no_dynamic_batch: bool, params: Path | None
-) -> dict:
-    import ast
-
-    from .ir import UsageError
-
-    built: dict[str, object] = {}
-    for text in arguments:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
-        try:
-            built[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            built[name] = value
-    axes: dict[str, list[int]] = {}
-    for text in dynamic:
-        name, colon, which = text.rpartition(":")
-        if not colon or not all(a.isdigit() for a in which.split("+")):
-            raise UsageError("E001", f"expected --dynamic INPUT:AXIS, got `{text}`")
-        axes.setdefault(name, []).extend(int(a) for a in which.split("+"))
-    return {
-        "params": params,
-        "dynamic_batch": not no_dynamic_batch,
-        "dynamic": axes or None,
-        "arguments": built,
-    }
+        collected = option(collected)
+    return collected
 
 
 @contextmanager
@@ -177,24 +211,11 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
-def _load(model: str, inputs: tuple[str, ...], loading: dict) -> Graph:
+def _load(model: str, loading: Loading) -> Graph:
     from . import api
 
     with _doing(f"loading {model}"):
-        return api.load(model, _given(inputs), **loading)
-
-
-def _named(inputs: tuple[str, ...]) -> dict[str, object] | None:
-    """Specs by name when every one has a name, else None (they are positional)."""
-    from .api import InputSpec
-
-    specs = [InputSpec.parse(text) for text in inputs]
-    return {s.name: s for s in specs} if specs and all(s.name for s in specs) else None
-
-
-def _given(inputs: tuple[str, ...]) -> list[str] | dict[str, object] | None:
-    """What `api.load` takes for the --input options."""
-    return _named(inputs) or list(inputs) or None
+        return api.load(model, loading.given(), **loading.options())
 
 
 # -- commands ------------------------------------------------------------------------------------------
@@ -208,11 +229,7 @@ def _given(inputs: tuple[str, ...]) -> list[str] | dict[str, object] | None:
 def check(
     ctx: click.Context,
     model: str,
-    inputs: tuple[str, ...],
-    params: Path | None,
-    arguments: tuple[str, ...],
-    dynamic: tuple[str, ...],
-    no_dynamic_batch: bool,
+    loading: Loading,
     as_json: bool,
 ) -> None:
     """Say what is wrong with MODEL (exit code 1 when something is).
@@ -222,9 +239,8 @@ def check(
     from . import api
 
     with _reported(ctx):
-        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
         with _doing(f"checking {model}"):
-            findings = api.check(model, _given(inputs), **loading)
+            findings = api.check(model, loading.given(), **loading.options())
         if as_json:
             _print_json(
                 {
@@ -252,11 +268,7 @@ def check(
 def show(
     ctx: click.Context,
     model: str,
-    inputs: tuple[str, ...],
-    params: Path | None,
-    arguments: tuple[str, ...],
-    dynamic: tuple[str, ...],
-    no_dynamic_batch: bool,
+    loading: Loading,
     ir: bool,
     depth: int | None,
     as_json: bool,
@@ -267,11 +279,10 @@ def show(
     from .ir.summary import summarise
 
     with _reported(ctx):
-        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
-        if inputs or model.endswith((".json", ".pt2")):
-            graph = _load(model, inputs, loading)
+        if loading.inputs or model.endswith((".json", ".pt2")):
+            graph = _load(model, loading)
         else:
-            graph = api.load_tree(model, params=params, arguments=loading["arguments"])
+            graph = api.load_tree(model, params=loading.params, arguments=loading.constructor())
             click.echo("without --input the table has no shapes and no calls", err=True)
         if ir:
             click.echo(render(graph), nl=False)
@@ -363,11 +374,7 @@ def rewrite(
     force: bool,
     verify_each: bool,
     print_after: str | None,
-    inputs: tuple[str, ...],
-    params: Path | None,
-    arguments: tuple[str, ...],
-    dynamic: tuple[str, ...],
-    no_dynamic_batch: bool,
+    loading: Loading,
     as_json: bool,
 ) -> None:
     """Rewrite MODEL and write it to OUT, compared with the source module by module.
@@ -379,8 +386,7 @@ def rewrite(
     with _reported(ctx):
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
-        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
-        graph = _load(model, inputs, loading)
+        graph = _load(model, loading)
         with _doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
         options = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
@@ -433,11 +439,7 @@ def verify(
     ctx: click.Context,
     source: str,
     target: str,
-    inputs: tuple[str, ...],
-    params: Path | None,
-    arguments: tuple[str, ...],
-    dynamic: tuple[str, ...],
-    no_dynamic_batch: bool,
+    loading: Loading,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
@@ -447,8 +449,7 @@ def verify(
     from . import api
 
     with _reported(ctx):
-        loading = _loading(arguments, dynamic, no_dynamic_batch, params)
-        graph = _load(source, inputs, loading)
+        graph = _load(source, loading)
         with _doing(f"verifying {target}"):
             report = api.verify(graph, target)
         if as_json:
