@@ -37,7 +37,7 @@ class Case:
         name: class or factory in it.
         inputs: batch size -> input arrays.
         heavy: takes more than a few seconds.
-        fixed_batch: why another batch size means nothing; empty where it does.
+        fixed_batch: why the batch cannot be symbolic; empty where it is.
     """
 
     file: str
@@ -231,5 +231,8 @@ CASES = [
     Case("mindspore_odd", "Renamed", _image(6)),
     Case("mindspore_odd", "ConstantTensors", _image(3, 6, 6)),
     Case("mindspore_odd", "Arithmetic", _image(8)),
+    Case(
+        "mindspore_odd", "SetItem", _image(6), fixed_batch="MindSpore compiles assigned indices as constants"
+    ),
 ]
 """Every net of the matrix."""

@@ -34,7 +34,7 @@ class Sample:
         self.case = case
         self.folder = folder
         self.net = case.build()
-        self.batches = {n: case.inputs(n) for n in (EXAMPLE, ANOTHER)}
+        self.batches = {n: case.inputs(n) for n in ((EXAMPLE,) if case.fixed_batch else (EXAMPLE, ANOTHER))}
 
     @cached_property
     def expected(self) -> dict[int, list[np.ndarray]]:
@@ -136,6 +136,11 @@ class TestNet:
         for n, arrays in sample.batches.items():
             for got, expected in zip(sample.case.run(sample.net, arrays), sample.expected[n], strict=True):
                 np.testing.assert_array_equal(got, expected)
+
+    def test_the_batch_is_symbolic(self, sample: Sample) -> None:
+        first = sample.graph.input_nodes()[0].types[0]
+        assert first is not None
+        assert first.is_static == bool(sample.case.fixed_batch)
 
     def test_text_form_round_trip(self, sample: Sample) -> None:
         for graph in (sample.graph, sample.rewritten.graph):

@@ -200,3 +200,17 @@ class Arithmetic(nn.Cell):
         z = ops.clip_by_value(m, -0.5, 2.0)[:, 1:, ::2]
         w = ops.maximum(z, 0.1) / (1 + ops.exp(-z))
         return ops.log(w + 1).sum(axis=-1), ops.cast(y > 0, ms.int32), ops.tile(a, (1, 2))
+
+
+class SetItem(nn.Cell):
+    """Assignments to parts of a local tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(6, 6)
+
+    def construct(self, x):
+        y = self.dense(x)
+        y[:, 1] = y[:, 0] * 2
+        y[:, 3:5] = 0.5
+        return y
