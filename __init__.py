@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from regraft.api import (  # pyright: ignore[reportMissingImports] - the checkout has another name
+        Change,
         Findings,
+        Graph,
+        Pass,
+        RegraftError,
+        Report,
         Rewritten,
         check,
+        diff,
         load,
         rewrite,
         save,
@@ -26,7 +32,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Findings", "Rewritten", "check", "load", "rewrite", "save", "verify"]
+__all__ = [
+    "Change",
+    "Findings",
+    "Graph",
+    "Pass",
+    "RegraftError",
+    "Report",
+    "Rewritten",
+    "check",
+    "diff",
+    "load",
+    "rewrite",
+    "save",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> object:
