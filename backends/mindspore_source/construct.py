@@ -20,6 +20,11 @@ _GENERIC = re.compile(
 _IDENTITY = {"downsample": "identity", "shortcut": "shortcut", "skip": "shortcut", "residual": "residual"}
 _CHAIN = ("x", "out", "y", "z")
 _MAX_INLINE = 60
+_WRAPPERS = re.compile(
+    r"^(nn\.(BatchNorm\dd|GroupNorm|Dropout|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
+    r"Sigmoid|Tanh|Hardtanh|Softsign)|ops\.(relu6?|gelu|sigmoid|tanh|silu|hardswish|elu|leaky_relu|dropout|mish))$"
+)
+"""What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
 
 
 class ClassRenderer(Renderer):
@@ -82,8 +87,13 @@ class Construct(ClassRenderer):
         for value in self.draft.outputs:
             where.setdefault(value, []).append(-1)
         kept: list[_Step] = []
-        for statement in statements:
+        for at, statement in enumerate(statements):
             expression = statement.expression
+            target = statement.targets[0] if len(statement.targets) == 1 else None
+            alone = target is not None and where.get(target) == [ANY]
+            if target is not None and alone and self._wrapped(target, statements[at : at + 2]):
+                self.inlined[target] = expression
+                continue
             if len(statement.targets) == 1 and not statement.attribute and expression.outputs == 1:
                 (target,) = statement.targets
                 levels = where.get(target, [])
@@ -101,6 +111,31 @@ class Construct(ClassRenderer):
                     continue
             kept.append(_Step(statement.targets, expression, statement.attribute))
         return kept
+
+    def _wrapped(self, target: Value, pair: list[Statement]) -> bool:
+        """Whether the next step does nothing but normalise or activate what this layer returns."""
+        if (
+            len(pair) < 2
+            or not pair[0].attribute
+            or pair[0].attribute in _IDENTITY
+            or "[" in pair[0].attribute
+        ):
+            return False
+        call = pair[1].expression.parts[0]
+        if not isinstance(call, Call) or len(pair[1].expression.parts) > 1 or not call.arguments:
+            return False
+        callee = call.callee
+        if pair[1].attribute:
+            made = dict(self.draft.attributes).get(pair[1].attribute)
+            callee = made.callee if isinstance(made, Call) else ""
+        given = call.arguments[0].value
+        return (
+            isinstance(callee, str)
+            and _WRAPPERS.match(callee) is not None
+            and isinstance(given, Use)
+            and given.value == target
+            and len(self.text(pair[0].expression)) <= _MAX_INLINE - 20
+        )
 
     def _values(self, expression: Expression) -> list[Value]:
         """The variables that an expression reads, those of inlined expressions included."""

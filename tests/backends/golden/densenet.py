@@ -32,8 +32,7 @@ class DenseLayer(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.norm(x)
-        x = ops.relu(x)
+        x = ops.relu(self.norm(x))
         return self.conv(x)
 
 
@@ -55,8 +54,7 @@ class DenseLayer2(nn.Cell):
 
     def construct(self, x, y):
         x = ops.cat((x, y), axis=1)
-        x = self.norm(x)
-        x = ops.relu(x)
+        x = ops.relu(self.norm(x))
         return self.conv(x)
 
 
@@ -105,8 +103,7 @@ class DenseNet(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.features(x)
-        x = ops.relu(x).mean((2, 3))
+        x = ops.relu(self.features(x)).mean((2, 3))
         return self.classifier(x)
 
 

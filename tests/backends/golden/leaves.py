@@ -61,17 +61,11 @@ class Leaves(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.conv1d(x)
-        x = self.bn1d(x)
-        x = self.prelu(x)
+        x = self.prelu(self.bn1d(self.conv1d(x)))
         x = x.expand_dims(2)
-        x = self.up(x)
-        x = self.group(x)
-        x = self.instance(x)
-        x = self.leaky(x)
+        x = self.leaky(self.instance(self.group(self.up(x))))
         x = x.expand_dims(2)
-        x = self.conv3d(x)
-        x = self.bn3d(x)
+        x = self.bn3d(self.conv3d(x))
         x = x.reshape(-1, 2, 2, 16)
         x = ops.tile(x, (1, 2, 1, 1)).reshape(-1, 8, 16)[:, :4]
         return self.norm(x)

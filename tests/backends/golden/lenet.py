@@ -54,14 +54,11 @@ class LeNet(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.conv1(x)
-        x = ops.relu(x)
+        x = ops.relu(self.conv1(x))
         x = ops.max_pool2d(x, 2, stride=2)
-        x = self.conv2(x)
-        x = ops.relu(x)
+        x = ops.relu(self.conv2(x))
         x = ops.max_pool2d(x, 2, stride=2).reshape(-1, 400)
-        x = self.fc1(x)
-        x = ops.relu(x)
+        x = ops.relu(self.fc1(x))
         return self.fc2(x)
 
 

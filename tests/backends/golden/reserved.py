@@ -36,8 +36,7 @@ class Reserved(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.phase_(x)
-        x = self.cells_(x)
+        x = self.cells_(self.phase_(x))
         return self.lambda_(x)
 
 

@@ -47,11 +47,8 @@ class BasicBlock(nn.Cell):
 
     def construct(self, x):
         identity = x if self.downsample is None else self.downsample(x)
-        x = self.conv1(x)
-        x = self.bn1(x)
-        x = self.relu(x)
-        x = self.conv2(x)
-        x = self.bn2(x)
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.bn2(self.conv2(x))
         return self.relu(x + identity)
 
 
@@ -84,9 +81,7 @@ class ResNet(nn.Cell):
         )
 
     def construct(self, x):
-        x = self.conv1(x)
-        x = self.bn1(x)
-        x = self.relu(x)
+        x = self.relu(self.bn1(self.conv1(x)))
         x = self.maxpool(x)
         x = self.layer1(x)
         x = self.layer2(x)

@@ -32,8 +32,7 @@ class Tied(nn.Cell):
 
     def construct(self, tokens):
         x = self.embed(tokens)
-        x = self.mix(x)
-        x = ops.tanh(x)
+        x = ops.tanh(self.mix(x))
         return self.head(x)
 
 

@@ -87,14 +87,11 @@ class TransformerEncoderLayerBlock(nn.Cell):
         self.dropout2 = nn.Dropout(p=0.1)
 
     def construct(self, x):
-        out = self.self_attn(x)
-        out = self.dropout1(out)
+        out = self.dropout1(self.self_attn(x))
         x = self.norm1(x + out)
-        out = self.linear1(x)
-        out = ops.gelu(out, approximate="none")
+        out = ops.gelu(self.linear1(x), approximate="none")
         out = self.dropout(out)
-        out = self.linear2(out)
-        out = self.dropout2(out)
+        out = self.dropout2(self.linear2(out))
         return self.norm2(x + out)
 
 
