@@ -1,0 +1,144 @@
+"""The library's front door: every form of model and inputs it takes, and a user's own pass."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+import regraft
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.head = torch.nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+@dataclass(frozen=True)
+class Freeze(regraft.Pass):
+    """Freeze every parameter whose name starts with a prefix."""
+
+    prefix: str
+    name: ClassVar[str] = "freeze"
+
+    def run(self, graph: regraft.Graph) -> list[regraft.Change]:
+        frozen = [p for p in graph.parameters() if p.trainable and p.name.startswith(self.prefix)]
+        for parameter in frozen:
+            parameter.trainable = False
+        return [regraft.Change("FR101", "is frozen", p.name) for p in frozen]
+
+
+@pytest.fixture(scope="module")
+def net() -> Net:
+    return Net().train()
+
+
+@pytest.fixture(scope="module")
+def graph(net: Net) -> regraft.Graph:
+    return regraft.load(net, (torch.randn(1, 3, 8, 8),))
+
+
+def test_the_callers_module_stays_in_its_mode(net: Net, graph: regraft.Graph) -> None:
+    assert net.training
+    assert all(m.training for m in net.modules())
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ("4x3x8x8",),
+        {"x": "4x3x8x8:float32"},
+        (np.zeros((4, 3, 8, 8), np.float32),),
+        {"x": torch.zeros(4, 3, 8, 8)},
+    ],
+    ids=["spec", "named spec", "array", "named tensor"],
+)
+def test_forms_of_input(net: Net, inputs: object) -> None:
+    loaded = regraft.load(net, inputs, dynamic_batch=False)
+    assert [str(n.type) for n in loaded.input_nodes()] == ["f32[4,3,8,8]"]
+
+
+def test_batch_is_symbolic_unless_told_otherwise(graph: regraft.Graph) -> None:
+    assert [str(n.type) for n in graph.input_nodes()] == ["f32[N,3,8,8]"]
+
+
+def test_rewrite_gives_a_new_graph(graph: regraft.Graph) -> None:
+    before = str(graph)
+    result = regraft.rewrite(graph)
+    assert result.graph is not graph
+    assert str(graph) == before
+    assert {r.source for r in result.renames} >= {"conv.weight", "norm.running_mean", "head.bias"}
+
+
+def test_no_passes_change_nothing(graph: regraft.Graph) -> None:
+    result = regraft.rewrite(graph, [])
+    assert result.changes == []
+    assert str(result.graph) == str(graph)
+
+
+def test_a_users_own_pass_beside_a_command_line_string(graph: regraft.Graph) -> None:
+    result = regraft.rewrite(graph, ["rename-parameters", Freeze("conv.")])
+    assert {c.place for c in result.changes if c.code == "FR101"} == {"conv.weight", "conv.bias"}
+    assert not any(p.trainable for p in result.graph.parameters() if p.name.startswith("conv."))
+
+
+def test_verify_takes_live_models_graphs_and_files(net: Net, graph: regraft.Graph, tmp_path: Path) -> None:
+    result = regraft.rewrite(graph)
+    regraft.save(result.graph, tmp_path / "out", to="mindspore")
+    regraft.save(result.graph, tmp_path / "out.onnx")
+    x = torch.randn(2, 3, 8, 8)
+    for target in (tmp_path / "out", tmp_path / "out.onnx", str(tmp_path / "out.onnx"), result.graph, net):
+        report = regraft.verify(net, target, (x,))
+        assert report.passed, report.render()
+        assert report.outputs
+        assert report.modules
+        assert report.first_divergence is None
+
+
+def test_verify_fails_and_names_the_module(net: Net, graph: regraft.Graph, tmp_path: Path) -> None:
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out.onnx")
+    other = Net()
+    other.load_state_dict(net.state_dict())
+    with torch.no_grad():
+        other.head.bias[2] += 1e-3
+    report = regraft.verify(other, tmp_path / "out.onnx", (torch.randn(2, 3, 8, 8),))
+    assert not report.passed
+    assert report.first_divergence == "head#1"
+
+
+def test_check_of_a_live_model_and_of_a_graph(net: Net, graph: regraft.Graph) -> None:
+    static, full = regraft.check(net), regraft.check(graph)
+    assert static.clean
+    assert full.clean
+    assert "drop-unused-modules" in static.skipped
+    assert not full.skipped
+
+
+def test_an_operator_without_a_lowering_hides_no_finding() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Linear(3, 3)
+            self.b = self.a
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.special.airy_ai(self.b(self.a(x)))
+
+    findings = regraft.check(Odd(), (torch.randn(2, 3),))
+    assert {f.code for f in findings} >= {"E201", "DM101"}
+    assert not findings.clean
+
+
+def test_errors_are_one_family(net: Net) -> None:
+    with pytest.raises(regraft.RegraftError, match="E103"):
+        regraft.load(net, ("2x4x8x8",))
+    with pytest.raises(regraft.RegraftError, match="E001"):
+        regraft.load(object())
