@@ -8,7 +8,19 @@ from dataclasses import dataclass
 
 from ...ir import Value
 from .classes import Class
-from .expressions import ANY, ATOM, Call, Expression, Literal, Renderer, Use, literal_source, uses
+from .expressions import (
+    ADD,
+    ANY,
+    ATOM,
+    MULTIPLY,
+    Call,
+    Expression,
+    Literal,
+    Renderer,
+    Use,
+    literal_source,
+    uses,
+)
 from .naming import variable_name
 from .units import Draft, Statement
 
@@ -20,8 +32,8 @@ _GENERIC = re.compile(
 _IDENTITY = {"downsample": "identity", "shortcut": "shortcut", "skip": "shortcut", "residual": "residual"}
 _CHAIN = ("x", "out", "y", "z")
 _MAX_INLINE = 60
-_WRAPPERS = re.compile(
-    r"^(nn\.(BatchNorm\dd|GroupNorm|Dropout|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
+_LIGHT = re.compile(
+    r"^(nn\.(BatchNorm\dd|GroupNorm|LayerNorm|Dropout|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
     r"Sigmoid|Tanh|Hardtanh|Softsign)|ops\.(relu6?|gelu|sigmoid|tanh|silu|hardswish|elu|leaky_relu|dropout|mish))$"
 )
 """What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
@@ -90,15 +102,15 @@ class Construct(ClassRenderer):
         for at, statement in enumerate(statements):
             expression = statement.expression
             target = statement.targets[0] if len(statement.targets) == 1 else None
-            alone = target is not None and where.get(target) == [ANY]
-            if target is not None and alone and self._wrapped(target, statements[at : at + 2]):
+            alone = target is not None and where.get(target) in ([ANY], [ADD], [MULTIPLY])
+            if target is not None and alone and self._nests(target, statements[at : at + 2]):
                 self.inlined[target] = expression
                 continue
             if len(statement.targets) == 1 and not statement.attribute and expression.outputs == 1:
                 (target,) = statement.targets
                 levels = where.get(target, [])
                 short = len(self.text(expression)) <= _MAX_INLINE
-                host = bool(expression.host) and len(self.text(expression)) <= 20
+                host = bool(expression.host) and len(self.text(expression)) <= 24
                 alias = len(expression.parts) == 1 and isinstance(expression.parts[0], Use)
                 fits = (
                     len(levels) == 1
@@ -112,8 +124,8 @@ class Construct(ClassRenderer):
             kept.append(_Step(statement.targets, expression, statement.attribute))
         return kept
 
-    def _wrapped(self, target: Value, pair: list[Statement]) -> bool:
-        """Whether the next step does nothing but normalise or activate what this layer returns."""
+    def _nests(self, target: Value, pair: list[Statement]) -> bool:
+        """Whether a layer's call is best read inside the next step: normalised, activated, or added."""
         if (
             len(pair) < 2
             or not pair[0].attribute
@@ -121,21 +133,28 @@ class Construct(ClassRenderer):
             or "[" in pair[0].attribute
         ):
             return False
-        call = pair[1].expression.parts[0]
-        if not isinstance(call, Call) or len(pair[1].expression.parts) > 1 or not call.arguments:
+        inner, outer = self.text(pair[0].expression), pair[1].expression
+        if len(inner) > _MAX_INLINE - 20:
             return False
-        callee = call.callee
-        if pair[1].attribute:
-            made = dict(self.draft.attributes).get(pair[1].attribute)
-            callee = made.callee if isinstance(made, Call) else ""
+        if outer.level == ADD and " + " in outer.parts:
+            return any(use.value == target for use in uses(outer))
+        call = outer.parts[0]
+        if not isinstance(call, Call) or len(outer.parts) > 1 or not call.arguments:
+            return False
         given = call.arguments[0].value
-        return (
-            isinstance(callee, str)
-            and _WRAPPERS.match(callee) is not None
-            and isinstance(given, Use)
-            and given.value == target
-            and len(self.text(pair[0].expression)) <= _MAX_INLINE - 20
-        )
+        if not isinstance(given, Use) or given.value != target:
+            return False
+        light = _LIGHT.match(self._callee(pair[1])) is not None
+        first = _LIGHT.match(self._callee(pair[0])) is not None and inner.count("(") == 1
+        return light or (first and bool(pair[1].attribute) and len(call.arguments) == 1)
+
+    def _callee(self, statement: Statement) -> str:
+        """The layer or function that a step calls: ``nn.ReLU``, ``ops.relu``."""
+        found = statement.expression.parts[0]
+        if statement.attribute:
+            found = dict(self.draft.attributes).get(statement.attribute, "")
+        callee = found.callee if isinstance(found, Call) else ""
+        return callee if isinstance(callee, str) else ""
 
     def _values(self, expression: Expression) -> list[Value]:
         """The variables that an expression reads, those of inlined expressions included."""

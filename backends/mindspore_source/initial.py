@@ -103,15 +103,9 @@ def own_parameter(parameter: Parameter, name: str) -> Part:
     """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
     data = parameter.data
     found = law(parameter.initializer) or '"zeros"'
-    values = Call(
-        "initializer",
-        (
-            Argument("", found),
-            Argument("", Literal(tuple(data.shape), f"{name}_shape")),
-            Argument("", ms_dtype(data.dtype)),
-        ),
-    )
-    arguments = [Argument("", values), Argument("name", f'"{name}"')]
+    shape = Literal(tuple(data.shape), f"{name}_shape")
+    dtype = () if data.dtype == "float32" else (Argument("", ms_dtype(data.dtype)),)
+    arguments = [Argument("", Call("initializer", (Argument("", found), Argument("", shape), *dtype)))]
     if parameter.is_buffer:
         arguments.append(Argument("requires_grad", "False"))
     return Call("Parameter", tuple(arguments))

@@ -152,8 +152,8 @@ def _class_text(class_: Class) -> str:
             built = renderer.text(class_.branches[name])
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
         elif name:
-            comment = "  # initial distribution unknown" if name in draft.unknown else ""
-            setup.append(f"self.{name} = {renderer.text(part)}{comment}")
+            setup += ["# initial distribution unknown"] if name in draft.unknown else []
+            setup.append(f"self.{name} = {renderer.text(part)}")
     setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
     lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
     if draft.has_body:

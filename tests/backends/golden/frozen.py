@@ -19,9 +19,7 @@ class SharedStem(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.scale = Parameter(
-            initializer("zeros", (4,), ms.float32), name="scale", requires_grad=False
-        )
+        self.scale = Parameter(initializer("zeros", (4,)), requires_grad=False)
         self.fc = nn.Dense(
             4,
             4,

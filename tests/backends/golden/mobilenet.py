@@ -68,8 +68,7 @@ class InvertedResidual2(nn.Cell):
         )
 
     def construct(self, x):
-        out = self.conv(x)
-        return x + out
+        return x + self.conv(x)
 
 
 class MobileNet(nn.Cell):

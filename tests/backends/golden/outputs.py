@@ -20,7 +20,7 @@ class Outputs(nn.Cell):
     def __init__(self):
         super().__init__()
         self.mask = Parameter(
-            initializer("zeros", (8, 8), ms.bool_), name="mask", requires_grad=False
+            initializer("zeros", (8, 8), ms.bool_), requires_grad=False
         )
         self.embed = nn.Embedding(20, 16, embedding_table=Normal(1.0))
         self.constant = Tensor(np.tril(np.ones((8, 8), bool)))

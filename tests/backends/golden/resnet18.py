@@ -48,8 +48,7 @@ class BasicBlock(nn.Cell):
     def construct(self, x):
         identity = x if self.downsample is None else self.downsample(x)
         x = self.relu(self.bn1(self.conv1(x)))
-        x = self.bn2(self.conv2(x))
-        return self.relu(x + identity)
+        return self.relu(self.bn2(self.conv2(x)) + identity)
 
 
 class ResNet(nn.Cell):

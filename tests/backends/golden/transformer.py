@@ -38,12 +38,8 @@ class MultiheadAttentionLayer(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.in_proj_weight = Parameter(
-            initializer(XavierUniform(), (96, 32), ms.float32), name="in_proj_weight"
-        )
-        self.in_proj_bias = Parameter(
-            initializer("zeros", (96,), ms.float32), name="in_proj_bias"
-        )
+        self.in_proj_weight = Parameter(initializer(XavierUniform(), (96, 32)))
+        self.in_proj_bias = Parameter(initializer("zeros", (96,)))
         self.out_proj = nn.Dense(
             32,
             32,
@@ -87,11 +83,9 @@ class TransformerEncoderLayerBlock(nn.Cell):
         self.dropout2 = nn.Dropout(p=0.1)
 
     def construct(self, x):
-        out = self.dropout1(self.self_attn(x))
-        x = self.norm1(x + out)
+        x = self.norm1(x + self.dropout1(self.self_attn(x)))
         out = ops.gelu(self.linear1(x), approximate="none")
-        out = self.dropout(out)
-        out = self.dropout2(self.linear2(out))
+        out = self.dropout2(self.linear2(self.dropout(out)))
         return self.norm2(x + out)
 
 
@@ -100,9 +94,8 @@ class TransformerClassifier(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.position = Parameter(
-            initializer("zeros", (1, 16, 32), ms.float32), name="position"
-        )  # initial distribution unknown
+        # initial distribution unknown
+        self.position = Parameter(initializer("zeros", (1, 16, 32)))
         self.embed = nn.Embedding(100, 32, embedding_table=Normal(1.0))
         self.layers = nn.CellList(
             [TransformerEncoderLayerBlock(), TransformerEncoderLayerBlock()]
@@ -111,8 +104,7 @@ class TransformerClassifier(nn.Cell):
         self.head = dense(32, 5)
 
     def construct(self, ids):
-        x = self.embed(ids)
-        x = x + self.position
+        x = self.embed(ids) + self.position
         for layer in self.layers:
             x = layer(x)
         x = self.norm(x)
