@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ _TYPES = {
     **{f"{sign}Int{n}": f"{sign.lower()}int{n}" for sign in ("", "U") for n in (8, 16, 32, 64)},
     **{f"Complex{n}": f"complex{n}" for n in (64, 128)},
 }
+_CHECKSUM, _CHUNK = b"crc_num", 1 << 20
 _WRITABLE = set(_TYPES.values()) - {"complex64", "complex128"}
 
 
@@ -40,7 +42,7 @@ def read_ckpt(path: Path) -> dict[str, TensorData]:
     file = MappedFile(path, "a MindSpore checkpoint")
     found: list[_Saved] = []
     seen: set[str] = set()
-    for value in protobuf.fields(file, 0, file.size):
+    for value in protobuf.fields(file, 0, _end(file)):
         if (value.number, value.wire) != (1, protobuf.BYTES):
             raise file.fail(f"expected a parameter (field 1), got field {value.number}", value.start)
         saved = _value(file, value)
@@ -56,6 +58,20 @@ def read_ckpt(path: Path) -> dict[str, TensorData]:
         shape = _shape(s)
         tensors[s.name] = file.tensor(s.name, s.dtype, shape, s.slices)
     return tensors
+
+
+def _end(file: MappedFile) -> int:
+    """Where the parameters end: before the checksum, where ``save_checkpoint(crc_check=True)`` wrote one."""
+    end = file.size - len(_CHECKSUM) - 10
+    if end < 0 or file.view[end : end + len(_CHECKSUM)] != _CHECKSUM:
+        return file.size
+    found = 0
+    for at in range(0, end, _CHUNK):
+        found = zlib.crc32(file.view[at : min(at + _CHUNK, end)], found)
+    expected = int.from_bytes(file.view[end + len(_CHECKSUM) : file.size], "big")
+    if found != expected:
+        raise file.fail(f"expected the checksum {expected:#x} that the file ends with, got {found:#x}", end)
+    return end
 
 
 def _shape(saved: _Saved) -> tuple[int, ...]:

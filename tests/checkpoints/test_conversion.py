@@ -255,6 +255,47 @@ def test_nested_state_is_unwrapped_with_a_note(tmp_path):
     assert any("state_dict" in note for note in done.notes)
 
 
+def test_tensors_that_a_pass_tied_come_back_under_both_names(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    model[2].load_state_dict(model[0].state_dict())
+    graph = regraft.load(model, (floats(2, 4),))
+    tied = regraft.rewrite(graph, ["tie-weights:tie=0.weight+2.weight", "rename-parameters"]).graph
+    regraft.save(tied, tmp_path / "out", to="mindspore")
+    convert_checkpoint(tmp_path / "out/model.ckpt", tmp_path / "back.pth", tmp_path / "out/renames.json")
+    state = torch.load(tmp_path / "back.pth", weights_only=True)
+    assert set(state) == set(model.state_dict())
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
+    convert_checkpoint(tmp_path / "back.pth", tmp_path / "again.ckpt", tmp_path / "out/renames.json")
+    assert diff(tmp_path / "again.ckpt", tmp_path / "out/model.ckpt").equal
+
+
+class Cells(ms.nn.Cell):
+    """A MindSpore source; its own names are not the paths everywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = ms.nn.SequentialCell(ms.nn.Conv2d(1, 4, 3), ms.nn.BatchNorm2d(4), ms.nn.ReLU())
+        self.flat = ms.nn.Flatten()
+        self.head = ms.nn.Dense(4 * 36, 3)
+        self.gain = ms.Parameter(ms.Tensor(np.full((3,), 2, np.float32)), name="the_gain")
+
+    def construct(self, x):
+        return self.head(self.flat(self.body(x))) * self.gain
+
+
+def test_a_mindspore_source(tmp_path):
+    net, example = Cells().set_train(False), floats(2, 1, 6, 6)
+    regraft.save(regraft.rewrite(regraft.load(net, (example,))).graph, tmp_path / "out", to="mindspore")
+    moved(net)
+    ms.save_checkpoint(net, str(tmp_path / "source.ckpt"))
+    map_ = tmp_path / "out/renames.json"
+    convert_checkpoint(tmp_path / "source.ckpt", tmp_path / "target.ckpt", map_)
+    emitted = imported(tmp_path / "out/model.py").build(checkpoint=tmp_path / "target.ckpt")
+    assert_close(emitted(ms.Tensor(example)).asnumpy(), net(ms.Tensor(example)).asnumpy())
+    convert_checkpoint(tmp_path / "target.ckpt", tmp_path / "back.ckpt", map_)
+    assert diff(tmp_path / "back.ckpt", tmp_path / "source.ckpt").equal
+
+
 def test_mxnet_and_back(tmp_path):
     symbol = EXAMPLES / "shared_weight-symbol.json"
     graph = regraft.rewrite(regraft.load(str(symbol), ["data=1x1x3x3"])).graph

@@ -136,6 +136,16 @@ class TestReading:
         ms.save_checkpoint(parameters, str(tmp_path / "x.ckpt"))
         assert_same(read(tmp_path / "x.ckpt"), arrays())
 
+    def test_ckpt_with_a_checksum(self, tmp_path):
+        parameters = [{"name": n, "data": ms.Tensor(a)} for n, a in arrays().items()]
+        ms.save_checkpoint(parameters, str(tmp_path / "x.ckpt"), crc_check=True)
+        assert_same(read(tmp_path / "x.ckpt"), arrays())
+        raw = bytearray((tmp_path / "x.ckpt").read_bytes())
+        raw[raw.index(arrays()["a.f4"].tobytes())] ^= 1
+        (tmp_path / "y.ckpt").write_bytes(raw)
+        with pytest.raises(ModelError, match="expected the checksum"):
+            read_checkpoint(tmp_path / "y.ckpt")
+
     def test_ckpt_in_slices(self, tmp_path):
         """MindSpore splits what is larger than 512 MiB into several values of one name."""
         whole = np.arange(12, dtype=np.float32).reshape(3, 4)
