@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .compare import Comparison, compare
-from .report import ModuleRow, OutputRow, Report
+from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .verifying import verify
 
-__all__ = ["Comparison", "ModuleRow", "OutputRow", "Report", "compare", "verify"]
+__all__ = ["Comparison", "ModuleRow", "OutputRow", "Report", "TrainingRow", "compare", "verify"]

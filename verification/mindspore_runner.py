@@ -21,6 +21,7 @@ from ..frontends.mindspore_cell.state import borrowed
 from ..frontends.mindspore_cell.tree import walk
 from ..ir import Graph, ModelError
 from .runs import CallRecord, Run
+from .training_step import Step
 
 _numbers = itertools.count()
 
@@ -49,6 +50,7 @@ class MindSporeRunner:
         outputs: names of the outputs; empty when not known.
         imported: name in `sys.modules` to be removed on closing.
         cells: every Cell that may run, also those that no Cell has registered.
+        parameters: name -> Parameter, each once; None for the names that they bear.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class MindSporeRunner:
         outputs: Sequence[str] = (),
         imported: str = "",
         cells: Sequence[Any] = (),
+        parameters: dict[str, Any] | None = None,
     ) -> None:
         import mindspore
 
         self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
         self._cells = list(cells) or [cell for _, cell in _cells(net)]
+        self._parameters = parameters or {p.name: p for p in _parameters(self._cells)}
         self._arguments: dict[str, tuple[Any, Any]] = {}
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
@@ -71,9 +75,13 @@ class MindSporeRunner:
         """The live Cell that a graph came from."""
         start()
         net = graph.origin.model
-        tree = walk(Graph(), net)  # the frontend's own walk: the same Cells get the same keys
+        walked = Graph()
+        tree = walk(walked, net)  # the frontend's own walk: the same Cells get the same keys
         paths = {cell: graph.modules.path(key) for cell, key in tree.modules.items() if key in graph.modules}
-        return MindSporeRunner(net, paths, [n for n, _ in graph.outputs], cells=list(tree.cells.values()))
+        held = walked.parameter_paths()
+        named = {held[tree.parameters[id(p)]][0]: p for p in tree.tensors}
+        outputs = [n for n, _ in graph.outputs]
+        return MindSporeRunner(net, paths, outputs, cells=list(tree.cells.values()), parameters=named)
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
@@ -169,6 +177,25 @@ class MindSporeRunner:
             except Exception as error:  # as in `run`
                 raise _refusal("run", error) from error
 
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
+        """One training step; see `training_step.Trainer`.
+
+        Raises:
+            ModelError: when the Cell cannot be trained (E702).
+        """
+        from .training_mindspore import mindspore_step
+
+        def forward() -> list[Any]:
+            return _tensors(self._net(*self._bind(inputs)))
+
+        with _borrowed(self._cells):
+            try:
+                return mindspore_step(self._net, self._cells, self._parameters, forward, seed, _array)
+            except ModelError:
+                raise
+            except Exception as error:  # as in `run`
+                raise _refusal("train", error) from error
+
     def slack(self, operators: Set[str]) -> int:
         """Units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
         return 2048 if operators & _COARSE else 64  # exp is good to 18, sigmoid to 7 (measured, 2.10 on x86)
@@ -206,9 +233,13 @@ def _import(path: Path) -> ModuleType:
 @contextmanager
 def _borrowed(cells: Sequence[Any]) -> Iterator[None]:
     """PyNative and evaluation mode inside; afterwards the Cells are as they were."""
-    parameters = {id(p): p for cell in cells for p in cell._params.values() if p is not None}
-    with borrowed(list(cells), list(parameters.values())):
+    with borrowed(list(cells), _parameters(cells)):
         yield
+
+
+def _parameters(cells: Sequence[Any]) -> list[Any]:
+    """Every Parameter of the Cells, each once."""
+    return list({id(p): p for cell in cells for p in cell._params.values() if p is not None}.values())
 
 
 @contextmanager

@@ -66,6 +66,33 @@ class ModuleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """One parameter or running statistic of the source after one training step.
+
+    Attributes:
+        parameter: its path in the source; several joined by " + " where the target holds them once.
+        target: its name in the target.
+        gradient_max_abs: largest absolute difference of the gradients; None for what is not trained.
+        gradient_max_rel: the same relative to the source's largest absolute value.
+        step_max_abs: largest absolute difference of the values after the optimiser's step.
+        statistic_max_abs: largest absolute difference after the forward of what the forward itself updates.
+        tolerance: what was allowed for the gradient or the statistic.
+        passed: whether all of it is within tolerance; None when nothing was compared.
+        reason: why not, or a remark.
+    """
+
+    parameter: str
+    target: str
+    gradient_max_abs: float | None = None
+    gradient_max_rel: float | None = None
+    step_max_abs: float | None = None
+    statistic_max_abs: float | None = None
+    tolerance: float | None = None
+    passed: bool | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a verification found.
 
@@ -77,6 +104,8 @@ class Report:
         modules: one row per module call of the source, in call order.
         first_divergence: the call in which the target goes wrong, or None.
         notes: what a reader should know besides.
+        training: one row per parameter and running statistic after one training step; empty when not asked.
+        training_divergence: where training first goes wrong, in words, or None.
     """
 
     source: str
@@ -86,6 +115,8 @@ class Report:
     modules: list[ModuleRow] = field(default_factory=list)
     first_divergence: str | None = None
     notes: list[str] = field(default_factory=list)
+    training: list[TrainingRow] = field(default_factory=list)
+    training_divergence: str | None = None
 
     @property
     def passed(self) -> bool:
@@ -94,7 +125,7 @@ class Report:
         return (
             compared
             and all(r.passed for r in self.outputs)
-            and all(r.passed is not False for r in self.modules)
+            and all(r.passed is not False for r in [*self.modules, *self.training])
         )
 
     def to_json(self) -> dict[str, object]:
@@ -118,20 +149,29 @@ class Report:
         if modules:
             head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
             lines += ["", *_table(head, [_module_cells(row) for row in modules])]
+        training = [row for row in self.training if not (brief and row.passed is not False)]
+        if training:
+            head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
+            lines += ["", *_table(head, [_training_cells(row) for row in training])]
         if self.first_divergence is not None:
             lines += ["", f"first divergence: {self.first_divergence}"]
+        if self.training_divergence is not None:
+            lines += ["", f"training diverges at {self.training_divergence}"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
 
     def summary(self) -> str:
         """The verdict in one line."""
         failed = sum(not row.passed for row in self.outputs) + sum(
-            row.passed is False for row in self.modules
+            row.passed is False for row in [*self.modules, *self.training]
         )
         compared = [row for row in self.modules if row.passed is not None]
         what = (
             f"{len(self.outputs)} output{'s' if len(self.outputs) != 1 else ''} and "
             f"{len(compared)} of {len(self.modules)} module calls compared"
         )
+        if self.training:
+            trained = sum(row.passed is not None for row in self.training)
+            what += f", {trained} of {len(self.training)} parameters and statistics trained one step"
         if self.passed:
             return f"equal: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
         return f"DIFFERENT: {what}, {failed} beyond tolerance" if failed else f"NOT PROVEN: {what}"
@@ -154,6 +194,18 @@ def _output_cells(row: OutputRow) -> list[str]:
 def _module_cells(row: ModuleRow) -> list[str]:
     numbers = (row.max_abs, row.max_rel, row.isolated_max_abs, row.tolerance)
     return [row.call, row.class_name, *map(_number, numbers), row.verdict]
+
+
+def _training_cells(row: TrainingRow) -> list[str]:
+    numbers = (
+        row.gradient_max_abs,
+        row.gradient_max_rel,
+        row.step_max_abs,
+        row.statistic_max_abs,
+        row.tolerance,
+    )
+    verdict = f"FAILED: {row.reason}" if row.passed is False else row.reason or "passed"
+    return [row.parameter, *map(_number, numbers), verdict]
 
 
 def _number(value: float | None) -> str:

@@ -51,6 +51,31 @@ def _live(graph: Graph) -> str:
     return origin.framework if same else ""
 
 
+def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
+    """Refuse a side that only infers.
+
+    Raises:
+        UsageError: for a source without its live model, and for a target that ONNX Runtime would run.
+    """
+    if not _live(source):
+        raise UsageError(
+            "E001",
+            f"expected a source that can train, got {source.origin.reference or 'a graph'}: its framework or "
+            "its model is not at hand",
+            hint="a training step needs a PyTorch module or a MindSpore Cell as the source",
+        )
+    emitted = isinstance(target, (str, Path)) and (Path(target) / "model.py").exists()
+    live = isinstance(target, Graph) and own and bool(_live(target))
+    if not emitted and not live:
+        raise UsageError(
+            "E001",
+            "expected a target that can train, got "
+            + (f"`{target}`" if isinstance(target, (str, Path)) else "a graph")
+            + ": ONNX is inference only here",
+            hint="compare training with an emitted MindSpore directory, or with a PyTorch or MindSpore model",
+        )
+
+
 def target_runner(target: Target, *, own: bool, threads: int | None = None) -> Runner:
     """A runner of a target.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir import Graph, ModelError, ModuleTree
 from .runs import CallRecord, Run
+from .training_step import Step
 
 DOUBLE_LIMIT = 2_000_000_000
 """Bytes of weights up to which a float64 copy of the model counts as cheap."""
@@ -148,6 +149,29 @@ class TorchRunner:
                     "E702", f"the torch module raised {type(error).__name__}: {error}"
                 ) from error
         return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
+        """One training step; see `training_step.Trainer`.
+
+        Raises:
+            ModelError: for an exported programme, which has lost its training mode, and see `torch_step`.
+        """
+        from .training_torch import torch_step, tree_paths
+
+        if self._programme:
+            raise ModelError(
+                "E702",
+                "expected a module that can train, got an exported programme",
+                hint="give the module itself",
+            )
+
+        def forward() -> Any:
+            arguments, keywords = self._bind(inputs)
+            return self._model(*arguments, **keywords)
+
+        paths = tree_paths(self._paths, self._graph.modules)
+        names = [name for name, _ in self._graph.outputs]
+        return torch_step(self._model, paths, forward, names, seed, _array)
 
     def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""

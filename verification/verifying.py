@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -11,9 +13,11 @@ from .compare import DEFAULTS, MULTIPLE, compare
 from .inputs import bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
 from .onnx_runner import OnnxRunner
-from .report import ModuleRow, OutputRow, Report
-from .runners import Target, exact_runner, own_runner, target_runner
+from .report import ModuleRow, OutputRow, Report, TrainingRow
+from .runners import Target, exact_runner, own_runner, refuse_training, target_runner
 from .runs import Run, Runner
+from .training import TrainingComparison, divergence
+from .training_step import Step, Trainer
 
 _WIDE = 100
 """Units in the last place from which on the report explains its tolerance."""
@@ -29,6 +33,7 @@ def verify(
     modules: bool = True,
     own: bool = False,
     expected: Sequence[np.ndarray] | None = None,
+    train: bool = False,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -45,11 +50,15 @@ def verify(
             for a rewritten graph, whose own model is still the source's.
         expected: outputs recorded from the source in its own framework for `inputs`, in order; both sides
             are compared with them too.
+        train: whether to compare one training step too: a forward in training mode, the gradients of a loss
+            that sums every output times fixed numbers, the running statistics, the values after plain SGD.
 
     Raises:
-        ModelError: when one side cannot be run on the first inputs at all (E702).
+        ModelError: when one side cannot be run or trained on the first inputs at all (E702).
         UsageError: when inputs cannot be made, or the target is nothing that runs.
     """
+    if train:
+        refuse_training(source, target, own=own)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads))
@@ -60,6 +69,8 @@ def verify(
         verification = _Verification(source, runners[0], runners[1], exact)
         if expected is not None and inputs is not None:
             verification.recorded(inputs, expected)
+        if train:
+            verification.train(inputs, seed, target if isinstance(target, Graph) else Path(str(target)))
         return verification.report(inputs, seed, modules)
     finally:
         for runner in runners:
@@ -71,6 +82,7 @@ class _Verification:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
         self.notes: list[str] = []
         self.rows: list[OutputRow] = []
+        self.training: list[TrainingRow] = []
         operators = {node.op_type for _, node in walk_operators(graph)}
         sides = [target.slack(operators), source.slack(operators)]
         self.ulps = (
@@ -106,7 +118,27 @@ class _Verification:
             rows,
             culprit,
             self.notes,
+            self.training,
+            divergence(self.graph, self.training),
         )
+
+    def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Graph | Path) -> None:
+        """Compare one training step; both sides are left as they were."""
+        sizes = bindings(self.graph, inputs)
+        first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
+        source, other = (cast(Trainer, r).step(first, seed) for r in (self.source, self.target))
+        exact: Step | None = None
+        if self.exact is not None:
+            try:
+                exact = cast(Trainer, self.exact).step(first, seed)
+            except ModelError as error:
+                self.notes.append(f"no float64 gradients to measure by: {error.message}")
+        runs = [None if step is None else Run(step.outputs) for step in (source, other, exact)]
+        assert runs[0] is not None
+        assert runs[1] is not None
+        self.rows += self._outputs(f"training, {_case(sizes)}", runs[0], runs[1], runs[2])
+        self.training = TrainingComparison(self.graph, source, other, exact, self.ulps).rows(target)
+        self.notes += source.notes or other.notes
 
     def recorded(self, inputs: Mapping[str, np.ndarray], expected: Sequence[np.ndarray]) -> None:
         """Compare source and target with what the source's framework was recorded to compute."""

@@ -1,0 +1,219 @@
+"""Compares one training step: gradients of every parameter, running statistics, values after the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..ir import Graph
+from .compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE, compare
+from .report import TrainingRow
+from .training_pairs import Pair, paired
+from .training_step import LEARNING_RATE, Step, Trained
+
+_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+_NOISE = 64
+"""How many times the source's rounding error a target may have where the exact gradient is 0."""
+
+_SMALL = 1e-3
+"""Without a float64 gradient: gradients this much smaller than the largest are measured by the latter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingComparison:
+    """The steps of both sides, and of the source in float64 where that can be had."""
+
+    graph: Graph
+    source: Step
+    target: Step
+    exact: Step | None
+    ulps: int
+
+    def rows(self, target: Graph | Path) -> list[TrainingRow]:
+        """One row per parameter and floating-point buffer of the source, in its order."""
+        pairs = paired(self.graph, self.source, self.target, target)
+        largest = max((_scale(t.gradient) for t in self.source.tensors.values()), default=0.0)
+        rows = [row for pair in pairs if (row := self._row(pair, largest)) is not None]
+        known = {pair.target for pair in pairs}
+        return rows + [
+            TrainingRow(name, name, passed=False, reason="trained in the target, not in the source at all")
+            for name, trained in self.target.tensors.items()
+            if name not in known and trained.trainable
+        ]
+
+    def _row(self, pair: Pair, largest: float) -> TrainingRow | None:
+        name = " + ".join(pair.sources)
+        source = _summed(self.source, pair)
+        if source.before.dtype.name not in _EPSILON:
+            return None  # a counter of batches, a table of positions
+        moved = not np.array_equal(source.before, source.forward, equal_nan=True)
+        if pair.target not in self.target.tensors:
+            reached = bool(_scale(source.gradient)) or moved
+            reason = "not in the target" if reached else "not in the target; nothing reaches it in the source"
+            return TrainingRow(name, pair.target, passed=not reached, reason=reason)
+        target = self.target.tensors[pair.target]
+        if pair.transform == "derived":
+            reason = "not compared: its values are computed from several parameters"
+            return TrainingRow(name, pair.target, passed=None, reason=reason)
+        if source.before.shape != target.before.shape:
+            found = f"expected shape {list(source.before.shape)}, got {list(target.before.shape)}"
+            return TrainingRow(name, pair.target, passed=False, reason=found)
+        if not np.array_equal(_wide(source.before), _wide(target.before), equal_nan=True):
+            return TrainingRow(name, pair.target, passed=False, reason="the sides start from other values")
+        exact = None if self.exact is None else _summed(self.exact, pair)
+        if not source.trainable and not target.trainable:
+            return self._statistic(name, pair.target, source, target, exact)
+        return self._gradient(name, pair.target, source, target, exact, largest)
+
+    def _statistic(
+        self, name: str, paired_with: str, source: Trained, target: Trained, exact: Trained | None
+    ) -> TrainingRow:
+        c = compare(
+            source.forward, target.forward, exact=None if exact is None else exact.forward, ulps=self.ulps
+        )
+        still = c.passed and np.array_equal(source.before, source.forward, equal_nan=True)
+        reason = "frozen" if still else "" if c.passed else f"after the forward: {c.reason}"
+        return TrainingRow(
+            name,
+            paired_with,
+            statistic_max_abs=c.max_abs,
+            tolerance=c.tolerance,
+            passed=c.passed,
+            reason=reason,
+        )
+
+    def _gradient(
+        self,
+        name: str,
+        paired_with: str,
+        source: Trained,
+        target: Trained,
+        exact: Trained | None,
+        largest: float,
+    ) -> TrainingRow:
+        mine, other = _gradient_of(source), _gradient_of(target)
+        distance, scale = _distance(mine, other), _scale(mine)
+        epsilon = _EPSILON[max(source.before.dtype.name, target.before.dtype.name, key=lambda n: _EPSILON[n])]
+        tolerance, error, remark = self._tolerance(
+            mine, other, None if exact is None else _gradient_of(exact), epsilon, largest
+        )
+        step = _distance(_wide(source.after), _wide(target.after))
+        allowed = LEARNING_RATE * max(tolerance, distance) + 4 * epsilon * _scale(source.before)
+        if source.trainable != target.trainable:
+            sides = ("trained", "frozen") if source.trainable else ("frozen", "trained")
+            reason = f"{sides[0]} in the source, {sides[1]} in the target"
+        elif not error <= tolerance:  # NaN fails too
+            lost = scale and not _scale(other)
+            reason = "no gradient reaches it in the target" if lost else f"the gradient is {error:.3g} off"
+        elif not step <= allowed:
+            reason = f"{step:.3g} apart after the step, though the gradients agree"
+        else:
+            reason = ""
+        return TrainingRow(
+            name,
+            paired_with,
+            gradient_max_abs=distance,
+            gradient_max_rel=distance / scale if scale else 0.0 if not distance else float("inf"),
+            step_max_abs=step,
+            tolerance=tolerance,
+            passed=not reason,
+            reason=reason or remark,
+        )
+
+    def _tolerance(
+        self, mine: np.ndarray, other: np.ndarray, exact: np.ndarray | None, epsilon: float, largest: float
+    ) -> tuple[float, float, str]:
+        """(what is allowed, the target's error, a remark)."""
+        scale = _scale(mine)
+        rounding = self.ulps * epsilon
+        if exact is not None:
+            own, off = _distance(mine, exact), _distance(other, exact)
+            if own <= IMPLAUSIBLE * _scale(exact):
+                return MULTIPLE * own + rounding * scale, off, ""
+            if own <= rounding * largest:
+                remark = "rounding only: the exact gradient is 0 or nearly"
+                return _NOISE * own + epsilon * largest, off, remark
+        name = next(n for n, e in _EPSILON.items() if e == epsilon)
+        relative = max(DEFAULTS[name], rounding)
+        remark = "" if scale else "no gradient on either side" if not _scale(other) else ""
+        return relative * max(scale, _SMALL * largest), _distance(mine, other), remark
+
+
+def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
+    """Where training first goes wrong, in words; None where it does not.
+
+    Statistics follow the forward: the first module in call order. Errors of gradients propagate backwards:
+    the last module in call order whose gradients are off is the one nearest to the cause.
+    """
+    order = _call_order(graph)
+    failed = [row for row in rows if row.passed is False]
+    statistics = [row for row in failed if row.statistic_max_abs is not None]
+    if statistics:
+        first = min(statistics, key=lambda row: order.get(_holder(row.parameter, order), (len(order), 0))[0])
+        return f"{first.parameter}: the first running statistic to differ in call order"
+    gradients = [row for row in failed if row.gradient_max_abs is not None]
+    if gradients:
+        last = max(gradients, key=lambda row: order.get(_holder(row.parameter, order), (0, -1))[1])
+        return (
+            f"{last.parameter}: the last gradient in call order to differ (errors propagate back from there)"
+        )
+    return failed[0].parameter if failed else None
+
+
+def _call_order(graph: Graph) -> dict[str, tuple[int, int]]:
+    """Module path -> (place of its first call, of its last)."""
+    found: dict[str, tuple[int, int]] = {}
+    for place, name in enumerate(graph.modules.call_names().values()):
+        path = name.rpartition("#")[0]
+        found[path] = (found.get(path, (place, place))[0], place)
+    return found
+
+
+def _holder(parameter: str, order: Mapping[str, tuple[int, int]]) -> str:
+    """The innermost module on the parameter's path that is called."""
+    path = parameter.partition(" + ")[0]
+    while path:
+        path = path.rpartition(".")[0]
+        if path in order:
+            return path
+    return ""
+
+
+def _summed(step: Step, pair: Pair) -> Trained:
+    """The source's side of a pair in the target's layout; gradients of what the target holds once add up."""
+    parts = [step.tensors[name] for name in pair.sources]
+    first = parts[0]
+    gradients = [p.gradient for p in parts if p.gradient is not None]
+    if len(parts) > 1 and gradients:
+        gradient = np.sum(gradients, axis=0)
+        after = first.before - LEARNING_RATE * gradient
+    else:
+        gradient, after = (gradients[0] if gradients else None), first.after
+    return Trained(
+        pair.applied(first.before),
+        pair.applied(first.forward),
+        pair.applied(after),
+        None if gradient is None else pair.applied(gradient),
+        any(p.trainable for p in parts),
+    )
+
+
+def _gradient_of(trained: Trained) -> np.ndarray:
+    """In float64; zeros where the framework gave none."""
+    return np.zeros(trained.before.shape) if trained.gradient is None else _wide(trained.gradient)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64)
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max(initial=0.0))
+
+
+def _scale(array: np.ndarray | None) -> float:
+    return 0.0 if array is None else float(np.abs(_wide(array)).max(initial=0.0))

@@ -1,0 +1,146 @@
+"""One training step of a MindSpore Cell in PyNative mode; the Cell's values are put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..ir import ModelError
+from .training_step import LEARNING_RATE, Step, Trained, output_weights
+
+_DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt")
+
+
+def mindspore_step(
+    net: Any,
+    cells: Sequence[Any],
+    parameters: Mapping[str, Any],
+    forward: Callable[[], list[Any]],
+    seed: int,
+    array: Callable[[Any], np.ndarray],
+) -> Step:
+    """One forward in training mode, one backward, one step of `nn.SGD`.
+
+    Args:
+        net: the Cell, already borrowed: whoever calls puts its attributes back.
+        cells: every Cell of it.
+        parameters: name -> Parameter, each once.
+        forward: calls the Cell on the inputs and gives its output tensors, flat.
+        seed: of the loss's weights.
+        array: copies a tensor into an array.
+
+    Raises:
+        ModelError: when the forward draws random numbers besides Dropout (E702).
+    """
+    import mindspore
+    from mindspore import Tensor, nn
+
+    before = {name: array(p) for name, p in parameters.items()}
+    trainable = {name: p for name, p in parameters.items() if p.requires_grad}
+    try:
+        zeroed = _start(net, cells)
+        with _without_functions():
+            _refuse_random(forward, parameters, before, array)
+
+            def loss() -> tuple[Any, ...]:
+                outputs = forward()
+                total = Tensor(0.0, mindspore.float32)
+                for index, output in enumerate(outputs):
+                    if output.dtype in _floats():
+                        weights = Tensor(output_weights(tuple(output.shape), seed, index), output.dtype)
+                        total = total + (output * weights).sum()
+                return (total, *outputs)
+
+            if trainable:
+                value_and_grad: Any = mindspore.value_and_grad  # whose annotations do not know None
+                step = value_and_grad(loss, None, list(trainable.values()), has_aux=True)
+                (_, *outputs), gradients = step()
+            else:
+                outputs, gradients = loss()[1:], ()
+        found = dict(zip(trainable, map(array, gradients), strict=True))
+        moved = {name: array(p) for name, p in parameters.items()}
+        if trainable:
+            nn.SGD(list(trainable.values()), learning_rate=LEARNING_RATE)(tuple(gradients))
+        return Step(
+            [(f"output{i}", array(o)) for i, o in enumerate(outputs)],
+            {
+                name: Trained(before[name], moved[name], array(p), found.get(name), bool(p.requires_grad))
+                for name, p in parameters.items()
+            },
+            ["Dropout ratios were 0 on both sides for the training step"] if zeroed else [],
+        )
+    finally:
+        _restore(parameters, before)
+
+
+def _start(net: Any, cells: Sequence[Any]) -> bool:
+    """Training mode, and Dropouts that keep everything; whether there was one."""
+    zeroed = False
+    net.set_train(True)
+    for cell in cells:
+        cell.set_train(True)
+        name = type(cell).__name__
+        if name in _DROPOUTS:
+            zeroed = zeroed or bool(cell.p) or cell.p is None
+            cell.p = 0.0
+        elif isinstance(vars(cell).get("dropout"), float):  # MultiheadAttention's ratio
+            zeroed = zeroed or bool(cell.dropout)
+            cell.dropout = 0.0
+    return zeroed
+
+
+@contextmanager
+def _without_functions() -> Iterator[None]:
+    """`ops.dropout` and its kin give their input back inside."""
+    from mindspore import ops
+
+    names = ("dropout", "dropout1d", "dropout2d", "dropout3d")
+    kept = {name: getattr(ops, name) for name in names}
+
+    def same(x: Any, *_: Any, **__: Any) -> Any:
+        return x
+
+    try:
+        for name in names:
+            setattr(ops, name, same)
+        yield
+    finally:
+        for name, function in kept.items():
+            setattr(ops, name, function)
+
+
+def _refuse_random(
+    forward: Callable[[], list[Any]],
+    parameters: Mapping[str, Any],
+    before: Mapping[str, np.ndarray],
+    array: Callable[[Any], np.ndarray],
+) -> None:
+    """Two forwards from the same state must give the same."""
+    first = [array(t) for t in forward()]
+    _restore(parameters, before)
+    second = [array(t) for t in forward()]
+    _restore(parameters, before)
+    for index, (one, other) in enumerate(zip(first, second, strict=True)):
+        if not np.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True):
+            raise ModelError(
+                "E702",
+                "expected a MindSpore forward in training mode without random numbers besides Dropout, but "
+                f"output {index} changes from run to run",
+                hint="what is dropped at random cannot be the same on both sides: set its ratio to 0",
+            )
+
+
+def _restore(parameters: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> None:
+    from mindspore import Tensor
+
+    for name, parameter in parameters.items():
+        parameter.set_data(Tensor(values[name], parameter.dtype))
+
+
+def _floats() -> tuple[Any, ...]:
+    import mindspore
+
+    return (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfloat16)

@@ -1,0 +1,59 @@
+"""What one training step gives: outputs in training mode; values and gradient of every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+LEARNING_RATE = 0.01
+"""Of the plain SGD step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One parameter or buffer before, in and after the step.
+
+    Attributes:
+        before: its values before the forward.
+        forward: its values after the forward, when running statistics have been updated.
+        after: its values after the optimiser's step.
+        gradient: of the loss; None where the framework gives none.
+        trainable: whether the framework computes a gradient for it.
+    """
+
+    before: np.ndarray
+    forward: np.ndarray
+    after: np.ndarray
+    gradient: np.ndarray | None
+    trainable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One training step.
+
+    Attributes:
+        outputs: (name, array) of the forward in training mode, in order.
+        tensors: name of a parameter or buffer -> what became of it, in the module tree's order.
+        notes: what was changed for the step, or cannot be known.
+    """
+
+    outputs: list[tuple[str, np.ndarray]]
+    tensors: dict[str, Trained]
+    notes: list[str] = field(default_factory=list)
+
+
+class Trainer(Protocol):
+    """A runner that can train."""
+
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
+        """One step of plain SGD on the loss of `output_weights`; the model is left as it was."""
+        ...
+
+
+def output_weights(shape: tuple[int, ...], seed: int, index: int) -> np.ndarray:
+    """What output `index` is multiplied with before it is summed into the loss: normal, float64."""
+    return np.random.default_rng([seed, index, *shape]).standard_normal(shape)

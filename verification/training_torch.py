@@ -1,0 +1,293 @@
+"""One training step of a PyTorch module, which is left as it was: values, modes, gradients, random state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..ir import ModelError, ModuleTree
+from .training_step import LEARNING_RATE, Step, Trained, output_weights
+
+_DROPOUTS = (
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "feature_dropout",
+)
+"""Functions whose ratio is their second argument, ``p``."""
+
+_RATIOS = {
+    "scaled_dot_product_attention": (4, "dropout_p"),
+    "multi_head_attention_forward": (10, "dropout_p"),
+}
+"""Other functions with a ratio -> its place and name."""
+
+_BOOKKEEPING = frozenset(
+    {"detach", "alias", "empty", "empty_like", "clone", "_to_copy", "view", "_unsafe_view"}
+)
+"""Operators whose presence says nothing about what is computed."""
+
+
+def torch_step(
+    model: Any,
+    paths: Mapping[Any, str],
+    forward: Callable[[], Any],
+    names: Sequence[str],
+    seed: int,
+    array: Callable[[Any], np.ndarray],
+) -> Step:
+    """One forward in training mode, one backward, one SGD step.
+
+    Args:
+        model: the module.
+        paths: module object -> its path.
+        forward: calls the module on the inputs.
+        names: of the outputs.
+        seed: of the loss's weights.
+        array: copies a tensor into an array.
+
+    Raises:
+        ModelError: when training differs from inference in more than Dropout and batch statistics, draws
+            random numbers, or fails (E702).
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    tensors = _tensors(paths)
+    with _borrowed(model, tensors), _without_dropout(model) as zeroed:
+        inference = _traced(model, paths, forward, training=False)
+        with _values_kept(tensors):  # the trace in training mode has moved the running statistics
+            training = _traced(model, paths, forward, training=True)
+        _refuse_other_differences(inference, training)
+        before = {name: array(tensor) for name, tensor in tensors.items()}
+        result = _run(forward)
+        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        moved = {name: array(tensor) for name, tensor in tensors.items()}
+        _backward(found, seed)
+        trainable = {name: t for name, t in tensors.items() if t.requires_grad}
+        if trainable:
+            torch.optim.SGD(list(trainable.values()), lr=LEARNING_RATE).step()
+        labels = list(names) if len(names) == len(found) else [f"output{i}" for i in range(len(found))]
+        return Step(
+            list(zip(labels, map(array, found), strict=True)),
+            {
+                name: Trained(
+                    before[name],
+                    moved[name],
+                    array(tensor),
+                    None if tensor.grad is None else array(tensor.grad),
+                    tensor.requires_grad,
+                )
+                for name, tensor in tensors.items()
+            },
+            _notes(zeroed),
+        )
+
+
+def _notes(zeroed: Sequence[str]) -> list[str]:
+    if not zeroed:
+        return []
+    shown = ", ".join(zeroed[:4]) + (f" and {len(zeroed) - 4} more" if len(zeroed) > 4 else "")
+    return [f"Dropout ratios were 0 on both sides for the training step: {shown}"]
+
+
+def _run(forward: Callable[[], Any]) -> Any:
+    import torch
+
+    try:
+        with torch.enable_grad():
+            return forward()
+    except Exception as error:  # the user's forward may raise anything
+        raise ModelError(
+            "E702",
+            f"the torch module raised {type(error).__name__} in training mode: {error}",
+            hint="batch statistics need more than one value per channel: give a larger batch with --input",
+        ) from error
+
+
+def _backward(outputs: Sequence[Any], seed: int) -> None:
+    import torch
+
+    terms = []
+    for index, output in enumerate(outputs):
+        if output.is_floating_point() and output.requires_grad:
+            weights = torch.from_numpy(output_weights(tuple(output.shape), seed, index))
+            terms.append((output * weights.to(output.dtype)).sum())
+    if terms:
+        torch.stack([term.to(terms[0].dtype) for term in terms]).sum().backward()
+
+
+def _tensors(paths: Mapping[Any, str]) -> dict[str, Any]:
+    """Path -> every parameter and buffer, each tensor once, in the tree's order."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for module, path in paths.items():
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                found[f"{path}.{name}" if path else name] = tensor
+    return found
+
+
+@contextmanager
+def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
+    """Without gradients inside; afterwards flags, tensors, values, gradients, random state as before."""
+    import torch
+
+    modules = list(model.modules())
+    flags = [(m, m.training, dict(m._parameters), dict(m._buffers)) for m in modules]
+    kept = [(t, t.grad) for t in tensors.values()]
+    state, fast = torch.get_rng_state(), torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # it is for inference only: other operators
+    try:
+        with _values_kept(tensors):
+            for tensor, _ in kept:
+                tensor.grad = None
+            yield
+    finally:
+        for module, training, parameters, buffers in flags:
+            module.training = training
+            module._parameters.update(parameters)
+            module._buffers.update(buffers)
+        for tensor, gradient in kept:
+            tensor.grad = gradient
+        torch.set_rng_state(state)
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def _values_kept(tensors: Mapping[str, Any]) -> Iterator[None]:
+    import torch
+
+    values = [(t, t.detach().clone()) for t in tensors.values()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in values:
+                tensor.copy_(value)
+
+
+@contextmanager
+def _without_dropout(model: Any) -> Iterator[list[str]]:
+    """Every Dropout's ratio is 0 inside, of modules and of functions; gives the places of those changed."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    zeroed: list[str] = []
+    changed: list[tuple[Any, str, float]] = []
+
+    class Zero(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = dict(kwargs or {})
+            name = getattr(func, "__name__", "").rstrip("_")
+            place, keyword = (1, "p") if name in _DROPOUTS else _RATIOS.get(name, (0, ""))
+            if keyword:
+                ratio = args[place] if len(args) > place else kwargs.get(keyword, 0.0)
+                if ratio and f"`{name}`" not in zeroed:
+                    zeroed.append(f"`{name}`")
+                if len(args) > place:
+                    args = (*args[:place], 0.0, *args[place + 1 :])
+                else:
+                    kwargs[keyword] = 0.0
+            return func(*args, **kwargs)
+
+    dropouts = torch.nn.modules.dropout._DropoutNd
+    for path, module in model.named_modules():
+        attribute = "p" if isinstance(module, dropouts) else "dropout"
+        ratio = vars(module).get(attribute)
+        if (
+            isinstance(module, (dropouts, torch.nn.MultiheadAttention, torch.nn.RNNBase))
+            and isinstance(ratio, float)
+            and ratio
+        ):
+            changed.append((module, attribute, ratio))
+            zeroed.append(path or "the root")
+            setattr(module, attribute, 0.0)
+    try:
+        with Zero():
+            yield zeroed
+    finally:
+        for module, attribute, ratio in changed:
+            setattr(module, attribute, ratio)
+
+
+def _traced(
+    model: Any, paths: Mapping[Any, str], forward: Callable[[], Any], *, training: bool
+) -> list[tuple[str, str, bool]]:
+    """Run once and list (innermost module's path, operator, whether it draws random numbers) in order."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    calls: list[tuple[str, str, bool]] = []
+    stack = [""]
+    statistics = torch.nn.modules.batchnorm._NormBase
+
+    class Tracer(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = func.overloadpacket.__name__
+            name = "batch_norm" if "batch_norm" in name else name
+            if name not in _BOOKKEEPING and not inside[-1]:
+                # attention could drop at random, but here its ratio is 0
+                random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name
+                calls.append((stack[-1], name, random))
+            return func(*args, **(kwargs or {}))
+
+    inside = [False]
+
+    def enter(module: Any, *_: Any) -> None:
+        stack.append(paths.get(module, stack[-1]))
+        inside.append(isinstance(module, statistics))
+
+    def leave(*_: Any) -> None:
+        stack.pop()
+        inside.pop()
+
+    for module in model.modules():
+        module.training = training
+    handles = [m.register_forward_pre_hook(enter) for m in paths]
+    handles += [m.register_forward_hook(leave) for m in paths]
+    try:
+        with Tracer():
+            _run(forward)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _refuse_other_differences(
+    inference: Sequence[tuple[str, str, bool]], training: Sequence[tuple[str, str, bool]]
+) -> None:
+    """Refuse a module whose training mode is not its inference mode with Dropout and batch statistics."""
+    random = next(((path, name) for path, name, drawn in training if drawn), None)
+    if random is not None:
+        raise ModelError(
+            "E702",
+            f"expected a training forward without random numbers besides Dropout, got `{random[1]}`",
+            place=random[0] or "the root module",
+            hint="what is dropped at random cannot be the same on both sides: set its ratio to 0 to compare",
+        )
+    for path in dict.fromkeys(p for p, _, _ in [*inference, *training]):
+        plain, trained = ([n for p, n, _ in calls if p == path] for calls in (inference, training))
+        if plain != trained:
+            extra = [n for n in dict.fromkeys([*trained, *plain]) if trained.count(n) != plain.count(n)]
+            raise ModelError(
+                "E702",
+                "expected training to differ from inference in Dropout and batch statistics only, but the "
+                f"operators differ: {', '.join(extra) or 'their order'}",
+                place=path or "the root module",
+                hint="what only training computes is not carried over to the target",
+            )
+
+
+def tree_paths(paths: Mapping[Any, str], tree: ModuleTree) -> dict[Any, str]:
+    """The same mapping in the tree's registration order."""
+    order = {tree.path(module.key): i for i, module in enumerate(tree)}
+    return dict(sorted(paths.items(), key=lambda item: order[item[1]]))
