@@ -173,24 +173,42 @@ def save(
     return write(graph, Path(path), _target(Path(path), to), force=force, **options)
 
 
-def verify(source: object, target: object, inputs: Inputs = None, **options: Any) -> Report:
+def verify(
+    source: object,
+    target: object,
+    inputs: Inputs = None,
+    *,
+    train: bool = False,
+    expected: Sequence[np.ndarray] | None = None,
+    **options: Any,
+) -> Report:
     """Compare what two models compute, output by output and module by module.
 
     Args:
         source: a graph of `load`, or any model that `load` takes.
         target: likewise, or an ``.onnx`` file, or a directory that `save` wrote.
         inputs: as in `load`; None for the graph's own example inputs.
+        train: whether to compare one training step too: the gradient of every parameter, running statistics,
+            values after plain SGD. Both sides must be PyTorch or MindSpore: a live model, or the source's
+            emitted directory. They are left as they were.
+        expected: outputs recorded elsewhere for `inputs`, in order; both sides are compared with them too.
         options: loading options, as in `load`.
 
     Returns:
         The report; `passed` is False as soon as anything compared differs or nothing could be compared.
+
+    Raises:
+        UsageError: with `train`, when a side is for inference only (ONNX, MXNet).
+        ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
+            more than Dropout and batch statistics.
     """
     examples = inputs if inputs is not None or not isinstance(target, Graph) else _examples(target)
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
+    given = _by_name(graph, inputs if inputs is not None or expected is None else _examples(graph))
     if isinstance(target, Graph) or _is_written(target):
-        return compare(graph, target, _by_name(graph, inputs))  # type: ignore[arg-type]
+        return compare(graph, target, given, train=train, expected=expected)  # type: ignore[arg-type]
     other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
-    return compare(graph, other, _by_name(graph, inputs), own=True)
+    return compare(graph, other, given, own=True, train=train, expected=expected)
 
 
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:

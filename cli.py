@@ -433,6 +433,11 @@ def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | N
 @click.argument("source")
 @click.argument("target")
 @model_options
+@click.option(
+    "--train",
+    is_flag=True,
+    help="Compare one training step too: gradients, running statistics, values after SGD.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def verify(
@@ -440,18 +445,21 @@ def verify(
     source: str,
     target: str,
     loading: Loading,
+    train: bool,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
 
-    Exit code 1 when they compute different things; the first module that diverges is named.
+    Exit code 1 when they compute different things; the first module that diverges is named. --train takes
+    PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
+    statistics.
     """
     from . import api
 
     with _reported(ctx):
         graph = _load(source, loading)
         with _doing(f"verifying {target}"):
-            report = api.verify(graph, target)
+            report = api.verify(graph, target, train=train)
         if as_json:
             _print_json(report.to_json())
         else:
