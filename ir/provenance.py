@@ -38,15 +38,17 @@ class Provenance:
         parameters: key -> what it was.
         dropped: key -> name of the pass after which it was gone, other than by being tied.
         tied: key -> the key of the parameter that it was tied into.
+        changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
     parameters: dict[int, SourceParameter] = field(default_factory=dict)
     dropped: dict[int, str] = field(default_factory=dict)
     tied: dict[int, int] = field(default_factory=dict)
+    changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
         """An independent one; tensor data is shared."""
-        return Provenance(dict(self.parameters), dict(self.dropped), dict(self.tied))
+        return Provenance(dict(self.parameters), dict(self.dropped), dict(self.tied), list(self.changes))
 
     def note_dropped(self, graph: Graph, by: str) -> None:
         """Record which parameters are gone from `graph` since the pass before `by`."""

@@ -46,6 +46,7 @@ def run_passes(
         known = set(graph.flow)
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
         graph.provenance.note_dropped(graph, pass_.name)
+        graph.provenance.changes += [(pass_.name, change.message) for change in changes if change.fixed]
         whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
         try:

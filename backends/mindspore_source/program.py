@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import dataclass, field
 
 from ...ir import BackendError, Graph, TensorData
@@ -185,15 +186,37 @@ def _header(graph: Graph, classes: list[Class]) -> str:
         " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
         or "a graph"
     )
-    notes = "".join(f"\n{note[:1].upper()}{note[1:]}." for note in origin.notes)
     inputs = ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())
     text = (
-        f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.{notes}\n\n"
-        f"    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
-        f"Inputs: {inputs}"
+        f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.\n\n"
+        "    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
+        + "".join(f"{line}\n" for note in [f"Inputs: {inputs}", *_notes(graph)] for line in _wrapped(note))
     )
     text = text.replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{text}\n"""\n\n'
+    return f'"""{text}"""\n\n'
+
+
+def _notes(graph: Graph) -> list[str]:
+    """What a reader should know: how it was captured, what passes changed, what nobody knows."""
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in graph.origin.notes]
+    made: dict[str, list[str]] = {}
+    for name, message in graph.provenance.changes if graph.provenance else ():
+        made.setdefault(name, []).append(message)
+    for name, messages in made.items():
+        more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
+        notes.append(f"Pass {name}: {messages[0]}{more}.")
+    unknown = [p.name for p in graph.parameters() if not p.is_buffer and law(p.initializer) is None]
+    if unknown:
+        shown = ", ".join(f"`{n}`" for n in unknown[:3])
+        shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        notes.append(
+            f"The source does not tell the initial distribution of {shown}: MindSpore's default, or zeros."
+        )
+    return notes
+
+
+def _wrapped(note: str) -> list[str]:
+    return textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)
 
 
 def _imports(body: str) -> str:

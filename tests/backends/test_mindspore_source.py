@@ -294,7 +294,65 @@ class Outputs(nn.Module):
         return y + weights @ x, weights, tokens
 
 
+class EncoderBlock(nn.Module):
+    def __init__(self, width, heads, hidden):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, hidden), nn.GELU(), nn.Dropout(0.1), nn.Linear(hidden, width), nn.Dropout(0.1)
+        )
+
+    def forward(self, x):
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.mlp(self.norm2(x))
+
+
+class ViT(nn.Module):
+    """ViT-B/16's structure, in small."""
+
+    def __init__(self, width=24, heads=4, depth=3, classes=10):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 8, 8)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.positions = nn.Parameter(torch.randn(1, 17, width) * 0.02)
+        self.dropout = nn.Dropout(0.1)
+        self.blocks = nn.Sequential(*[EncoderBlock(width, heads, 4 * width) for _ in range(depth)])
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1) + self.positions
+        return self.head(self.norm(self.blocks(self.dropout(x)))[:, 0])
+
+
+class Narrow(nn.Module):
+    """Three bottlenecks, two of which widen: `examples/resnet.py`'s own, with fewer channels."""
+
+    def __init__(self):
+        super().__init__()
+        block = example("resnet").Bottleneck
+
+        def widening(inputs, width):
+            return nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, 2, bias=False), nn.BatchNorm2d(4 * width))
+
+        self.blocks = nn.Sequential(
+            block(3, 4, 2, widening(3, 4)),
+            block(16, 4),
+            block(16, 5, 2, widening(16, 5)),
+            block(20, 6, 2, widening(20, 6)),
+        )
+
+    def forward(self, x):
+        return self.blocks(x)
+
+
 NETS = {
+    "vit": (ViT, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
+    "bottleneck": (Narrow, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "outputs": (Outputs, [ids(2, 8), floats(2, 3)], [ids(3, 8), floats(3, 3)]),
     "resnet18": (lambda: example("resnet").resnet18(), [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "transformer": (lambda: example("transformer").transformer(), [ids(2, 16)], [ids(3, 16)]),
@@ -339,6 +397,46 @@ def test_basic_block_is_one_class_with_arguments_for_what_differs():
     text = (GOLDEN / "resnet18.py").read_text()
     assert text.count("class BasicBlock") == 1
     assert "BasicBlock(64, 128, stride=2, downsample=True)" in text
+
+
+def test_resnet50_and_a_vit_are_as_long_as_an_engineer_makes_them():
+    model = example("resnet").resnet50().eval()
+    graph = regraft.rewrite(regraft.load(model, (floats(2, 3, 32, 32),))).graph
+    text = emit_source(graph)
+    assert text.count("\nclass ") <= 3
+    assert len(text.splitlines()) <= 150
+    assert "*[Bottleneck(1024, 256) for _ in range(5)]" in text
+    assert len((GOLDEN / "vit.py").read_text().splitlines()) <= 150
+
+
+def test_a_factory_says_what_a_trap_is_and_draws_what_the_source_draws(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Conv2d(3, 64, 3, padding=1)
+            self.b = nn.Conv2d(64, 64, 3, padding=1, groups=2)
+            self.c = nn.Conv2d(64, 64, 1)
+            self.d = nn.Conv2d(64, 8, 5, stride=2)
+
+        def forward(self, x):
+            return self.d(self.c(self.b(self.a(x)).relu()).relu())
+
+    model = shaken(Net())
+    module = rewritten(model, [floats(2, 3, 16, 16)], tmp_path)
+    text = (tmp_path / "model.py").read_text()
+    assert text.count("nn.Conv2d(") == 1
+    assert 'pad_mode="pad"' in text
+    assert "has_bias=True" in text
+    assert_same(model, module.build(), [floats(2, 3, 16, 16)])
+    fresh = module.build(checkpoint=None)
+    for name, fan_in in (("a", 27), ("b", 288), ("c", 64), ("d", 1600)):
+        bound = fan_in**-0.5
+        weight, bias = (
+            np.abs(getattr(fresh, name).parameters_dict()[f"{name}.{p}"].asnumpy())
+            for p in ("weight", "bias")
+        )
+        assert 0.9 * bound < weight.max() <= bound * 1.0001
+        assert 0.4 * bound < bias.max() <= bound * 1.0001
 
 
 def test_the_convolution_default_trap(tmp_path):

@@ -1,9 +1,13 @@
 """DenseNet for MindSpore, rewritten from PyTorch `DenseNet` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: x: f32[N,3,16,16]
+Captured in evaluation mode.
+Pass drop-unused-modules: no operator reads 5 buffers:
+`features.block1.denselayer1.norm.num_batches_tracked`,
+`features.block1.denselayer2.norm.num_batches_tracked`,
+`features.block2.denselayer1.norm.num_batches_tracked`, ….
 """
 
 import math

@@ -1,9 +1,9 @@
 """SharedStem for MindSpore, rewritten from PyTorch `SharedStem` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: x: f32[N,4]
+Captured in evaluation mode.
 """
 
 import math

@@ -1,9 +1,11 @@
 """Leaves for MindSpore, rewritten from PyTorch `Leaves` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: x: f32[N,3,8]
+Captured in evaluation mode.
+Pass drop-unused-modules: no operator reads 2 buffers: `bn1d.num_batches_tracked`,
+`bn3d.num_batches_tracked`.
 """
 
 import math

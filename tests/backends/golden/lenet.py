@@ -1,9 +1,9 @@
 """LeNet for MindSpore, rewritten from PyTorch `LeNet` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: x: f32[N,1,28,28]
+Captured in evaluation mode.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Outputs for MindSpore, rewritten from PyTorch `Outputs` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: tokens: i64[N,8], unused: f32[N,3]
+Captured in evaluation mode.
 """
 
 from pathlib import Path

@@ -1,9 +1,11 @@
 """SharedActivation for MindSpore, rewritten from PyTorch `SharedActivation` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: x: f32[N,4]
+Captured in evaluation mode.
+Pass deduplicate-modules: one `ReLU` is registered as `first.1`, `first.3`, `second.1`;
+kept as `first.1` and `second.1`.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Siamese for MindSpore, rewritten from PyTorch `Siamese` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: left: f32[N,1,8,8], right: f32[N,1,8,8]
+Captured in evaluation mode.
 """
 
 import math

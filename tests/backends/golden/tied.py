@@ -1,9 +1,9 @@
 """Tied for MindSpore, rewritten from PyTorch `Tied` by regraft.
-Captured in evaluation mode.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: tokens: i64[N,5]
+Captured in evaluation mode.
 """
 
 import math

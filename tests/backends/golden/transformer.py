@@ -1,11 +1,13 @@
 """TransformerClassifier for MindSpore, rewritten from PyTorch `TransformerClassifier` by regraft.
-Captured in evaluation mode.
-Attention dropout of `layers.0.self_attn` (0.1) is not in the graph.
-Attention dropout of `layers.1.self_attn` (0.1) is not in the graph.
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: ids: i64[N,16]
+Captured in evaluation mode.
+Attention dropout of `layers.0.self_attn` (0.1) is not in the graph.
+Attention dropout of `layers.1.self_attn` (0.1) is not in the graph.
+The source does not tell the initial distribution of `position`: MindSpore's default, or
+zeros.
 """
 
 import math

@@ -1,0 +1,143 @@
+"""ViT for MindSpore, rewritten from PyTorch `ViT` by regraft.
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: x: f32[N,3,32,32]
+Captured in evaluation mode.
+The source does not tell the initial distribution of `class_token`, `positions`:
+MindSpore's default, or zeros.
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import Parameter, nn, ops
+from mindspore.common.initializer import HeUniform, Uniform, XavierUniform, initializer
+
+
+def dense(in_channels, out_channels):
+    """nn.Dense with bias, drawn as in the source."""
+    return nn.Dense(
+        in_channels,
+        out_channels,
+        weight_init=HeUniform(math.sqrt(5)),
+        bias_init=Uniform(1 / math.sqrt(in_channels)),
+        has_bias=True,
+    )
+
+
+class MultiheadAttentionLayer(nn.Cell):
+    """The source's `MultiheadAttention`: `blocks.0.attention`, `blocks.1.attention` and 1 more."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_proj_weight = Parameter(initializer(XavierUniform(), (72, 24)))
+        self.in_proj_bias = Parameter(initializer("zeros", (72,)))
+        self.out_proj = nn.Dense(
+            24,
+            24,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init="zeros",
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = x.swapaxes(0, 1)
+        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias).reshape(17, -1, 3, 24)
+        x = x.expand_dims(0).swapaxes(0, 3).squeeze(3)
+        out = x[2].reshape(17, -1, 6).swapaxes(0, 1).reshape(-1, 4, 17, 6)
+        y = x[0].reshape(17, -1, 6).swapaxes(0, 1).reshape(-1, 4, 17, 6) * 0.4082483
+        x = (
+            x[1]
+            .reshape(17, -1, 6)
+            .swapaxes(0, 1)
+            .reshape(-1, 4, 17, 6)
+            .swapaxes(-2, -1)
+        )
+        y = ops.matmul(y, x)
+        y = ops.softmax(y, axis=-1)
+        y = ops.matmul(y, out).transpose(2, 0, 1, 3).reshape(-1, 24)
+        y = self.out_proj(y)
+        return y.reshape(17, -1, 24).swapaxes(0, 1)
+
+
+class EncoderBlock(nn.Cell):
+    """The source's `EncoderBlock`: `blocks.0`, `blocks.1` and 1 more."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1 = nn.LayerNorm([24], epsilon=1e-06)
+        self.attention = MultiheadAttentionLayer()
+        self.norm2 = nn.LayerNorm([24], epsilon=1e-06)
+        self.mlp = nn.SequentialCell(
+            dense(24, 96),
+            nn.GELU(approximate=False),
+            nn.Dropout(p=0.1),
+            dense(96, 24),
+            nn.Dropout(p=0.1),
+        )
+
+    def construct(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class ViT(nn.Cell):
+    """The source's `ViT`."""
+
+    def __init__(self):
+        super().__init__()
+        # initial distribution unknown
+        self.class_token = Parameter(initializer("zeros", (1, 1, 24)))
+        # initial distribution unknown
+        self.positions = Parameter(initializer("zeros", (1, 17, 24)))
+        self.patches = nn.Conv2d(
+            3,
+            24,
+            8,
+            stride=8,
+            pad_mode="valid",
+            has_bias=True,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=Uniform(1 / math.sqrt(3 * 64)),
+        )
+        self.dropout = nn.Dropout(p=0.1)
+        self.blocks = nn.SequentialCell(*[EncoderBlock() for _ in range(3)])
+        self.norm = nn.LayerNorm([24], epsilon=1e-06)
+        self.head = dense(24, 10)
+
+    def construct(self, x):
+        x = self.patches(x)
+        x = x.reshape(-1, 24, 16).swapaxes(-2, -1)
+        out = ops.broadcast_to(self.class_token, (*x.shape[:1], 1, 24))
+        out = self.dropout(ops.cat((out, x), axis=1) + self.positions)
+        out = self.norm(self.blocks(out))
+        out = out[:, 0]
+        return self.head(out)
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    net = ViT()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
+    if problems:
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
+    ms.load_param_into_net(net, values, strict_load=True)
