@@ -107,6 +107,11 @@ def forward(
         else:
             problems.missing.append(mapping.source_name(primary))
     problems.unknown = [name for name in given if name not in used]
+    problems.other += [
+        f"`{name}`: several tensors of the source have this name, and a checkpoint by it holds only one"
+        for name in problems.unknown
+        if name in mapping.colliding
+    ]
     problems.raise_if_any()
     if left:
         notes.append(f"not in the target, so not carried over: {_some(left)}")

@@ -6,7 +6,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import prod
 from pathlib import Path
 
@@ -28,25 +28,25 @@ class Map:
         source: framework of the source.
         target: framework of the target.
         rows: one per name of the source, and one per tensor that only the target has.
+        colliding: names that several tensors of the source have; its own checkpoints hold one of each.
     """
 
     path: Path
     source: str
     target: str
     rows: list[Rename]
+    colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
         """The name in the source's checkpoint: as declared, or the module path where names collide."""
-        return row.source_path if row.source in self._colliding else row.source
+        return row.source_path if row.source in self.colliding else row.source
 
     def __post_init__(self) -> None:
         holders: dict[str, set[str]] = {}
         for row in self.rows:
             if row.source:
-                holders.setdefault(row.source, set()).add(row.target or row.source_path)
-        object.__setattr__(self, "_colliding", {name for name, found in holders.items() if len(found) > 1})
-
-    _colliding: frozenset[str] = frozenset()
+                holders.setdefault(row.source, set()).add(row.target)
+        object.__setattr__(self, "colliding", {name for name, found in holders.items() if len(found) > 1})
 
 
 def read_map(path: Path | str) -> Map:

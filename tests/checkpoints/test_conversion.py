@@ -321,6 +321,21 @@ def test_from_onnx(tmp_path):
     assert diff(tmp_path / "net.pth", tmp_path / "back.pth").equal
 
 
+def test_names_that_collide_are_told_apart_by_path(tmp_path):
+    net = imported(EXAMPLES / "duplicate_names.py").DuplicateNames()
+    graph = regraft.rewrite(regraft.load(net, (floats(2, 3, 16, 16),))).graph
+    regraft.save(graph, tmp_path / "out", to="mindspore")
+    map_ = tmp_path / "out/renames.json"
+    ms.save_checkpoint(net, str(tmp_path / "half.ckpt"))
+    with pytest.raises(ModelError, match=r"`0.conv1.weight`: several tensors of the source have this name"):
+        convert_checkpoint(tmp_path / "half.ckpt", tmp_path / "new.ckpt", map_)
+    for path, parameter in net.parameters_and_names():  # as its owner mends it
+        parameter.name = path
+    ms.save_checkpoint(net, str(tmp_path / "whole.ckpt"))
+    convert_checkpoint(tmp_path / "whole.ckpt", tmp_path / "new.ckpt", map_)
+    assert diff(tmp_path / "new.ckpt", tmp_path / "out/model.ckpt").equal
+
+
 class TestErrors:
     @pytest.fixture
     def map_(self, tmp_path):
