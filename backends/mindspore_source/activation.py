@@ -202,7 +202,7 @@ def prelu_layer(view: View) -> Layer:
     count = int(np.prod(size))
     channels = view.shape()[1] if view.rank() > 1 else None
     per_channel = count == 1 or (count == channels and max(size) == count)
-    if not per_channel:
+    if not per_channel or slope.data.dtype != "float32":  # nn.PReLU takes no dtype
         raise Refused
     start = float(slope.initializer.argument("value", 0.25)) if slope.initializer else 0.25
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))

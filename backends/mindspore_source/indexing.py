@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import Part, call
-from .initial import dtype_argument, law
+from .initial import law
 
 table = EmitterTable()
 
@@ -21,6 +21,7 @@ def embedding(view: View) -> Layer:
         or len(weight.data.shape) != 2
         or not view.has(1)
         or view.constant(1) is not None
+        or weight.data.dtype != "float32"  # nn.Embedding draws its table in float32, whatever its dtype
     ):
         raise Refused
     rows, size = weight.data.shape
@@ -28,7 +29,6 @@ def embedding(view: View) -> Layer:
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
         *initial(weight, "embedding_table", law(weight.initializer)),
-        *dtype_argument(weight),
     )
     return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
 

@@ -136,6 +136,7 @@ def _group_norm(view: View, groups: int) -> Layer:
     channels = view.shape()[1]
     if not isinstance(channels, int):
         raise Refused
+    held = [view.parameter(state.slot) for state in states]
     constructor = Call(
         "nn.GroupNorm",
         (
@@ -144,6 +145,7 @@ def _group_norm(view: View, groups: int) -> Layer:
             Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
             *([Argument("affine", "False")] if len(extra) == 2 else []),
             *initials,
+            *(dtype_argument(held[0]) if held else ()),
         ),
     )
     return Layer(constructor, tuple(states), extra=tuple((n, fill, channels) for n, fill, _ in extra))

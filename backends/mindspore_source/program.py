@@ -13,7 +13,7 @@ from .classes import Class, define_classes
 from .construct import ClassRenderer, Construct
 from .contraction import Contraction
 from .epilogue import epilogue
-from .expressions import MISSING, Part, literal_source
+from .expressions import MISSING, Call, Part, literal_source
 from .initial import law
 from .units import Units
 
@@ -163,8 +163,11 @@ def _class_text(class_: Class) -> str:
 
 
 def _sequence(renderer: ClassRenderer, part: Part, base: str) -> str:
-    text = renderer.text(part)
-    return f"*{text}" if base == "nn.SequentialCell" else text
+    return (
+        renderer.arguments(part)
+        if base == "nn.SequentialCell" and isinstance(part, Call)
+        else renderer.text(part)
+    )
 
 
 def _docstring(class_: Class) -> str:

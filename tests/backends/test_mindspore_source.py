@@ -519,6 +519,29 @@ def test_tables_are_there_without_a_checkpoint_too(tmp_path):
     assert net.mask.asnumpy().sum() == 36
 
 
+def test_half_precision_layers_keep_their_element_type(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(20, 8)
+            self.conv = nn.Conv1d(8, 4, 3)
+            self.norms = nn.Sequential(nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.PReLU(4))
+            self.head = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5))
+
+        def forward(self, tokens):
+            return self.head(self.norms(self.conv(self.embed(tokens).transpose(1, 2))))
+
+    model = shaken(Net()).half()
+    net = rewritten(model, [ids(2, 5)], tmp_path).build()
+    assert {p.dtype for p in net.get_parameters()} == {ms.float16}
+    got = run(net, [ids(2, 5)], ms.PYNATIVE_MODE)[0]
+    want = model(torch.from_numpy(ids(2, 5))).detach().numpy()
+    assert got.dtype == want.dtype == np.float16
+    np.testing.assert_allclose(got, want, atol=2e-2)
+    kept = rewritten(Net().eval().bfloat16(), [ids(2, 5)], tmp_path / "bfloat16").build()
+    assert {p.dtype for p in kept.get_parameters()} == {ms.bfloat16}  # which has no kernels on CPU
+
+
 def test_dropout_drops_in_training_only(tmp_path):
     class Net(nn.Module):
         def __init__(self):
