@@ -52,8 +52,7 @@ def write(
         else:
             write_embedded(model, weights, folder / file.name)
         _check(folder / file.name, graph)
-        unused = {p.key: ("", "identity", ()) for p in graph.parameters() if p.name not in weights}
-        rows = [*rename_rows(graph, unused), *dropped_rows(graph)]
+        rows = [*rename_rows(graph), *dropped_rows(graph)]
         write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]
     return [file.parent / n for n in written]
