@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from ...ir import Constant, Graph, Module, Operator, Parameter, Value
+from ...ir import Constant, Graph, Operator, Parameter, Value
+from .stateless import refill, split_stateless
 
 Item = tuple[str, int]
 """("op", operator key) or ("call", call key)."""
@@ -76,8 +77,8 @@ class Contraction:
         self._unwrap_flatten()
         self._adopt()
         self._remove_empty_calls()
-        self._refill()
-        self._split_stateless()
+        refill(self.tree)
+        split_stateless(self.tree)
         for call in tree.calls():
             self._hoist(call.key)
 
@@ -138,85 +139,6 @@ class Contraction:
         for call in reversed(self.tree.calls()):
             if call.key not in busy and call.key != self.root:
                 self.tree.remove_call(call.key)
-
-    def _split_stateless(self) -> None:
-        """A stateless leaf registered several times (`act = ReLU()` shared by blocks) becomes several."""
-        tree = self.tree
-        places: dict[int, list[tuple[int, str]]] = {}
-        for module in tree:
-            for name, child in module.children.items():
-                places.setdefault(child, []).append((module.key, name))
-        for key, registered in places.items():
-            leaf = tree.module(key)
-            if len(registered) < 2 or leaf.children or leaf.parameters:
-                continue
-            turns: dict[int | None, int] = {}
-            pending: list[tuple[int, int, int]] = []
-            for call in tree.calls(key):
-                parent = tree.call(call.parent).module if call.parent is not None else -1
-                names = [i for i, (owner, _) in enumerate(registered) if owner == parent]
-                if names:
-                    turn = turns.get(call.parent, 0)
-                    turns[call.parent] = turn + 1
-                    pending.append((call.key, call.parent or 0, names[turn % len(names)]))
-            twins = {}
-            for at, (owner, name) in enumerate(registered):
-                if any(place == at for _, _, place in pending) or at == 0:
-                    twins[at] = tree.add(leaf.class_name, location=leaf.location)
-                    tree.register(owner, name, twins[at])
-            for call, parent, place in pending:
-                tree.replace_call(call, module=twins[place], parent=parent)
-
-    def _refill(self) -> None:
-        """A stateless leaf called where it is not registered (any more) becomes one of its caller's own."""
-        tree = self.tree
-        for module in list(tree):
-            if module.container == "sequential":
-                self._refill_sequence(module)
-        for call in tree.calls():
-            leaf = tree.module(call.module)
-            if call.parent is None or leaf.children or leaf.parameters:
-                continue
-            parent = tree.module(tree.call(call.parent).module)
-            if call.module in parent.children.values():
-                continue
-            base = tree.path(call.module).rpartition(".")[2]
-            name = next(
-                n for n in (base, *(f"{base}{i}" for i in range(2, 1000))) if n not in parent.children
-            )
-            twin = tree.add(leaf.class_name, parent.key, name)
-            for other in tree.calls(leaf.key):
-                if other.parent is not None and tree.call(other.parent).module == parent.key:
-                    tree.replace_call(other.key, module=twin, parent=other.parent)
-
-    def _refill_sequence(self, module: Module) -> None:
-        """``Sequential(a, act, b, act)`` whose second `act` is no registration any more gets one again."""
-        tree = self.tree
-        if not all(name.isdigit() for name in module.children):
-            return
-        for call in tree.calls(module.key):
-            position = 0
-            for inner in [c for c in tree.calls() if c.parent == call.key]:
-                while (found := module.children.get(str(position))) is not None and not tree.calls(found):
-                    position += 1
-                leaf = tree.module(inner.module)
-                if found is not None and found != inner.module:
-                    twin_of = tree.module(found)
-                    if (
-                        leaf.children
-                        or leaf.parameters
-                        or twin_of.parameters
-                        or twin_of.class_name != leaf.class_name
-                    ):
-                        return
-                    tree.replace_call(inner.key, module=found, parent=inner.parent)
-                elif found is None:
-                    if leaf.children or leaf.parameters:
-                        return
-                    twin = tree.add(leaf.class_name, module.key, str(position))
-                    tree.replace_call(inner.key, module=twin, parent=inner.parent)
-                position += 1
-        module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
 
     def _hoist(self, key: int) -> None:
         """Move a call up until the module that makes it contains the module called."""
