@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ..ir import Graph
-from .compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE, compare
+from .compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
 from .report import TrainingRow
 from .training_pairs import Pair, paired
 from .training_step import LEARNING_RATE, Step, Trained
@@ -17,10 +17,10 @@ from .training_step import LEARNING_RATE, Step, Trained
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 _NOISE = 64
-"""How many times the source's rounding error a target may have where the exact gradient is 0."""
+"""How many times the source's rounding error a target may have where the exact result is 0."""
 
 _SMALL = 1e-3
-"""Without a float64 gradient: gradients this much smaller than the largest are measured by the latter."""
+"""Without a float64 result: what is this much smaller than the largest of its kind is measured by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class TrainingComparison:
     def rows(self, target: Graph | Path) -> list[TrainingRow]:
         """One row per parameter and floating-point buffer of the source, in its order."""
         pairs = paired(self.graph, self.source, self.target, target)
-        largest = max((_scale(t.gradient) for t in self.source.tensors.values()), default=0.0)
+        held = [t for t in self.source.tensors.values() if t.before.dtype.name in _EPSILON]
+        statistics = [_scale(t.forward) for t in held if not t.trainable and _moved(t)]
+        largest = (max((_scale(t.gradient) for t in held), default=0.0), max(statistics, default=0.0))
         rows = [row for pair in pairs if (row := self._row(pair, largest)) is not None]
         known = {pair.target for pair in pairs}
         return rows + [
@@ -45,14 +47,13 @@ class TrainingComparison:
             if name not in known and trained.trainable
         ]
 
-    def _row(self, pair: Pair, largest: float) -> TrainingRow | None:
+    def _row(self, pair: Pair, largest: tuple[float, float]) -> TrainingRow | None:
         name = " + ".join(pair.sources)
         source = _summed(self.source, pair)
         if source.before.dtype.name not in _EPSILON:
             return None  # a counter of batches, a table of positions
-        moved = not np.array_equal(source.before, source.forward, equal_nan=True)
         if pair.target not in self.target.tensors:
-            reached = bool(_scale(source.gradient)) or moved
+            reached = bool(_scale(source.gradient)) or _moved(source)
             reason = "not in the target" if reached else "not in the target; nothing reaches it in the source"
             return TrainingRow(name, pair.target, passed=not reached, reason=reason)
         target = self.target.tensors[pair.target]
@@ -66,23 +67,31 @@ class TrainingComparison:
             return TrainingRow(name, pair.target, passed=False, reason="the sides start from other values")
         exact = None if self.exact is None else _summed(self.exact, pair)
         if not source.trainable and not target.trainable:
-            return self._statistic(name, pair.target, source, target, exact)
-        return self._gradient(name, pair.target, source, target, exact, largest)
+            return self._statistic(name, pair.target, source, target, exact, largest[1])
+        return self._gradient(name, pair.target, source, target, exact, largest[0])
 
     def _statistic(
-        self, name: str, paired_with: str, source: Trained, target: Trained, exact: Trained | None
+        self,
+        name: str,
+        paired_with: str,
+        source: Trained,
+        target: Trained,
+        exact: Trained | None,
+        largest: float,
     ) -> TrainingRow:
-        c = compare(
-            source.forward, target.forward, exact=None if exact is None else exact.forward, ulps=self.ulps
-        )
-        still = c.passed and np.array_equal(source.before, source.forward, equal_nan=True)
-        reason = "frozen" if still else "" if c.passed else f"after the forward: {c.reason}"
+        mine, other = _wide(source.forward), _wide(target.forward)
+        epsilon = _coarser(source, target)
+        precise = None if exact is None else _wide(exact.forward)
+        tolerance, error, remark = self._tolerance(mine, other, precise, epsilon, largest)
+        passed = error <= tolerance  # NaN fails
+        frozen = passed and not _moved(source)
+        reason = "frozen" if frozen else remark if passed else f"{error:.3g} off after the forward"
         return TrainingRow(
             name,
             paired_with,
-            statistic_max_abs=c.max_abs,
-            tolerance=c.tolerance,
-            passed=c.passed,
+            statistic_max_abs=_distance(mine, other),
+            tolerance=tolerance,
+            passed=passed,
             reason=reason,
         )
 
@@ -96,8 +105,14 @@ class TrainingComparison:
         largest: float,
     ) -> TrainingRow:
         mine, other = _gradient_of(source), _gradient_of(target)
+        undefined = np.isnan(mine)
+        if undefined.any() and np.array_equal(undefined, np.isnan(other)):
+            source, target = _without(source, undefined), _without(target, undefined)
+            exact = None if exact is None else _without(exact, undefined)
+            row = self._gradient(name, paired_with, source, target, exact, largest)
+            return replace(row, reason=row.reason or "NaN in places, in the same ones on both sides")
         distance, scale = _distance(mine, other), _scale(mine)
-        epsilon = _EPSILON[max(source.before.dtype.name, target.before.dtype.name, key=lambda n: _EPSILON[n])]
+        epsilon = _coarser(source, target)
         tolerance, error, remark = self._tolerance(
             mine, other, None if exact is None else _gradient_of(exact), epsilon, largest
         )
@@ -135,7 +150,7 @@ class TrainingComparison:
             if own <= IMPLAUSIBLE * _scale(exact):
                 return MULTIPLE * own + rounding * scale, off, ""
             if own <= rounding * largest:
-                remark = "rounding only: the exact gradient is 0 or nearly"
+                remark = "rounding only: it is 0 or nearly in float64"
                 return _NOISE * own + epsilon * largest, off, remark
         name = next(n for n, e in _EPSILON.items() if e == epsilon)
         relative = max(DEFAULTS[name], rounding)
@@ -202,9 +217,25 @@ def _summed(step: Step, pair: Pair) -> Trained:
     )
 
 
+def _without(trained: Trained, undefined: np.ndarray) -> Trained:
+    """With zeros in place of what has no gradient, and so no value after the step."""
+    gradient = None if trained.gradient is None else np.where(undefined, 0, trained.gradient)
+    after = np.where(undefined, trained.before, trained.after)
+    return replace(trained, gradient=gradient, after=after)
+
+
 def _gradient_of(trained: Trained) -> np.ndarray:
     """In float64; zeros where the framework gave none."""
     return np.zeros(trained.before.shape) if trained.gradient is None else _wide(trained.gradient)
+
+
+def _moved(trained: Trained) -> bool:
+    """Whether the forward itself changed it."""
+    return not np.array_equal(trained.before, trained.forward, equal_nan=True)
+
+
+def _coarser(source: Trained, target: Trained) -> float:
+    return max(_EPSILON[source.before.dtype.name], _EPSILON.get(target.before.dtype.name, 0.0))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
@@ -216,4 +247,4 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _scale(array: np.ndarray | None) -> float:
-    return 0.0 if array is None else float(np.abs(_wide(array)).max(initial=0.0))
+    return 0.0 if array is None else float(np.abs(np.nan_to_num(_wide(array), nan=0.0)).max(initial=0.0))

@@ -119,8 +119,13 @@ def _backward(outputs: Sequence[Any], seed: int) -> None:
         if output.is_floating_point() and output.requires_grad:
             weights = torch.from_numpy(output_weights(tuple(output.shape), seed, index))
             terms.append((output * weights.to(output.dtype)).sum())
-    if terms:
-        torch.stack([term.to(terms[0].dtype) for term in terms]).sum().backward()
+    try:
+        if terms:
+            torch.stack([term.to(terms[0].dtype) for term in terms]).sum().backward()
+    except Exception as error:  # the user's own gradients, or values changed in place, may raise anything
+        raise ModelError(
+            "E702", f"the torch module cannot be trained: backward raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _tensors(paths: Mapping[Any, str]) -> dict[str, Any]:

@@ -1,14 +1,20 @@
 """One training step, source against target: right targets pass; wrong ones fail and name what is wrong."""
 
+import copy
+import importlib.util
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 import regraft
+from regraft.cli import main
 from regraft.ir import ModelError, UsageError
 from regraft.verification import Report, verify
 
@@ -111,8 +117,6 @@ def test_convolutions_and_statistics(net: nn.Module, images: tuple, tmp_path: Pa
 
 def test_gradients_are_those_of_torch(net: nn.Module, images: tuple) -> None:
     """The recorded step, against autograd on a copy of the module."""
-    import copy
-
     from regraft.verification.torch_runner import TorchRunner
     from regraft.verification.training_step import output_weights
 
@@ -172,6 +176,28 @@ def test_transformer(tmp_path: Path) -> None:
     assert any("self_attn" in note for note in report.notes)
 
 
+def test_inverted_residuals(tmp_path: Path) -> None:
+    nets = _imported("torch_vision", ROOT / "tests" / "end_to_end" / "nets" / "torch_vision.py")
+    torch.manual_seed(0)
+    trained(nets.MobileNetV2(), (torch.randn(4, 3, 32, 32),), tmp_path)
+
+
+class Undefined(nn.Module):
+    """The gradient of the square root at 0 is infinite, and times 0 it is not a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.0, 1.0, 2.0]))
+
+    def forward(self, x):
+        return torch.sqrt(self.scale * self.scale) * x
+
+
+def test_gradient_that_is_no_number_on_both_sides(tmp_path: Path) -> None:
+    report = trained(Undefined(), (torch.randn(4, 3),), tmp_path)
+    assert "NaN" in report.training[0].reason
+
+
 @pytest.mark.slow
 def test_resnet(tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -180,8 +206,6 @@ def test_resnet(tmp_path: Path) -> None:
 
 
 def test_two_modules_of_one_framework(net: nn.Module, images: tuple) -> None:
-    import copy
-
     graph = regraft.load(net, images)
     other = copy.deepcopy(net)
     assert verify(graph, regraft.load(other, images), train=True, own=True, modules=False).passed
@@ -268,8 +292,6 @@ def test_frozen_in_the_source_and_trained_in_the_target(pair, tmp_path: Path) ->
 
 
 def test_other_starting_values_are_named(net: nn.Module, pair, images: tuple) -> None:
-    import copy
-
     other = copy.deepcopy(net)
     with torch.no_grad():
         other.bn2.bias += 1
@@ -288,6 +310,14 @@ class DropPath(nn.Module):
         return x * torch.empty(x.shape[0], 1).bernoulli_(0.5)
 
 
+class InPlace(nn.Module):
+    def forward(self, x):
+        y = x.exp()
+        z = y + 1
+        y.mul_(2)  # exp's gradient is its result, which is gone
+        return y + z
+
+
 class Doubled(nn.Module):
     def forward(self, x):
         return x * 2 if self.training else x
@@ -302,12 +332,44 @@ def test_other_differences_between_the_modes_are_refused(part: type[nn.Module], 
     assert error.value.code == "E702"
 
 
+def test_gradient_that_torch_refuses_is_our_error(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), InPlace())
+    graph, out = emitted(net, (torch.randn(2, 3),), tmp_path)
+    with pytest.raises(ModelError, match="backward raised RuntimeError"):
+        verify(graph, out, train=True)
+
+
 def test_onnx_is_refused(pair, tmp_path: Path) -> None:
     graph, _ = pair
     file = regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")[0]
     for target in (file, graph):
         with pytest.raises(UsageError, match="ONNX is inference"):
             verify(graph, target, train=True)
+
+
+# -- from outside ---------------------------------------------------------------------------------------
+
+
+def test_library_and_command_line(pair, net: nn.Module, images: tuple, tmp_path: Path) -> None:
+    assert regraft.verify(net, pair[1], images, train=True).training
+    file = tmp_path / "net.py"
+    file.write_text("from torch import nn\n\ndef net():\n    return nn.Sequential(nn.Linear(3, 2))\n")
+    call = CliRunner().invoke
+    made = call(
+        main, ["rewrite", f"{file}:net", "-o", str(tmp_path / "o"), "--to", "mindspore", "--input", "2x3"]
+    )
+    assert made.exit_code == 0, made.output
+    result = call(main, ["verify", f"{file}:net", str(tmp_path / "o"), "--input", "2x3", "--train", "--json"])
+    assert result.exit_code == 0, result.output
+    assert [row["parameter"] for row in json.loads(result.stdout)["training"]] == ["0.weight", "0.bias"]
+
+
+def test_recorded_outputs(pair, net: nn.Module, images: tuple) -> None:
+    with torch.no_grad():
+        want = copy.deepcopy(net).eval()(*images).numpy()
+    assert regraft.verify(net, pair[1], images, expected=[want]).passed
+    report = regraft.verify(pair[0], pair[1], expected=[want + 1])  # of the inputs the graph was made with
+    assert {row.case for row in report.outputs if not row.passed} == {"recorded, source", "recorded, target"}
 
 
 # -- report --------------------------------------------------------------------------------------------
@@ -324,15 +386,15 @@ def test_report_as_json_and_text(pair) -> None:
     assert "conv1.weight" not in report.render(brief=True)
 
 
-def _example(name: str):
-    import importlib.util
+def _example(name: str) -> ModuleType:
+    return _imported(name, ROOT / "examples" / f"{name}.py")
 
-    spec = importlib.util.spec_from_file_location(f"training_{name}", ROOT / "examples" / f"{name}.py")
+
+def _imported(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"training_{name}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
