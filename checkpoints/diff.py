@@ -14,7 +14,7 @@ from ..ir import TensorData
 from . import read_checkpoint
 from .mapping import DERIVED, Map, applied, read_map
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
             is_buffer = name in signature.buffers
             trainable = not is_buffer and tensor.requires_grad
             role = leaf if is_buffer and leaf in _BATCH_NORM else ""
+            if name not in program.state_dict:
+                role = "non_persistent"
             seen[identity] = _add_parameter(tree, tensor, name, is_buffer, trainable, None, role)
         graph.modules.module(module_at(path)).parameters[leaf] = seen[identity]
         tree.parameters[id(tensor)] = seen[identity]

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # before MindSpore: its convolutions are slow without it
@@ -225,6 +226,18 @@ def test_what_has_zeros_is_what_no_operator_reads(tmp_path):
     assert {n for n, r in by_source.items() if not r["target"]} == {"base.rest.weight", "base.rest.bias"}
 
 
+def test_a_saved_program(tmp_path):
+    model, example = Layouts().eval(), floats(2, 3, 12)
+    torch.export.save(torch.export.export(model, (torch.tensor(example),)), tmp_path / "net.pt2")
+    graph = regraft.rewrite(regraft.load(str(tmp_path / "net.pt2"), (example,), dynamic_batch=False)).graph
+    regraft.save(graph, tmp_path / "out", to="mindspore")
+    trained(model, example)
+    torch.save(model.state_dict(), tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", tmp_path / "out/renames.json")
+    net = imported(tmp_path / "out/model.py").build(checkpoint=tmp_path / "b.ckpt")
+    assert_close(net(ms.Tensor(example)).asnumpy(), outputs(model, example))
+
+
 def test_tied_tensors_that_grew_apart_are_refused(tmp_path):
     model = Tied()
     regraft.save(regraft.rewrite(regraft.load(model, (ids(2, 5),))).graph, tmp_path / "out", to="mindspore")
@@ -413,6 +426,37 @@ class TestErrors:
         write_checkpoint(tmp_path / "in.pth", {"body.weight": TensorData.of(floats(2, 3))})
         with pytest.raises(ModelError, match=r"E101(.|\n)*row 1"):
             convert_checkpoint(tmp_path / "in.pth", tmp_path / "out.ckpt", map_)
+
+
+def test_memory_is_a_few_tensors_not_the_file(tmp_path):
+    """48 tensors of 1 MiB, each transposed on its way, into every format and back."""
+    count, size = 48, 1 << 20
+    rows = [
+        Rename(
+            f"a.{i}",
+            f"a.{i}",
+            f"b.{i}",
+            transform="transpose:1,0",
+            shape=[256, 1024],
+            target_shape=[1024, 256],
+        )
+        for i in range(count)
+    ]
+    write_renames(tmp_path / "renames.json", rows, source="torch", target="mindspore")
+    torch.save({f"a.{i}": torch.full((256, 1024), float(i)) for i in range(count)}, tmp_path / "a.pth")
+    tracemalloc.start()
+    try:
+        for suffix in ("ckpt", "safetensors", "params"):
+            convert_checkpoint(tmp_path / "a.pth", tmp_path / f"b.{suffix}", tmp_path / "renames.json")
+            convert_checkpoint(
+                tmp_path / f"b.{suffix}", tmp_path / f"{suffix}.pth", tmp_path / "renames.json"
+            )
+        assert diff(tmp_path / "a.pth", tmp_path / "params.pth").equal
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * size, peak
+    assert (tmp_path / "params.pth").stat().st_size > count * size
 
 
 def test_transposes_have_their_inverse(tmp_path):
