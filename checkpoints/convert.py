@@ -65,7 +65,7 @@ def convert_checkpoint(
     back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
     made, more = (backward if back else forward)(mapping, given, str(source))
     if Path(target).suffix == ".params":
-        buffers = {r.source if back else r.target for r in mapping.rows if r.buffer}
+        buffers = {mapping.source_name(r) if back else r.target for r in mapping.rows if r.buffer}
         made = {f"{'aux' if name in buffers else 'arg'}:{name}": data for name, data in made.items()}
     write_checkpoint(target, made, force=force)
     return Converted(Path(target), back, len(made), notes + more)
