@@ -200,6 +200,10 @@ def _derive(class_: Class) -> None:
         class_.formals.remove(formal)
         multiple = Formal(base.name, formal.values, scale=scale)
         class_.holes = {k: multiple if f is formal else f for k, f in class_.holes.items()}
+    long = [f for f in class_.formals if f.name.endswith("_out_channels")]
+    now = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
+    if multiples and len(long) == 1 and "out_channels" not in now:
+        long[0].name = "out_channels"  # the name that the multiple had
 
 
 def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
