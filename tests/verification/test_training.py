@@ -216,6 +216,31 @@ def test_two_modules_of_one_framework(net: nn.Module, images: tuple) -> None:
     assert report.training_divergence.startswith("bn1.running_")
 
 
+class Twice(nn.Module):
+    """Two layers that may hold equal weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4, bias=False)
+        self.second = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+
+@pytest.mark.parametrize("memory", [True, False], ids=["one memory", "tied by request"])
+def test_gradients_of_tied_parameters_add_up(memory: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = Twice()
+    net.second.weight = nn.Parameter(net.first.weight.data if memory else net.first.weight.detach().clone())
+    graph = regraft.load(net, (torch.randn(3, 4),))
+    tied = regraft.rewrite(graph, ["tie-weights:tie=first.weight+second.weight", "rename-parameters"])
+    regraft.save(tied.graph, tmp_path / "out", "mindspore")
+    report = verify(graph, tmp_path / "out", train=True, modules=False)
+    assert report.passed, report.render()
+    assert [row.parameter for row in report.training] == ["first.weight + second.weight"]
+
+
 # -- wrong targets -------------------------------------------------------------------------------------
 
 
@@ -337,6 +362,13 @@ def test_gradient_that_torch_refuses_is_our_error(tmp_path: Path) -> None:
     graph, out = emitted(net, (torch.randn(2, 3),), tmp_path)
     with pytest.raises(ModelError, match="backward raised RuntimeError"):
         verify(graph, out, train=True)
+
+
+def test_source_without_its_framework_is_refused(pair) -> None:
+    symbol = ROOT / "examples" / "shared_weight-symbol.json"
+    graph = regraft.load(symbol, {"data": np.ones((1, 1, 3, 3), np.float32)})
+    with pytest.raises(UsageError, match="source that can train"):
+        verify(graph, pair[1], train=True)
 
 
 def test_onnx_is_refused(pair, tmp_path: Path) -> None:

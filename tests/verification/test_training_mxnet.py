@@ -40,6 +40,14 @@ def loss(name: str, outputs: list, label: np.ndarray):
     return -(first.log() * ms.Tensor(chosen)).sum()  # SoftmaxOutput: a cross-entropy, summed over the batch
 
 
+@pytest.fixture(autouse=True)
+def pynative():
+    mode = ms.get_context("mode")
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    yield
+    ms.set_context(mode=mode)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_gradients_are_those_of_mxnet(case, tmp_path: Path) -> None:
     assert case.checksum() == case.record["checksum"]
