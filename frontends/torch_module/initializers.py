@@ -7,6 +7,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Initializer
+from .drawn import drawn_from
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -16,14 +17,16 @@ ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
 
 
 def initializer_of(module: Module, name: str) -> Initializer | None:
-    """The law that the module's class draws a parameter or buffer from; None where it is not known."""
+    """The law that a parameter or buffer is drawn from: its class's, or another that its values show."""
     cls = type(module)
     while cls.__module__ != "builtins" and not cls.__module__.startswith("torch.nn.modules"):
         if "__init__" in vars(cls) or "reset_parameters" in vars(cls):
             return None  # a subclass that may initialise differently
         cls = cls.__mro__[1]
     rule = RULES.get(cls.__name__)
-    return None if rule is None else rule(module, name)
+    law = None if rule is None else rule(module, name)
+    values = getattr(module, name, None)
+    return law if values is None else drawn_from(values, law)
 
 
 def _uniform(bound: float) -> Initializer:
