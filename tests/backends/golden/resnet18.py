@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mindspore as ms
 from mindspore import nn, ops
-from mindspore.common.initializer import HeUniform, Uniform
+from mindspore.common.initializer import HeNormal, HeUniform, Uniform
 
 
 def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0):
@@ -26,7 +26,7 @@ def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0):
         padding=padding,
         pad_mode="pad",
         has_bias=False,
-        weight_init=HeUniform(math.sqrt(5)),
+        weight_init=HeNormal(mode="fan_out", nonlinearity="relu"),
     )
 
 
