@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,10 @@ def _array(value: object) -> np.ndarray | None:
     if hasattr(value, "asnumpy"):  # mindspore.Tensor
         return np.asarray(value.asnumpy())  # type: ignore[attr-defined]
     if hasattr(value, "detach"):  # torch.Tensor
-        return np.asarray(value.detach().cpu().numpy())  # type: ignore[attr-defined]
+        tensor: Any = value.detach().cpu()  # type: ignore[attr-defined]
+        if str(tensor.dtype) == "torch.bfloat16":  # which NumPy lacks; by way of float32 it is exact
+            return tensor.float().numpy().astype(numpy_dtype("bfloat16"))
+        return np.asarray(tensor.numpy())
     if isinstance(value, (np.ndarray, np.generic, int, float, bool, list, tuple)):
         return np.asarray(value)
     raise UsageError("E001", f"expected an array, a tensor or a spec as input, got `{type(value).__name__}`")

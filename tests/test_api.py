@@ -66,6 +66,12 @@ def test_forms_of_input(net: Net, inputs: object) -> None:
     assert [str(n.type) for n in loaded.input_nodes()] == ["f32[4,3,8,8]"]
 
 
+def test_bfloat16_inputs_keep_their_type() -> None:
+    layer = torch.nn.Linear(4, 4).to(torch.bfloat16)
+    loaded = regraft.load(layer, (torch.randn(2, 4, dtype=torch.bfloat16),))
+    assert [str(n.type) for n in loaded.input_nodes()] == ["bf16[N,4]"]
+
+
 def test_batch_is_symbolic_unless_told_otherwise(graph: regraft.Graph) -> None:
     assert [str(n.type) for n in graph.input_nodes()] == ["f32[N,3,8,8]"]
 

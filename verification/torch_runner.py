@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..frontends.torch_module.capture import load_program, tensor_of
 from ..ir import Graph, ModelError, ModuleTree
 from .runs import CallRecord, Run
 from .training_step import Step
@@ -36,13 +38,15 @@ class TorchRunner:
         self._double = double
         model: Any = graph.origin.model
         if isinstance(model, (str, Path)):
-            model = torch.export.load(model)
+            model = load_program(Path(model))
         self._programme = isinstance(model, torch.export.ExportedProgram)
         if self._programme:
             model = model.module()
         if double:  # .double() works in place, and a programme's module shares the programme's tensors
             try:
-                model = copy.deepcopy(model)
+                with warnings.catch_warnings():  # torch's own, about its own classes
+                    warnings.simplefilter("ignore")
+                    model = copy.deepcopy(model)
             except Exception as error:  # a user's module may refuse to be copied in any way
                 raise ModelError("E702", f"the module cannot be copied: {error}") from error
         # the class's own method: a user's module may have another of that name
@@ -85,9 +89,7 @@ class TorchRunner:
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], dict[str, Any]]:
         """Inputs by keyword where `forward` has parameters of their names, else by position."""
-        import torch
-
-        tensors = {name: torch.from_numpy(np.array(value, copy=True)) for name, value in inputs.items()}
+        tensors = {name: tensor_of(value) for name, value in inputs.items()}
         if self._double:
             tensors = {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
         if not self._programme:
@@ -136,7 +138,7 @@ class TorchRunner:
         from torch.utils import _pytree as pytree
 
         module, leaves, spec = self._arguments[call]
-        tensors = [torch.from_numpy(np.array(value, copy=True)) for value in inputs]
+        tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
         filled = [tensors[x.index] if isinstance(x, _Slot) else x for x in leaves]

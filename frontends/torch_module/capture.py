@@ -137,19 +137,23 @@ def short_path(name: str) -> str:
 # -- inputs ------------------------------------------------------------------------------------------
 
 
-def _bind(module: Module, inputs: NamedArrays) -> dict[str, torch.Tensor | None]:
-    """Argument name -> tensor, in the order of `forward`'s signature."""
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """A tensor of its own with these values; the inverse of `array_of`."""
     import torch
 
-    def tensor(array: np.ndarray | None) -> torch.Tensor | None:
-        if array is None:
-            return None
-        if array.dtype == numpy_dtype("bfloat16"):
-            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-        return torch.from_numpy(np.array(array))
+    if array.dtype == numpy_dtype("bfloat16"):
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array, copy=True))
 
-    positional = [tensor(array) for name, array in inputs if not name]
-    named = {name: tensor(array) for name, array in inputs if name}
+
+def _tensor_or_none(array: np.ndarray | None) -> torch.Tensor | None:
+    return None if array is None else tensor_of(array)
+
+
+def _bind(module: Module, inputs: NamedArrays) -> dict[str, torch.Tensor | None]:
+    """Argument name -> tensor, in the order of `forward`'s signature."""
+    positional = [_tensor_or_none(array) for name, array in inputs if not name]
+    named = {name: _tensor_or_none(array) for name, array in inputs if name}
     parameters = inspect.signature(module.forward).parameters
     try:
         bound = inspect.signature(module.forward).bind(*positional, **named)

@@ -21,6 +21,8 @@ from regraft.ir import parse, render, validate
 
 from .catalogue import CASES, Arrays, Case, flat, imported
 
+pytestmark = pytest.mark.slow  # seconds a net, and there are many
+
 EXAMPLE, ANOTHER = 2, 3
 """The batch size that is traced, and one that nothing was told about."""
 
