@@ -288,7 +288,6 @@ def rewrite_file(
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
         )
-    assert target in TARGETS
     if not verified:
         return save(rewritten.graph, final, target, force=force, **options), None
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:

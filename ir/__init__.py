@@ -17,7 +17,7 @@ from .errors import (
     UnsupportedError,
     UsageError,
 )
-from .graph import Graph, Origin, rewrite_operators, walk_operators
+from .graph import Graph, Origin, walk_operators
 from .inference import infer_types
 from .initializers import Initializer
 from .modules import Call, Module, ModuleTree
@@ -72,7 +72,6 @@ __all__ = [
     "parse",
     "parse_type",
     "render",
-    "rewrite_operators",
     "signature",
     "validate",
     "walk_operators",

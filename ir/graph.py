@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -299,15 +299,6 @@ class Graph:
         if value is not None:
             self.flow.add_edge(value.node, key, key=slot, output=value.output)
 
-    def set_operands(self, key: int, values: Sequence[Value | None]) -> None:
-        """Replace all operands of a node (captures stay)."""
-        for source, edges in list(self.flow.pred[key].items()):
-            for slot in [s for s in cast("list[int]", list(edges)) if s >= 0]:
-                self.flow.remove_edge(source, key, key=slot)
-        for slot, value in enumerate(values):
-            if value is not None:
-                self.flow.add_edge(value.node, key, key=slot, output=value.output)
-
     def replace_uses(self, old: Value, new: Value, *, except_in: Iterable[int] = ()) -> None:
         """Make every use of `old`, graph outputs included, a use of `new`."""
         kept = set(except_in)
@@ -398,10 +389,3 @@ def walk_operators(graph: Graph) -> Iterator[tuple[Graph, Operator]]:
     for part in graph.subgraphs():
         for node in part.operators():
             yield part, node
-
-
-def rewrite_operators(graph: Graph, visit: Callable[[Graph, Operator], None]) -> None:
-    """Call `visit` on every operator present at the start, nested graphs included."""
-    for part, node in list(walk_operators(graph)):
-        if node.key in part:
-            visit(part, node)

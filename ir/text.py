@@ -85,14 +85,14 @@ class _Renderer:
         for path, key, parent in tree.registrations():
             name, module = path.rpartition(".")[2], tree.module(key)
             if path == tree.path(key):
-                lines.append(self._module_line(path, module, calls[key]))
+                lines.append(self._module_line(path, module, calls))
             elif parent is not None and (parent, name) not in printed:
                 lines.append(f"module {quote(path)} = {quote(tree.path(key))}")
             if parent is not None:
                 printed.add((parent, name))
         return lines
 
-    def _module_line(self, path: str, module: Module, calls: list[Call]) -> str:
+    def _module_line(self, path: str, module: Module, calls: dict[int, list[Call]]) -> str:
         tree = self.graph.modules
         text = f"module {quote(path)} {module.class_name}"
         if module.container:
@@ -103,9 +103,9 @@ class _Renderer:
         parent = tree.find(path.rpartition(".")[0]) if path else None
         implied = None
         if parent is not None:
-            above = tree.calls(parent.key)
+            above = calls[parent.key]
             implied = above[0].key if above else None
-        parents = [c.parent for c in calls]
+        parents = [c.parent for c in calls[module.key]]
         if not parents:
             text += " never called"
         elif parents != [implied]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..frontends.torch_module.capture import load_program, tensor_of
+from ..frontends.torch_module.capture import array_of, load_program, tensor_of
 from ..ir import Graph, ModelError, ModuleTree
 from .runs import CallRecord, Run
 from .training_step import Step
@@ -225,15 +225,8 @@ def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """A copy of a tensor; bfloat16, which NumPy lacks, by way of float32."""
-    import torch
-
-    tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.bfloat16:
-        import ml_dtypes
-
-        return tensor.float().numpy().astype(ml_dtypes.bfloat16)
-    return np.array(tensor.numpy(), copy=True)
+    """A copy of a tensor's values, which later calls may overwrite."""
+    return np.array(array_of(tensor), copy=True)
 
 
 def double_copy(graph: Graph) -> TorchRunner | None:

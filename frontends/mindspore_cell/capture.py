@@ -115,7 +115,7 @@ def _listing(root: Any, example: Sequence[np.ndarray | None]) -> str:
     """What the compiler says of a net that does not run: it knows the line, PyNative often does not."""
     try:
         _compile(root, example)
-    except Exception as error:
+    except Exception as error:  # any refusal of the compiler: its text is what is wanted
         return str(error)
     return ""
 
