@@ -28,8 +28,8 @@ IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 
 
 def source_files() -> list[Path]:
-    files = [ROOT / "api.py", ROOT / "cli.py"]
-    for part in PARTS:
+    files = [ROOT / "api.py"]
+    for part in ("cli", *PARTS):
         files += sorted((ROOT / part).rglob("*.py"))
     return files
 

@@ -1,0 +1,67 @@
+"""The command line: the only package that prints, reads the environment or exits; a file a command.
+
+Exit codes: 0 done or clean; 1 findings, or a target that computes something else; 2 an error of the user's
+model, input or arguments; 3 a fault of regraft's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from .check import check
+from .checkpoint import convert_checkpoint, diff
+from .passes import explain, passes
+from .rewrite import rewrite
+from .show import show
+from .verify import verify
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="regraft")
+@click.option("--debug", is_flag=True, help="Show a traceback with every error.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """Rewrite neural-network models between frameworks, and prove the rewrite is the same model."""
+    ctx.obj = {"debug": debug}
+    # MindSpore's convolutions are 10 to 100 times slower without this on AVX-512 machines
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
+
+
+for command in (check, show, rewrite, verify, convert_checkpoint, diff, passes, explain):
+    main.add_command(command)
+
+
+def run() -> None:
+    """Console entry: turns errors into messages and exit codes."""
+    code = 0
+    try:
+        result = main.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except click.exceptions.Abort:
+        click.echo("aborted", err=True)
+        code = 2
+    except BrokenPipeError:
+        code = 0
+    except Exception as error:  # the last line of defence: a fault of ours, said plainly
+        code = 3
+        click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+        click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
+        if "--debug" in sys.argv:
+            raise
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        pass
+    if "mindspore" in sys.modules:
+        os._exit(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
+    sys.exit(code)

@@ -1,0 +1,127 @@
+"""The options that say how a MODEL is loaded, and loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .printing import doing
+
+if TYPE_CHECKING:
+    from ..ir import Graph
+
+MODEL_HELP = (
+    "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
+    "ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
+)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What the options of a MODEL say."""
+
+    inputs: tuple[str, ...]
+    params: Path | None
+    arguments: tuple[str, ...]
+    dynamic: tuple[str, ...]
+    no_dynamic_batch: bool
+
+    def given(self) -> list[str] | dict[str, object] | None:
+        """The --input options as `api.load` takes them: by name when every one has a name."""
+        from ..api import InputSpec
+
+        specs = [InputSpec.parse(text) for text in self.inputs]
+        if specs and all(s.name for s in specs):
+            return {s.name: s for s in specs}
+        return list(self.inputs) or None
+
+    def constructor(self) -> dict[str, object]:
+        """The --arg options: Python literals, else text."""
+        import ast
+
+        from ..ir import UsageError
+
+        built: dict[str, object] = {}
+        for text in self.arguments:
+            name, equals, value = text.partition("=")
+            if not equals or not name.isidentifier():
+                raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
+            try:
+                built[name] = ast.literal_eval(value)
+            except (ValueError, SyntaxError):
+                built[name] = value
+        return built
+
+    def axes(self) -> dict[str, list[int]] | None:
+        """The --dynamic options: input name -> axes."""
+        from ..ir import UsageError
+
+        axes: dict[str, list[int]] = {}
+        for text in self.dynamic:
+            name, colon, which = text.rpartition(":")
+            if not colon or not all(a.isdigit() for a in which.split("+")):
+                raise UsageError("E001", f"expected --dynamic INPUT:AXIS, got `{text}`")
+            axes.setdefault(name, []).extend(int(a) for a in which.split("+"))
+        return axes or None
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `api.load`."""
+        return {
+            "params": self.params,
+            "dynamic_batch": not self.no_dynamic_batch,
+            "dynamic": self.axes(),
+            "arguments": self.constructor(),
+        }
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a MODEL is loaded; the command gets them as one `loading`."""
+
+    @wraps(command)
+    def collected(*args: Any, **values: Any) -> Any:
+        loading = Loading(**{field.name: values.pop(field.name) for field in fields(Loading)})
+        return command(*args, loading=loading, **values)
+
+    for option in reversed(
+        [
+            click.option(
+                "--input",
+                "inputs",
+                multiple=True,
+                metavar="[NAME=]SHAPE[:DTYPE]",
+                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (default float32); repeat.",
+            ),
+            click.option(
+                "--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."
+            ),
+            click.option(
+                "--arg",
+                "arguments",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Constructor argument of MODEL; repeat.",
+            ),
+            click.option(
+                "--dynamic",
+                multiple=True,
+                metavar="INPUT:AXIS[+AXIS]",
+                help="Axes that stay symbolic, instead of axis 0 of what shares the batch; repeat.",
+            ),
+            click.option("--no-dynamic-batch", is_flag=True, help="Keep the example's batch size fixed."),
+        ]
+    ):
+        collected = option(collected)
+    return collected
+
+
+def load(model: str, loading: Loading) -> Graph:
+    """`api.load` with what the options say, and a spinner."""
+    from .. import api
+
+    with doing(f"loading {model}"):
+        return api.load(model, loading.given(), **loading.options())

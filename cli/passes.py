@@ -1,0 +1,45 @@
+"""`regraft passes` and `regraft explain`: what there is, and what it means."""
+
+from __future__ import annotations
+
+import click
+
+from .printing import console, print_json, reported, table_of
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
+def passes(as_json: bool) -> None:
+    """List the passes: those of the default pipeline in order, then the others."""
+    from .. import api
+
+    default = [p.name for p in api.default_pipeline()]
+    known = {p.name: p for p in api.available_passes()}
+    names = [*default, *sorted(n for n in known if n not in default)]
+    rows = [(n, str(default.index(n) + 1) if n in default else "", _first_line(known[n])) for n in names]
+    if as_json:
+        print_json([{"name": n, "position": int(p) if p else None, "summary": s} for n, p, s in rows])
+        return
+    table = table_of("pass", "default", "what it does")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+@click.command()
+@click.argument("name")
+@click.pass_context
+def explain(ctx: click.Context, name: str) -> None:
+    """Explain a pass, a finding's code or an error's code."""
+    from .. import api
+    from ..ir import CODES
+
+    with reported(ctx):
+        if name.upper() in CODES:
+            click.echo(f"{name.upper()}: {CODES[name.upper()]}")
+        else:
+            click.echo(api.describe(name).rstrip())
+
+
+def _first_line(of: object) -> str:
+    return (of.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,113 @@
+"""`regraft rewrite`: rewrite a model and write it, compared with the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .loading import MODEL_HELP, Loading, load, model_options
+from .printing import change_rows, doing, print_changes, print_json, print_report, reported
+
+if TYPE_CHECKING:
+    from ..api import Rewritten
+    from ..ir import Graph
+
+
+@click.command(epilog=MODEL_HELP)
+@click.argument("model")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file."
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["mindspore", "onnx", "mxnet"]),
+    help="Inferred from OUT where it can be.",
+)
+@click.option(
+    "--pass", "extra", multiple=True, metavar="NAME[:OPTIONS]", help="Run after the default passes; repeat."
+)
+@click.option(
+    "--only-pass",
+    "only",
+    multiple=True,
+    metavar="NAME[:OPTIONS]",
+    help="Run instead of the default passes; repeat.",
+)
+@click.option(
+    "--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output."
+)
+@click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
+@click.option("--print-after", metavar="PASS", help="Print the graph after that pass.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.pass_context
+def rewrite(
+    ctx: click.Context,
+    model: str,
+    output: Path,
+    target: str | None,
+    extra: tuple[str, ...],
+    only: tuple[str, ...],
+    checkpoint_format: str | None,
+    no_verify: bool,
+    force: bool,
+    verify_each: bool,
+    print_after: str | None,
+    loading: Loading,
+    as_json: bool,
+) -> None:
+    """Rewrite MODEL and write it to OUT, compared with the source module by module.
+
+    Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
+    """
+    from .. import api
+
+    with reported(ctx):
+        passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
+        passes = [*passes, *(api.parse_pass(p) for p in extra)]
+        graph = load(model, loading)
+        with doing("rewriting"):
+            rewritten = _rewrite(graph, passes, verify_each, print_after)
+        options = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
+        with doing("writing" if no_verify else "writing and verifying"):
+            files, report = api.rewrite_file(
+                graph, rewritten, output, target, verified=not no_verify, force=force, **options
+            )
+        if as_json:
+            print_json(
+                {
+                    "files": [str(f) for f in files],
+                    "changes": change_rows(rewritten.changes),
+                    "verified": None if report is None else report.to_json(),
+                }
+            )
+            return
+        print_changes(rewritten.changes, rewritten=True)
+        for note in graph.origin.notes:
+            click.echo(f"note: {note}")
+        if report is not None:
+            print_report(report, brief=True)
+        for file in files:
+            click.echo(f"wrote {file}")
+
+
+def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None) -> Rewritten:
+    """`api.rewrite`, with the graph printed after one pass where asked."""
+    from .. import api
+    from ..ir import PassError, render
+
+    if print_after is None:
+        return api.rewrite(graph, passes, verify_each=verify_each)
+    names = [p.name for p in passes]
+    if print_after not in names:
+        raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{print_after}`")
+    at = names.index(print_after) + 1
+    first = api.rewrite(graph, passes[:at], verify_each=verify_each)
+    click.echo(render(first.graph), nl=False)
+    second = api.rewrite(first.graph, passes[at:], verify_each=verify_each)
+    return api.Rewritten(second.graph, [*first.changes, *second.changes], second.renames)

@@ -1,0 +1,86 @@
+"""`regraft show`: show a model's layers, or its graph as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .loading import MODEL_HELP, Loading, load, model_options
+from .printing import console, print_json, reported, table_of
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command(epilog=MODEL_HELP)
+@click.argument("model")
+@model_options
+@click.option("--ir", is_flag=True, help="Print the graph in the IR's text form instead.")
+@click.option("--depth", type=click.IntRange(0), help="Show modules down to this depth only.")
+@click.option("--json", "as_json", is_flag=True, help="The table as JSON on standard output.")
+@click.pass_context
+def show(
+    ctx: click.Context,
+    model: str,
+    loading: Loading,
+    ir: bool,
+    depth: int | None,
+    as_json: bool,
+) -> None:
+    """Show MODEL's layers: path, class, output shape, parameters counted once, sharing and unused marked."""
+    from .. import api
+    from ..ir import render
+    from ..ir.summary import summarise
+
+    with reported(ctx):
+        if loading.inputs or model.endswith((".json", ".pt2")):
+            graph = load(model, loading)
+        else:
+            graph = api.load_tree(model, params=loading.params, arguments=loading.constructor())
+            click.echo("without --input the table has no shapes and no calls", err=True)
+        if ir:
+            click.echo(render(graph), nl=False)
+            return
+        summary = summarise(graph, depth)
+        rows = summary.rows
+        if as_json:
+            print_json(
+                {
+                    "modules": [
+                        {
+                            "path": r.path,
+                            "class": r.class_name,
+                            "calls": r.calls,
+                            "output": None if r.output is None else str(r.output),
+                            "parameters": r.parameters,
+                            "buffers": r.buffers,
+                            "aliases": list(r.aliases),
+                            "notes": list(r.notes),
+                        }
+                        for r in rows
+                    ],
+                    "trainable": summary.trainable,
+                    "used": summary.used,
+                    "buffers": summary.buffers,
+                }
+            )
+            return
+        table = table_of("path", "class", "output", ">parameters", "notes")
+        for row in rows:
+            table.add_row(
+                row.path or "(root)",
+                row.class_name,
+                "" if row.output is None else str(row.output),
+                f"{row.parameters:,}" if row.parameters else "",
+                "; ".join(row.notes),
+            )
+        console().print(table)
+        unused = summary.trainable - summary.used
+        click.echo(
+            f"{summary.trainable:,} trainable parameters, each counted once"
+            + (f": {summary.used:,} used, {unused:,} never used" if unused else "")
+            + (f"; {summary.buffers:,} elements of other state" if summary.buffers else "")
+        )
+        for note in graph.origin.notes:
+            click.echo(f"note: {note}")

@@ -1,0 +1,51 @@
+"""`regraft verify`: compare two models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .loading import MODEL_HELP, Loading, load, model_options
+from .printing import doing, print_json, print_report, reported
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command(epilog=MODEL_HELP)
+@click.argument("source")
+@click.argument("target")
+@model_options
+@click.option(
+    "--train",
+    is_flag=True,
+    help="Compare one training step too: gradients, running statistics, values after SGD.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    source: str,
+    target: str,
+    loading: Loading,
+    train: bool,
+    as_json: bool,
+) -> None:
+    """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
+
+    Exit code 1 when they compute different things; the first module that diverges is named. --train takes
+    PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
+    statistics.
+    """
+    from .. import api
+
+    with reported(ctx):
+        graph = load(source, loading)
+        with doing(f"verifying {target}"):
+            report = api.verify(graph, target, train=train)
+        if as_json:
+            print_json(report.to_json())
+        else:
+            print_report(report)
+        ctx.exit(0 if report.passed else 1)
