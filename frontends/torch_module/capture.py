@@ -273,6 +273,13 @@ def _export_error(module: Module, error: Exception) -> ModelError:
     """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
     place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
     home = type(error).__module__
+    if _packs(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow a PackedSequence, whose sizes are data",
+            place=place,
+            hint="give the recurrent layer the padded sequences themselves",
+        )
     if home.startswith(("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")):
         hint = "where control flow depends on shapes, --no-dynamic-batch may help; on data, nothing does"
         return ModelError(
@@ -284,6 +291,14 @@ def _export_error(module: Module, error: Exception) -> ModelError:
         place=place,
         hint="check the shapes and element types given with --input",
     )
+
+
+def _packs(error: Exception) -> bool:
+    """Whether a PackedSequence was in the hands of the code that raised."""
+    from torch.nn.utils.rnn import PackedSequence
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from .base import Composite, CompositeTable
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
 from .pool import TABLE as POOL
+from .recurrent import TABLE as RECURRENT
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(ATTENTION, LINEAR, LOSS, POOL)
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(ATTENTION, LINEAR, LOSS, POOL, RECURRENT)
 """Every composite by name."""
 
 

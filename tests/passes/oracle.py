@@ -7,6 +7,7 @@ from onnx.reference import ReferenceEvaluator
 from regraft.ir import OPSET, Builder, Constant, Operator, Parameter, TensorData, TensorType, expand
 from regraft.ir.inference import attribute_proto
 from regraft.ir.operators import signature
+from regraft.ir.types import onnx_dtype
 
 
 def to_onnx(graph):
@@ -26,7 +27,7 @@ def to_onnx(graph):
             proto.attribute.extend(attribute_proto(k, v, specs[k].kind) for k, v in node.attributes.items())
             nodes.append(proto)
     inputs = [
-        onnx.helper.make_tensor_value_info(f"v{n.key}_0", onnx.TensorProto.FLOAT, n.type.shape)
+        onnx.helper.make_tensor_value_info(f"v{n.key}_0", onnx_dtype(n.type.dtype), n.type.shape)
         for n in graph.input_nodes()
     ]
     outputs = [
