@@ -13,6 +13,7 @@ import numpy as np
 
 from .backends import TARGETS, infer_target, write
 from .backends.files import staged
+from .backends.mindspore_source.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
@@ -22,6 +23,7 @@ from .passes import available_passes, default_pipeline, describe, parse_pass, ru
 from .passes.base import Change, Pass
 from .verification import Report
 from .verification import verify as compare
+from .verification.recording import record_calls
 
 __all__ = [
     "Change",
@@ -265,6 +267,7 @@ def rewrite_file(
     *,
     verified: bool = True,
     force: bool = False,
+    emit_tests: bool = False,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -276,9 +279,12 @@ def rewrite_file(
         to: as in `save`.
         verified: whether to compare before the files are put in place.
         force: whether existing files may be replaced.
+        emit_tests: whether to write ``test_model.py`` too, with the values of the comparison's first inputs:
+            one test for every class of a MindSpore output.
         options: the backend's own.
 
     Raises:
+        UsageError: when the output exists, or tests are asked for that nothing was recorded for.
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
     final = Path(path)
@@ -288,6 +294,13 @@ def rewrite_file(
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
         )
+    if emit_tests and (target != "mindspore" or not verified):
+        raise UsageError(
+            "E001",
+            "expected a verified MindSpore output to write tests for, got "
+            + (f"`{target}`" if target != "mindspore" else "one that is not compared with its source"),
+            hint="leave out --emit-tests, or give --to mindspore without --no-verify",
+        )
     if not verified:
         return save(rewritten.graph, final, target, force=force, **options), None
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
@@ -296,6 +309,8 @@ def rewrite_file(
         report = _compare_written(graph, rewritten.graph, files, inner, target)
         if not report.passed:
             raise VerificationError(report, final)
+        if emit_tests:
+            files += write_tests(inner, record_calls(_comparable(graph, rewritten.graph), inner))
         base = inner.parent if target == "onnx" else inner
         names = [str(f.relative_to(base)) for f in files]
         with staged(parent, names, force=force) as folder:
@@ -329,11 +344,17 @@ def _compare_written(graph: Graph, rewritten: Graph, files: list[Path], out: Pat
         written = load(
             next(f for f in files if f.suffix == ".json" and "symbol" in f.name), _examples(rewritten)
         )
-    if len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs):
+    if _comparable(graph, rewritten) is graph:
         return compare(graph, written)
     common = restricted(rewritten, [n.name for n in graph.input_nodes()])
     report = compare(graph, common)
     return compare(rewritten, written) if report.passed else report
+
+
+def _comparable(graph: Graph, rewritten: Graph) -> Graph:
+    """The source, or the rewritten graph where passes added inputs or outputs."""
+    same = len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs)
+    return graph if same else rewritten
 
 
 def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 @click.option(
     "--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output."
 )
+@click.option(
+    "--emit-tests",
+    is_flag=True,
+    help="Also write test_model.py beside a MindSpore output: each class against what the source computed.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
@@ -54,6 +59,7 @@ def rewrite(
     extra: tuple[str, ...],
     only: tuple[str, ...],
     checkpoint_format: str | None,
+    emit_tests: bool,
     no_verify: bool,
     force: bool,
     verify_each: bool,
@@ -76,7 +82,14 @@ def rewrite(
         options = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
         with doing("writing" if no_verify else "writing and verifying"):
             files, report = api.rewrite_file(
-                graph, rewritten, output, target, verified=not no_verify, force=force, **options
+                graph,
+                rewritten,
+                output,
+                target,
+                verified=not no_verify,
+                force=force,
+                emit_tests=emit_tests,
+                **options,
             )
         if as_json:
             print_json(

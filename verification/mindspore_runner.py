@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,6 +40,21 @@ def start() -> None:
         # its convolutions are 10 to 100 times too slow on AVX-512 otherwise; oneDNN reads it on loading
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
     start_mindspore()
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedCall:
+    """A recorded call of a Cell whose class the emitted file defines.
+
+    Attributes:
+        name: the call's name in the source, ``layer1.0#1``.
+        cell: the Cell as an expression, ``net.layer1[0]``.
+        arguments: as source, with ``{0}`` for the first tensor; None where they hold more than tensors.
+    """
+
+    name: str
+    cell: str
+    arguments: tuple[str, ...] | None
 
 
 class MindSporeRunner:
@@ -177,6 +193,20 @@ class MindSporeRunner:
             except Exception as error:  # as in `run`
                 raise _refusal("run", error) from error
 
+    def emitted_calls(self) -> dict[str, list[EmittedCall]]:
+        """Class of the emitted file, in its order -> the calls of its Cells in the last `run`."""
+        expressions = _expressions(self._net)
+        classes = [c for c in vars(sys.modules[self._imported]).values() if isinstance(c, type)]
+        found: dict[str, list[EmittedCall]] = {
+            c.__name__: [] for c in classes if c.__module__ == self._imported
+        }
+        for name, (cell, (arguments, keywords)) in self._arguments.items():
+            if type(cell).__name__ in found and type(cell).__module__ == self._imported:
+                given = None if keywords else _argument_sources(arguments)
+                call = EmittedCall(name, expressions[id(cell)], given)
+                found[type(cell).__name__].append(call)
+        return found
+
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
         """One training step; see `training_step.Trainer`.
 
@@ -269,6 +299,43 @@ def _cells(net: Any) -> list[tuple[str, Any]]:
         ]
         stack.extend(reversed(children))
     return list(found.values())
+
+
+def _expressions(net: Any) -> dict[int, str]:
+    """The identity of a Cell -> how source reaches it from ``net``."""
+    from mindspore import nn
+
+    found: dict[int, str] = {}
+    stack = [(net, "net")]
+    while stack:
+        cell, expression = stack.pop()
+        if id(cell) in found:
+            continue
+        found[id(cell)] = expression
+        listed = isinstance(cell, (nn.CellList, nn.SequentialCell))
+        for at, (name, child) in enumerate(cell._cells.items()):
+            if child is not None:
+                stack.append((child, f"{expression}[{at}]" if listed else f"{expression}.{name}"))
+    return found
+
+
+def _argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """Recorded arguments as source, ``{0}`` for tensor 0; None where one is no tensor, tuple or None."""
+    try:
+        return tuple(map(_argument_source, arguments))
+    except TypeError:
+        return None
+
+
+def _argument_source(value: Any) -> str:
+    if isinstance(value, _Slot):
+        return f"{{{value.index}}}"
+    if type(value) in (tuple, list):
+        inside = ", ".join(map(_argument_source, value))
+        return f"[{inside}]" if type(value) is list else f"({inside}{',' * (len(value) == 1)})"
+    if value is None:
+        return "None"
+    raise TypeError(type(value).__name__)
 
 
 def _mapped(value: Any, visit: Callable[[Any], Any]) -> Any:

@@ -1,0 +1,197 @@
+"""The text of test_model.py: each emitted class against what its source computed, on recorded values."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .program import formatted
+
+TESTS, VALUES = "test_model.py", "test_model.npz"
+"""The files that `write_tests` writes."""
+
+TOLERANCE = 1e-5
+"""How far outputs may be apart, relative to the largest absolute value, or to 1 where that is smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One call of a module of the source, as a call of the emitted class that stands for it.
+
+    Attributes:
+        class_name: the emitted class.
+        cell: the Cell as an expression, ``net.layer1[0]``.
+        source: the source's name of it, ``the source's `layer1.0```.
+        arguments: the call's arguments as source, where ``{0}`` stands for the first input.
+        inputs: tensors that entered the call.
+        outputs: tensors that left it, in the order in which the Cell returns them.
+        tolerance: as `TOLERANCE`, wider where the runtimes' own arithmetic differs more.
+    """
+
+    class_name: str
+    cell: str
+    source: str
+    arguments: tuple[str, ...]
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+    tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was recorded of a model.
+
+    Attributes:
+        calls: one call of every class.
+        origin: where the values come from, as a sentence.
+        untested: class -> why no call of it was recorded.
+    """
+
+    calls: list[RecordedCall]
+    origin: str
+    untested: dict[str, str] = field(default_factory=dict)
+
+
+def write_tests(folder: Path, recording: Recording) -> list[Path]:
+    """Write the tests and their values beside the ``model.py`` of a folder; returns the files written."""
+    tests, values = folder / TESTS, folder / VALUES
+    tests.write_text(tests_source(recording), encoding="utf-8")
+    np.savez_compressed(
+        values,
+        **{
+            f"{call.class_name}.{kind}{at}": np.ascontiguousarray(array)
+            for call in recording.calls
+            for kind, arrays in (("input", call.inputs), ("output", call.outputs))
+            for at, array in enumerate(arrays)
+        },
+    )
+    return [tests, values]
+
+
+def tests_source(recording: Recording) -> str:
+    """The text of test_model.py."""
+    names: list[str] = []
+    for call in recording.calls:
+        name = _snake(call.class_name)
+        names.append(f"{name}_{len(names)}" if name in names else name)
+    tests = "\n\n".join(_test(call, name) for call, name in zip(recording.calls, names, strict=True))
+    return formatted(_HEADER.format(docstring=_docstring(recording), agrees=_agrees(recording)) + tests)
+
+
+_HEADER = '''"""{docstring}"""
+
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+# isort: split
+from model import build
+
+with np.load(Path(__file__).with_name("test_model.npz"), allow_pickle=False) as file:
+    RECORDED = dict(file)
+MODES = {{"pynative": ms.PYNATIVE_MODE, "graph": ms.GRAPH_MODE}}
+
+
+@pytest.fixture(scope="module", params=list(MODES))
+def net(request):
+    """The net with its checkpoint."""
+    ms.set_context(mode=MODES[request.param])
+    return build()
+
+
+def recorded(prefix):
+    """The recorded arrays whose names begin so, in order."""
+    return [array for key, array in RECORDED.items() if key.startswith(prefix)]
+
+
+{agrees}
+
+
+'''
+
+
+def _agrees(recording: Recording) -> str:
+    """The function that compares; with branches only for what the recorded values need."""
+    whole = any(a.dtype.kind not in "fc" for call in recording.calls for a in call.outputs)
+    compared = [
+        "scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)",
+        "np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)",
+    ]
+    if whole:
+        compared = [
+            'if expected.dtype.kind in "fc":',
+            *(f"    {line}" for line in compared),
+            "else:",
+            "    np.testing.assert_array_equal(found, expected)",
+        ]
+    several = any(len(call.outputs) != 1 for call in recording.calls)
+    lines = []
+    if several:
+        lines += [
+            "def tensors(result):",
+            '    """The tensors of a result as arrays, in order."""',
+            "    if isinstance(result, Tensor):",
+            "        return [result.asnumpy()]",
+            "    return [array for each in result for array in tensors(each)]",
+            "",
+            "",
+        ]
+    lines += [
+        f"def check(cell, name, tolerance={_number(TOLERANCE)}):",
+        '    """Compare a call with the recorded one; relative to the largest value, or 1."""',
+        "    inputs = map(Tensor, recorded(f'{name}.input'))",
+        "    outputs = recorded(f'{name}.output')",
+        f"    results = {'tensors(cell(*inputs))' if several else '[cell(*inputs).asnumpy()]'}",
+        "    assert len(results) == len(outputs)",
+        "    for found, expected in zip(results, outputs):",
+        "        assert found.shape == expected.shape",
+        *(f"        {line}" for line in compared),
+    ]
+    return "\n".join(lines)
+
+
+def _test(call: RecordedCall, name: str) -> str:
+    plain = call.arguments == tuple(f"{{{at}}}" for at in range(len(call.inputs)))
+    names = [f"x{at}" for at in range(len(call.inputs))] if len(call.inputs) > 1 else ["x"]
+    given = ", ".join(argument.format(*names) for argument in call.arguments)
+    cell = call.cell if plain else f"lambda {', '.join(names[: len(call.inputs)])}: {call.cell}({given})"
+    tolerance = "" if call.tolerance == TOLERANCE else f", tolerance={_number(call.tolerance)}"
+    return (
+        f"def test_{name}(net):\n"
+        f'    """{_escaped(call.source)}."""\n'
+        f'    check({cell}, "{call.class_name}"{tolerance})\n'
+    )
+
+
+def _docstring(recording: Recording) -> str:
+    text = "Tests of model.py: each class against what its source computed.\n\n"
+    notes = [recording.origin, "Run `pytest` in this folder: every test runs in PyNative and in graph mode."]
+    if any(call.tolerance != TOLERANCE for call in recording.calls):
+        notes.append(
+            f"Tolerances are {_number(TOLERANCE)}; where another is given, it is four times the difference "
+            "that MindSpore's own arithmetic made when the values were recorded."
+        )
+    notes += [f"`{name}` has no test of its own: {why}." for name, why in recording.untested.items()]
+    for note in notes:
+        text += "\n".join(textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)) + "\n"
+    return _escaped(text)
+
+
+def _number(value: float) -> str:
+    """``1e-5``, ``0.002``."""
+    return f"{value:g}".replace("e-0", "e-")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

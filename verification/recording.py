@@ -1,0 +1,157 @@
+"""Records one call of every class of an emitted folder, as its source computes it, for tests beside it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ..backends.mindspore_source.recorded_tests import TOLERANCE, RecordedCall, Recording
+from ..ir import Graph, ModelError
+from .inputs import bindings, make_inputs
+from .mindspore_runner import EmittedCall, MindSporeRunner
+from .modules import match
+from .runners import own_runner
+from .runs import CallRecord, Runner
+
+LIMIT = 2 * 2**20
+"""Bytes that the tensors of one recorded call may take."""
+
+
+def record_calls(source: Graph, folder: Path, *, seed: int = 0) -> Recording:
+    """Run a source and the net emitted from it, and record one call of every class of the latter.
+
+    That is the class's first call. Where one takes more than `LIMIT`, the batch shrinks to 1, and what is
+    still larger gives way to the first call of its class that is not.
+
+    Args:
+        source: a loaded model, as `verify` takes it, found equal to what is in the folder.
+        folder: an emitted folder.
+        seed: of the inputs, as in `verify`.
+
+    Raises:
+        ModelError: when a side cannot be run (E702).
+    """
+    runner = own_runner(source)
+    try:
+        target = MindSporeRunner.of_folder(folder)
+        try:
+            return _Recorder(source, runner, target, seed).recording()
+        finally:
+            target.close()
+    finally:
+        runner.close()
+
+
+class _Recorder:
+    def __init__(self, graph: Graph, source: Runner, target: MindSporeRunner, seed: int) -> None:
+        self._graph, self._source, self._target, self._seed = graph, source, target, seed
+        self._sizes = bindings(graph)
+        self._too_large = False
+
+    def recording(self) -> Recording:
+        """At the example's sizes, or at batch 1 where they are too large and the models run with that."""
+        calls, untested = self._recorded()
+        leading = {node.type.shape[0] for node in self._graph.input_nodes() if node.type.shape}
+        batch = {name: 1 for name, size in self._sizes.items() if name in leading and size > 1}
+        if self._too_large and batch:
+            given = self._sizes
+            self._sizes = {**given, **batch}
+            try:
+                calls, untested = self._recorded()
+            except ModelError:  # a model may need several examples: then the larger calls stay untested
+                self._sizes = given
+        return Recording(calls, self._origin(), untested)
+
+    def _recorded(self) -> tuple[list[RecordedCall], dict[str, str]]:
+        """(one call of every class that has one, class -> why it has none)."""
+        inputs = make_inputs(self._graph, self._sizes, self._seed)
+        source, target = self._source.run(inputs), self._target.run(inputs)
+        root = CallRecord("", list(inputs.values()), [array for _, array in source.outputs])
+        records = {"#1": root, **source.calls}
+        self._too_large = False
+        calls: list[RecordedCall] = []
+        untested: dict[str, str] = {}
+        for class_name, candidates in self._target.emitted_calls().items():
+            reason = "nothing calls it by itself"
+            for call in candidates:
+                found = self._paired(call, target.calls[call.name], records.get(call.name))
+                reason = found if isinstance(found, str) else _obstacle(found)
+                if not reason and isinstance(found, CallRecord):
+                    calls.append(self._call(class_name, call, found))
+                    break
+                self._too_large |= "bytes" in reason
+            if reason:
+                untested[class_name] = reason
+        return calls, untested
+
+    def _paired(self, call: EmittedCall, target: CallRecord, source: CallRecord | None) -> CallRecord | str:
+        """The source's values of a call in the emitted Cell's order; why not, where they do not pair up."""
+        if call.arguments is None:
+            return "it is called with more than tensors"
+        if source is None:
+            return "no module of the source corresponds to it"
+        entering = match(target.inputs, source.inputs) if target.inputs else []
+        leaving = match(target.outputs, source.outputs)
+        if entering is None or leaving is None:
+            return "its tensors are not those of the source's module"
+        return CallRecord(
+            source.class_name, [source.inputs[i] for i in entering], [source.outputs[i] for i in leaving]
+        )
+
+    def _call(self, class_name: str, call: EmittedCall, record: CallRecord) -> RecordedCall:
+        assert call.arguments is not None
+        distance = _distance(record.outputs, self._target.run_module(call.name, record.inputs))
+        path, _, number = call.name.rpartition("#")
+        source = f"the source's `{path}`" if path else "the whole net"
+        times = f", call {number}" if number != "1" else ""
+        return RecordedCall(
+            class_name,
+            call.cell,
+            f"{class_name}: {source}{times}",
+            call.arguments,
+            record.inputs,
+            record.outputs,
+            TOLERANCE if distance <= TOLERANCE / 2 else _rounded_up(4 * distance),
+        )
+
+    def _origin(self) -> str:
+        import mindspore
+
+        sizes = ", ".join(f"{name}={size}" for name, size in sorted(self._sizes.items()))
+        reference = self._graph.origin.reference
+        return (
+            f"The values were recorded from {f'`{reference}`' if reference else 'a graph'} in "
+            f"{self._source.runtime}, with the weights of the checkpoint beside this file, on inputs drawn "
+            f"with NumPy {np.__version__}, seed {self._seed}{f', {sizes}' if sizes else ''}; MindSpore was "
+            f"{mindspore.__version__}, Python {sys.version_info.major}.{sys.version_info.minor}."
+        )
+
+
+def _obstacle(record: CallRecord) -> str:
+    """Why a call is not recorded; empty where nothing speaks against it."""
+    arrays = [*record.inputs, *record.outputs]
+    held = sum(a.nbytes for a in arrays)
+    if held > LIMIT:
+        return f"its calls hold {held:,} bytes or more, and {LIMIT:,} are the limit for a recorded one"
+    odd = next((a.dtype.name for a in arrays if a.dtype.kind not in "biufc"), "")
+    return f"an .npz file cannot hold {odd}" if odd else ""
+
+
+def _distance(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+    """The largest difference of floating-point outputs, measured as the tests do; 0 where there are none."""
+    worst = 0.0
+    for wanted, array in zip(expected, found, strict=True):
+        if wanted.dtype.kind in "fc" and wanted.size:
+            finite = np.isfinite(wanted)
+            scale = np.abs(wanted[finite]).max(initial=1.0)
+            worst = max(worst, float(np.abs(array[finite] - wanted[finite]).max(initial=0.0) / scale))
+    return worst
+
+
+def _rounded_up(value: float) -> float:
+    """To one significant digit, upwards."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return float(f"{math.ceil(value / unit) * unit:.0e}")
