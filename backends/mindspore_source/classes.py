@@ -210,10 +210,12 @@ def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
     """The smallest argument that another one is a multiple of, in three cases or more that differ."""
     found: list[tuple[int, int]] = []
     for at, base in enumerate(class_.formals):
-        pairs = set(zip(formal.values, base.values, strict=True))
-        if formal.in_construct or len(pairs) < 3 or formal.default is not MISSING:
+        if formal.in_construct or formal.default is not MISSING:
             continue
-        if not all(type(v) is int and v > 0 for pair in pairs for v in pair):
+        if not all(type(v) is int and v > 0 for v in (*formal.values, *base.values)):
+            continue
+        pairs = set(zip(formal.values, base.values, strict=True))
+        if len(pairs) < 3:
             continue
         scales = {Fraction(v, w) for v, w in pairs}  # type: ignore[arg-type]
         scale = scales.pop()

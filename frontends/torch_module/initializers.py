@@ -7,7 +7,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Initializer
-from .drawn import drawn_from
+from .drawn import Held, told
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -16,17 +16,32 @@ Rule = Callable[[Any, str], "Initializer | None"]
 ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
 
 
-def initializer_of(module: Module, name: str) -> Initializer | None:
-    """The law that a parameter or buffer is drawn from: its class's, or another that its values show."""
+def initial_laws(root: Module) -> dict[int, Initializer | None]:
+    """``id(tensor)`` -> the law of every parameter and buffer below `root`: its class's, or what it shows."""
+    from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+    held: dict[int, Held] = {}
+    for module in root.modules():
+        rule = _rule_of(module)
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if tensor is None or id(tensor) in held or isinstance(tensor, UninitializedTensorMixin):
+                continue
+            if rule is None and name in module._buffers:
+                continue  # computed by the model, not drawn
+            law = None if rule is None else rule(module, name)
+            kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
+            held[id(tensor)] = Held(tensor, law, kind)
+    return dict(zip(held, told(list(held.values())), strict=True))
+
+
+def _rule_of(module: Module) -> Rule | None:
+    """The rule of a layer of torch's own, or of a subclass that initialises as it does."""
     cls = type(module)
     while cls.__module__ != "builtins" and not cls.__module__.startswith("torch.nn.modules"):
         if "__init__" in vars(cls) or "reset_parameters" in vars(cls):
             return None  # a subclass that may initialise differently
         cls = cls.__mro__[1]
-    rule = RULES.get(cls.__name__)
-    law = None if rule is None else rule(module, name)
-    values = getattr(module, name, None)
-    return law if values is None else drawn_from(values, law)
+    return RULES.get(cls.__name__)
 
 
 def _uniform(bound: float) -> Initializer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, Initializer, ModelError, Parameter, TensorData
 from .capture import array_of
-from .initializers import initializer_of
+from .initializers import initial_laws
 from .symbols import dtype_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Tree:
 def tree_of_module(graph: Graph, root: Module) -> Tree:
     """Fill the module tree of `graph` from a live module: every registration, by identity."""
     tree = Tree(graph)
+    laws = initial_laws(root)
 
     def visit(module: Module, parent: int | None, name: str, path: str) -> None:
         known = tree.modules.get(id(module))
@@ -51,7 +52,7 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
             arguments=_constructor_arguments(module),
         )
         tree.modules[id(module)] = key
-        _add_parameters(tree, module, key, path)
+        _add_parameters(tree, module, key, path, laws)
         for child_name, child in module._modules.items():
             if child is not None:
                 visit(child, key, child_name, f"{path}{child_name}.")
@@ -123,7 +124,9 @@ def storage_of(tensor: torch.Tensor) -> object:
     return ("torch", storage.data_ptr()) if storage.nbytes() and storage.data_ptr() else None
 
 
-def _add_parameters(tree: Tree, module: Module, key: int, path: str) -> None:
+def _add_parameters(
+    tree: Tree, module: Module, key: int, path: str, laws: dict[int, Initializer | None]
+) -> None:
     from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
     held = tree.graph.modules.module(key).parameters
@@ -146,7 +149,7 @@ def _add_parameters(tree: Tree, module: Module, key: int, path: str) -> None:
                 f"{path}{name}",
                 is_buffer,
                 not is_buffer and tensor.requires_grad,
-                initializer_of(module, name),
+                laws.get(id(tensor)),
                 _role(module, name, is_buffer),
             )
         held[name] = tree.parameters[id(tensor)]
