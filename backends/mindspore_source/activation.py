@@ -17,6 +17,7 @@ _ROWS = {  # ONNX: (layer, function)
     "Sigmoid": ("Sigmoid", "sigmoid"),
     "Tanh": ("Tanh", "tanh"),
     "Mish": ("Mish", "mish"),
+    "Swish": ("SiLU", "silu"),
     "Softsign": ("Softsign", "softsign"),
     "HardSwish": ("HSwish", "hardswish"),
     "Softplus": ("", "softplus"),

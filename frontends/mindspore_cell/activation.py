@@ -16,6 +16,7 @@ table.direct(
         "Softplus": "Softplus",
         "Softsign": "Softsign",
         "Mish": "Mish",
+        "SiLU": "regraft.Swish",
         "SeLU": "Selu",
     }
 )
@@ -31,12 +32,6 @@ def gelu(use: Use) -> Value:
 def relu6(use: Use) -> Value:
     x = use.tensor(0)
     return use.emit("Clip", x, use.b.scalar_like(0, x), use.b.scalar_like(6, x))
-
-
-@table.op("SiLU")
-def silu(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Mul", x, use.b.op("Sigmoid", x))
 
 
 @table.op("HSigmoid")

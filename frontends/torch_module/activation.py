@@ -14,6 +14,7 @@ ACTIVATION.direct(
         "aten.tanh.default": "Tanh",
         "aten.hardswish.default": "HardSwish",
         "aten.mish.default": "Mish",
+        "aten.silu.default": "regraft.Swish",
     }
 )
 
@@ -22,13 +23,6 @@ ACTIVATION.direct(
 def gelu(call: Call) -> Value:
     """Exact, or by the tanh approximation."""
     return call.op("Gelu", call.value("self"), approximate=str(call.arg("approximate")))
-
-
-@ACTIVATION.op("aten.silu.default")
-def silu(call: Call) -> Value:
-    """``x * sigmoid(x)``."""
-    x = call.value("self")
-    return call.op("Mul", x, call.op("Sigmoid", x))
 
 
 @ACTIVATION.op("aten.leaky_relu.default")

@@ -6,6 +6,7 @@ it whole; every other backend gets the expansion. One file per family, each with
 
 from __future__ import annotations
 
+from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
 from .linear import TABLE as LINEAR
@@ -13,7 +14,7 @@ from .loss import TABLE as LOSS
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(ATTENTION, LINEAR, LOSS, POOL, RECURRENT)
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(ACTIVATION, ATTENTION, LINEAR, LOSS, POOL, RECURRENT)
 """Every composite by name."""
 
 

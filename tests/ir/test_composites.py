@@ -166,6 +166,7 @@ def cell(kind, *, bias=True, **options):
 TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
 LABEL = draw(2, 4)
 CASES = [
+    Case("Swish", [draw(2, 3, 4)], oracle=lambda x: x / (1 + np.exp(-x))),
     Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
     Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),
     Case("Linear", [draw(2, 5, 4), draw(3, 4), draw(3)], oracle=torch_linear),

@@ -4,8 +4,8 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-The source does not tell the initial distribution of `class_token`, `positions`:
-MindSpore's default, or zeros.
+The source does not tell the initial distribution of `positions`: MindSpore's default,
+or zeros.
 """
 
 import math
@@ -88,7 +88,6 @@ class ViT(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        # initial distribution unknown
         self.class_token = Parameter(initializer("zeros", (1, 1, 24)))
         # initial distribution unknown
         self.positions = Parameter(initializer("zeros", (1, 17, 24)))
