@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ..ir import Constant, Graph, Operator, TensorType, Value, onnx_dtype
 from .base import Change, Pass
 from .places import Places
+
+_PAST_ANY_END = 2**31 - 1  # what exporters write for "to the end"
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,8 @@ class EliminateIdentities(Pass):
 
     What it does:
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
-        nothing, and a Reshape, Expand, Squeeze or Flatten to the static shape the value has.
+        nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
+        a Slice of everything and a Concat of one.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
@@ -78,7 +83,23 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return bool(perm) and moves_nothing(perm)
         case "Reshape" | "Expand" | "Squeeze" | "Flatten":
             return same_static_shape(before, after)
+        case "Concat":
+            return len(operands) == 1
+        case "Pad":
+            pads = part.constant_value(operands[1])
+            return pads is not None and not pads.any()
+        case "Slice":
+            return _takes_everything([None if v is None else part.constant_value(v) for v in operands[1:]])
     return False
+
+
+def _takes_everything(bounds: Sequence[np.ndarray | None]) -> bool:
+    """Whether a Slice's starts, ends (and axes, steps) are from the first element to past any last one."""
+    starts, ends = bounds[:2]
+    steps = bounds[3] if len(bounds) > 3 else np.ones(1)
+    if starts is None or ends is None or steps is None:
+        return False
+    return not starts.any() and bool((ends >= _PAST_ANY_END).all()) and bool((steps == 1).all())
 
 
 def moves_nothing(perm: Sequence[int]) -> bool:
