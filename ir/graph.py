@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, cast
 
-import networkx as nx
 import numpy as np
 
+from .dataflow import Dataflow
 from .errors import InvalidGraphError
 from .modules import ModuleTree
-from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
+from .nodes import Capture, Constant, Input, Nested, Node, Operator, Parameter, Value
 from .provenance import Provenance
 from .tensors import TensorData
 from .types import TensorType
@@ -37,14 +36,12 @@ class Origin:
     notes: list[str] = field(default_factory=list)
 
 
-class Graph:
+class Graph(Nested):
     """Dataflow and module tree of one model, or of one branch or body nested in it.
 
     Attributes:
         name: name in the text form.
-        flow: networkx.MultiDiGraph. Node keys are integers that never change; each has its `Node` under
-            "node". An edge's key is the consumer's input slot (negative slots are captures: slot -1-i is
-            capture i), its "output" the producer's output number.
+        flow: nodes and edges, a networkx.MultiDiGraph. Node keys are integers that never change.
         modules: the module tree, shared by a root graph and the graphs nested in it.
         inputs: keys of the formal inputs, in order.
         captures: keys of the `Capture` nodes, in order of their index (nested graphs only).
@@ -56,7 +53,7 @@ class Graph:
 
     def __init__(self, name: str = "main", modules: ModuleTree | None = None) -> None:
         self.name = name
-        self.flow: nx.MultiDiGraph = nx.MultiDiGraph()
+        self.flow = Dataflow()
         self.modules = ModuleTree() if modules is None else modules
         self.inputs: list[int] = []
         self.captures: list[int] = []
@@ -65,6 +62,7 @@ class Graph:
         self.origin = Origin()
         self.provenance: Provenance | None = None
         self._next = 0
+        self._order: tuple[object, list[int]] = (None, [])
 
     # -- adding nodes --------------------------------------------------------------------------
 
@@ -122,7 +120,7 @@ class Graph:
 
     def node(self, key: int) -> Node:
         """The node of that key."""
-        return self.flow.nodes[key]["node"]
+        return self.flow.node(key)
 
     def operator(self, key: int) -> Operator:
         """The operator of that key."""
@@ -157,29 +155,22 @@ class Graph:
             )
         return found
 
-    def _in_edges(self, key: int) -> Any:
-        """(producer, consumer, slot, output number) of every edge into a node."""
-        return self.flow.in_edges(key, keys=True, data="output")  # pyright: ignore[reportArgumentType]
-
     def operands(self, key: int) -> list[Value | None]:
         """The inputs of a node by slot; None where an optional one is absent."""
-        slots = {slot: Value(source, output) for source, _, slot, output in self._in_edges(key) if slot >= 0}
-        return [slots.get(slot) for slot in range(max(slots) + 1)] if slots else []
+        found: list[Value | None] = []
+        for slot, source, output in self.flow.operands(key):
+            if slot >= 0:
+                found += [None] * (slot - len(found))
+                found.append(Value(source, output))
+        return found
 
     def captured(self, key: int) -> list[Value]:
         """The values that the nested graphs of an operator capture, by capture index."""
-        slots = {
-            -1 - slot: Value(source, output) for source, _, slot, output in self._in_edges(key) if slot < 0
-        }
-        return [slots[i] for i in range(len(slots))]
+        return [Value(source, output) for slot, source, output in self.flow.operands(key) if slot < 0]
 
     def users(self, value: Value) -> list[tuple[int, int]]:
         """(node key, slot) of every use of a value as an operand or capture, in key order."""
-        return sorted(
-            (user, slot)
-            for _, user, slot, output in self.flow.out_edges(value.node, keys=True, data="output")
-            if output == value.output
-        )
+        return [(user, slot) for user, slot, output in self.flow.users(value.node) if output == value.output]
 
     def is_output(self, value: Value) -> bool:
         """Whether the graph returns the value or updates a parameter with it."""
@@ -217,62 +208,58 @@ class Graph:
         Raises:
             InvalidGraphError: when the graph has a cycle.
         """
-        done: dict[int, None] = dict.fromkeys([*self.inputs, *self.captures])
-        adjacency = self.flow.pred
-        open_: set[int] = set()
+        roots = [v.node for _, v in self.outputs] + [v.node for v in self.updates.values()]
+        state = (self.flow.version, roots, [*self.inputs, *self.captures])
+        if self._order[0] != state:
+            done = dict.fromkeys(state[2])
+            for root in roots:
+                self._visit(root, done)
+            self._order = (state, list(done))
+        order = self._order[1]
+        return list(order) if len(order) == len(self.flow) else self._with_unused(order)
 
-        def visit(root: int) -> None:
-            stack: list[tuple[int, bool]] = [(root, False)]
-            while stack:
-                key, expanded = stack.pop()
-                if expanded:
-                    open_.discard(key)
-                    done[key] = None
-                elif key not in done:
-                    if key in open_:
-                        raise InvalidGraphError(
-                            "E301", "expected an acyclic graph, got a cycle", place=self.describe(key)
-                        )
-                    open_.add(key)
-                    stack.append((key, True))
-                    slots = sorted(
-                        ((slot if slot >= 0 else 1 << 30 | -slot), source)
-                        for source, edges in adjacency[key].items()
-                        for slot in cast("list[int]", list(edges))
-                    )
-                    for _, source in reversed(slots):
-                        if source in open_:
-                            raise InvalidGraphError(
-                                "E301", "expected an acyclic graph, got a cycle", place=self.describe(source)
-                            )
-                        if source not in done:
-                            stack.append((source, False))
-
-        for _, value in self.outputs:
-            visit(value.node)
-        for value in self.updates.values():
-            visit(value.node)
+    def _with_unused(self, order: list[int]) -> list[int]:
+        """`order`, and the nodes that no output needs after it: parameters last, by module path."""
+        done = dict.fromkeys(order)
         rest = [k for k in self.flow if k not in done]
-        if rest:
-            rank = {p: i for i, p in enumerate(self.modules.parameter_paths())}
-            sinks = [k for k in rest if not isinstance(self.node(k), Parameter)]
-            for key in sorted(sinks):
-                visit(key)
-            for key in sorted((k for k in rest if k not in done), key=lambda k: (rank.get(k, len(rank)), k)):
-                visit(key)
+        for key in sorted(k for k in rest if not isinstance(self.node(k), Parameter)):
+            self._visit(key, done)
+        rank = {p: i for i, p in enumerate(self.modules.parameter_paths())}
+        for key in sorted((k for k in rest if k not in done), key=lambda k: (rank.get(k, len(rank)), k)):
+            self._visit(key, done)
         return list(done)
+
+    def _visit(self, root: int, done: dict[int, None]) -> None:
+        """Add a node to `done`, depth first, its operands before it."""
+        open_: set[int] = set()
+        stack = [root]
+        while stack:
+            key = stack[-1]
+            if key in done:
+                stack.pop()
+            elif key in open_:  # its operands are done
+                open_.discard(key)
+                done[key] = None
+                stack.pop()
+            else:
+                open_.add(key)
+                for _, source, _ in reversed(self.flow.operands(key)):
+                    if source in open_:
+                        place = self.describe(source)
+                        raise InvalidGraphError("E301", "expected an acyclic graph, got a cycle", place=place)
+                    if source not in done:
+                        stack.append(source)
 
     def nodes(self) -> list[Node]:
         """The nodes in canonical order."""
-        table = self.flow.nodes
-        return [table[key]["node"] for key in self.order()]
+        return [self.flow.node(key) for key in self.order()]
 
     def subgraphs(self) -> Iterator[Graph]:
         """This graph and every graph nested in it, outermost first."""
         yield self
-        for _, data in self.flow.nodes(data="node"):
-            if isinstance(data, Operator):
-                for nested in data.subgraphs().values():
+        for node in self.flow.all_nodes():
+            if isinstance(node, Operator) and node.attributes:
+                for nested in node.subgraphs().values():
                     yield from nested.subgraphs()
 
     def describe(self, key: int) -> str:
@@ -293,8 +280,8 @@ class Graph:
 
     def set_operand(self, key: int, slot: int, value: Value | None) -> None:
         """Make `value` the operand in `slot` (None removes it). The one way in which edges change."""
-        for source, edges in list(self.flow.pred[key].items()):
-            if slot in edges:
+        for taken, source, _ in self.flow.operands(key):
+            if taken == slot:
                 self.flow.remove_edge(source, key, key=slot)
         if value is not None:
             self.flow.add_edge(value.node, key, key=slot, output=value.output)
@@ -305,8 +292,9 @@ class Graph:
         for user, slot in self.users(old):
             if user not in kept:
                 self.set_operand(user, slot, new)
-        self.outputs = [(name, new if value == old else value) for name, value in self.outputs]
-        self.updates = {p: new if value == old else value for p, value in self.updates.items()}
+        if self.is_output(old):
+            self.outputs = [(name, new if value == old else value) for name, value in self.outputs]
+            self.updates = {p: new if value == old else value for p, value in self.updates.items()}
 
     def replace_parameter(self, old: int, new: int) -> None:
         """Tie: every use and every module path of parameter `old` becomes one of `new`; `old` is removed."""
@@ -350,9 +338,7 @@ class Graph:
                 needed.add(key)
                 stack.extend(self.flow.pred[key])
         dead: list[Node] = [
-            n
-            for k, n in self.flow.nodes(data="node")
-            if k not in needed and isinstance(n, (Operator, Constant))
+            n for n in self.flow.all_nodes() if n.key not in needed and isinstance(n, (Operator, Constant))
         ]
         self.flow.remove_nodes_from([n.key for n in dead])
         return dead
@@ -363,16 +349,11 @@ class Graph:
 
     def _copy(self, modules: ModuleTree) -> Graph:
         new = Graph(self.name, modules)
-        for key, node in self.flow.nodes(data="node"):
-            twin = copy(node)
-            if isinstance(twin, Operator):
-                twin.types = list(twin.types)
-                twin.attributes = {
-                    name: value._copy(modules) if isinstance(value, Graph) else value
-                    for name, value in twin.attributes.items()
-                }
-            new.flow.add_node(key, node=twin)
-        new.flow.add_edges_from(list(self.flow.edges(keys=True, data=True)))  # pyright: ignore[reportArgumentType]
+        for node in self.flow.all_nodes():
+            new.flow.add_node(node.key, node=_twin(node, modules))
+        for source, key, slot, output in self.flow.edges(keys=True, data="output"):
+            new.flow.add_edge(source, key, key=slot, output=output)
+        new.flow.version, new._order = self.flow.version, self._order
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
         new.updates, new.origin, new._next = dict(self.updates), self.origin, self._next
         new.provenance = None if self.provenance is None else self.provenance.copy()
@@ -382,6 +363,20 @@ class Graph:
         from .text import render
 
         return render(self)
+
+
+def _twin(node: Node, modules: ModuleTree) -> Node:
+    """A copy of a node for a graph with that module tree."""
+    if isinstance(node, Constant):
+        return Constant(node.data, node.key)
+    if not isinstance(node, Operator):
+        return copy(node)
+    attributes = {
+        name: value._copy(modules) if isinstance(value, Graph) else value
+        for name, value in node.attributes.items()
+    }
+    types, call = list(node.types), node.call
+    return Operator(node.op_type, node.domain, attributes, types, call, node.location, node.hint, node.key)
 
 
 def walk_operators(graph: Graph) -> Iterator[tuple[Graph, Operator]]:

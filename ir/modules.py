@@ -213,26 +213,21 @@ class ModuleTree:
 
     def parameter_paths(self) -> dict[int, list[str]]:
         """Parameter node key -> every path that holds it, canonical module paths first."""
-        primary: dict[int, list[str]] = {}
-        secondary: dict[int, list[str]] = {}
-        for module in self:
-            for at, path in enumerate(self.paths(module.key)):
-                for name, parameter in module.parameters.items():
-                    full = f"{path}.{name}" if path else name
-                    (primary if at == 0 else secondary).setdefault(parameter, []).append(full)
         called = {c.module for c in self._calls.values()}
-        if called:  # a path through a module that runs comes before one through a module that never does
-            runs = {
-                f"{self.path(m.key)}.{n}" if self.path(m.key) else n
-                for m in self
-                if m.key in called
-                for n in m.parameters
-            }
-            for paths in primary.values():
-                paths.sort(key=lambda p: p not in runs)
-        for parameter, paths in secondary.items():
-            primary.setdefault(parameter, []).extend(paths)
-        return primary
+        first: dict[int, list[str]] = {}  # held by a module that runs
+        second: dict[int, list[str]] = {}  # by one that never does
+        aliases: dict[int, list[str]] = {}
+        for module in self:
+            if module.parameters:
+                held = first if module.key in called else second
+                for at, path in enumerate(self.paths(module.key)):
+                    for name, parameter in module.parameters.items():
+                        full = f"{path}.{name}" if path else name
+                        (aliases if at else held).setdefault(parameter, []).append(full)
+        for others in (second, aliases):
+            for parameter, paths in others.items():
+                first.setdefault(parameter, []).extend(paths)
+        return first
 
     def copy(self) -> ModuleTree:
         """An independent tree with the same keys."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .initializers import Initializer
 from .tensors import TensorData
@@ -11,6 +11,10 @@ from .types import TensorType
 
 if TYPE_CHECKING:
     from .graph import Graph
+
+
+class Nested:
+    """Base of `Graph`: what tells an operator's nested graphs from its other attributes."""
 
 
 class Value(NamedTuple):
@@ -160,9 +164,8 @@ class Operator:
 
     def subgraphs(self) -> dict[str, Graph]:  # type: ignore[valid-type]
         """The nested graphs among its attributes."""
-        from .graph import Graph
-
-        return {name: value for name, value in self.attributes.items() if isinstance(value, Graph)}
+        nested = {name: value for name, value in self.attributes.items() if isinstance(value, Nested)}
+        return cast("dict[str, Graph]", nested)
 
 
 Node = Input | Capture | Constant | Parameter | Operator

@@ -8,7 +8,6 @@ import numpy as np
 
 from .errors import InvalidGraphError
 from .graph import Graph
-from .modules import Call
 from .nodes import Capture, Input, Operator, Parameter, Value
 from .operators import signature
 
@@ -63,7 +62,8 @@ def validate(graph: Graph, only: Iterable[int] | None = None) -> None:
 
     Args:
         graph: the graph.
-        only: check just these nodes (a pass's own) and the graph's interface; None checks everything.
+        only: check just these nodes (a pass's own) and the graph's inputs and outputs; None checks
+            everything, the module tree included.
 
     Raises:
         InvalidGraphError: for the first fault found, with the text around it.
@@ -97,48 +97,44 @@ def _validate(graph: Graph, only: Iterable[int] | None, *, nested: bool) -> None
         node = graph.node(key)
         if node.key != key:
             raise fail(f"expected the node's key to be {key}, got {node.key}", key)
-        for source, _, slot, output in graph.flow.in_edges(key, keys=True, data="output"):
-            if not isinstance(node, Operator):
-                raise fail("expected no operands: it is not an operator", key)
-            if output >= len(graph.node(source).types):
+        edges = graph.flow.operands(key)
+        if edges and not isinstance(node, Operator):
+            raise fail("expected no operands: it is not an operator", key)
+        for slot, source, output in edges:
+            if output and output >= len(graph.node(source).types):  # every node has output 0
                 raise fail(f"operand {slot} refers to output {output} of {graph.describe(source)}", key)
         if isinstance(node, Parameter) and nested:
             raise fail("expected parameters in the root graph only", key)
         if isinstance(node, Operator):
-            _check_placed(graph, node, fail)
-    if not nested:
+            _check_placed(graph, node, [slot for slot, _, _ in edges], fail)
+    if only is None and not nested:
         _check_modules(graph, fail)
 
 
-def _check_placed(graph: Graph, node: Operator, fail: Fail) -> None:
-    operands = graph.operands(node.key)
+def _check_placed(graph: Graph, node: Operator, slots: list[int], fail: Fail) -> None:
+    """Check an operator that has operands in those slots (those of captures are negative)."""
+    inputs = max(slots, default=-1) + 1
     try:
-        check_operator(node, len(operands), len(node.types))
+        check_operator(node, inputs, len(node.types))
     except InvalidGraphError as error:
         raise fail(error.message, node.key) from None
-    formals = signature(node.op_type, node.domain).inputs
-    for slot, value in enumerate(operands):
-        formal = formals[min(slot, len(formals) - 1)]
-        if value is None and not formal.optional:
-            raise fail(f"expected an operand in slot {slot} (`{formal.name}`), got none", node.key)
-    if node.call is not None and _call(graph, node.call) is None:
+    captured = sum(slot < 0 for slot in slots)
+    if inputs + captured > len(slots):
+        formals = signature(node.op_type, node.domain).inputs
+        for slot in set(range(inputs)) - set(slots):
+            formal = formals[min(slot, len(formals) - 1)]
+            if not formal.optional:
+                raise fail(f"expected an operand in slot {slot} (`{formal.name}`), got none", node.key)
+    if node.call is not None and not graph.modules.has_call(node.call):
         raise fail(f"it belongs to call {node.call}, which is not there", node.key)
-    captured = graph.captured(node.key)
     for name, body in node.subgraphs().items():
-        if len(body.captures) > len(captured):
+        if len(body.captures) > captured:
             raise fail(
-                f"`{name}` captures {len(body.captures)} values, its operator gives {len(captured)}", node.key
+                f"`{name}` captures {len(body.captures)} values, its operator gives {captured}", node.key
             )
         if body.modules is not graph.modules:
             raise fail(f"`{name}` has a module tree of its own", node.key)
         _validate(body, None, nested=True)
-
-
-def _call(graph: Graph, key: int) -> Call | None:
-    try:
-        return graph.modules.call(key)
-    except KeyError:
-        return None
 
 
 def _check_modules(graph: Graph, fail: Fail) -> None:
@@ -150,7 +146,7 @@ def _check_modules(graph: Graph, fail: Fail) -> None:
     for call in tree.calls():
         if call.module not in tree:
             raise fail(f"call {call.key} is of a module that is not there")
-        if call.parent is not None and _call(graph, call.parent) is None:
+        if call.parent is not None and not tree.has_call(call.parent):
             raise fail(f"call {call.key} was made in a call that is not there")
 
 

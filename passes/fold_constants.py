@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx
 
-from ..ir import OPSET, Graph, Operator, TensorData, Value, onnx_dtype
+from ..ir import OPSET, Constant, Graph, Operator, TensorData, Value, onnx_dtype
 from ..ir.inference import attribute_proto
 from ..ir.types import dtype_name
 from .base import Change, Pass
@@ -83,11 +83,13 @@ class FoldConstants(Pass):
     def _evaluate(self, part: Graph, node: Operator) -> np.ndarray | None:
         """The value of an operator, or None where it is to be left alone."""
         operands = part.operands(node.key)
+        if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
+            return None
         if node.domain or node.op_type in RANDOM or node.subgraphs() or len(node.types) != 1:
             return None
-        arrays = [None if v is None else part.constant_value(v) for v in operands]
-        if not operands or any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):
-            return None
+        arrays = [part.constant_value(v) for v in operands]
+        if any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):
+            return None  # a constant without data
         known = node.types[0]
         if part.is_output(Value(node.key)) or (known is not None and not _fits(known.shape, self.limit)):
             return None

@@ -21,7 +21,7 @@ def run_passes(
     """Run passes on a graph, in place, in order.
 
     The graph is validated whole before the first pass and after the last; in between too, where it is
-    small or `verify_each` asks for it, and otherwise around the nodes that a pass added. A pass that can
+    small or `verify_each` asks for it, and otherwise at the nodes whose edges a pass changed. A pass that can
     decide nothing about the graph (`Pass.skipped`) is not run.
 
     Args:
@@ -43,14 +43,14 @@ def run_passes(
     results: list[tuple[Pass, list[Change]]] = []
     suspects: list[str] = []  # passes since the graph was last validated whole
     for number, pass_ in enumerate(passes, 1):
-        known = set(graph.flow)
+        graph.flow.touched.clear()
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
         graph.provenance.note_dropped(graph, pass_.name)
         graph.provenance.changes += [(pass_.name, change.message) for change in changes if change.fixed]
         whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
         try:
-            validate(graph, None if whole else _touched(graph, known))
+            validate(graph, None if whole else graph.flow.touched)
         except InvalidGraphError as error:
             after = f"after the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"
             message = f"{after}: {error.message}"
@@ -61,9 +61,3 @@ def run_passes(
         if print_after is not None:
             print_after(pass_, graph)
     return results
-
-
-def _touched(graph: Graph, known: set[int]) -> list[int]:
-    """The nodes added since `known`, and their users."""
-    new = [key for key in graph.flow if key not in known]
-    return list(dict.fromkeys([*new, *(user for key in new for user in graph.flow.successors(key))]))

@@ -58,7 +58,8 @@ def evaluate(graph, *arrays):
         for key in composites:
             expand(Builder(graph), key)
     keys = [f"v{key}_0" for key in graph.inputs]
-    return ReferenceEvaluator(to_onnx(graph)).run(None, dict(zip(keys, arrays, strict=True)))
+    outputs = ReferenceEvaluator(to_onnx(graph)).run(None, dict(zip(keys, arrays, strict=True)))
+    return [np.asarray(output) for output in outputs]
 
 
 def parameter(graph, name, array, **facts):

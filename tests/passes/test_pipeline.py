@@ -60,6 +60,16 @@ class Spoil(Pass):
         return [Change("XX101", "spoilt")]
 
 
+class SpoilAttribute(Pass):
+    """A pass with a bug that changes no edge: it gives an operator an attribute that it does not have."""
+
+    name: ClassVar[str] = "spoil"
+
+    def run(self, graph: Graph) -> list[Change]:
+        graph.operators()[0].attributes["axis"] = 1
+        return [Change("XX101", "spoilt")]
+
+
 def small():
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", (4,)))
@@ -115,6 +125,8 @@ def test_a_large_graph_is_validated_at_both_ends_and_all_passes_between_are_susp
         x = b.op("Relu", x)
     b.graph.outputs.append(("y", x))
     with pytest.raises(InvalidGraphError, match="after the passes `spoil`, `rename-parameters`"):
-        run_passes(b.graph.copy(), [Spoil(), RenameParameters()])
+        run_passes(b.graph.copy(), [SpoilAttribute(), RenameParameters()])
     with pytest.raises(InvalidGraphError, match="after the pass `spoil`"):
-        run_passes(b.graph, [Spoil(), RenameParameters()], verify_each=True)
+        run_passes(b.graph.copy(), [SpoilAttribute(), RenameParameters()], verify_each=True)
+    with pytest.raises(InvalidGraphError, match="after the pass `spoil`"):  # at the nodes whose edges changed
+        run_passes(b.graph, [Spoil(), RenameParameters()])

@@ -1,0 +1,114 @@
+"""The dataflow of a graph: a networkx graph that counts its changes and is read without networkx's views."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+if TYPE_CHECKING:
+    from .nodes import Node
+
+
+class Dataflow(nx.MultiDiGraph):
+    """Nodes and the edges between them; every algorithm of networkx works on it.
+
+    A node has its `Node` under "node". An edge's key is the consumer's input slot (negative slots are
+    captures: slot -1-i is capture i), its "output" the producer's output number.
+
+    Attributes:
+        version: grows with every change of nodes and edges; what was computed from them holds while it stays.
+        touched: keys of the nodes that were added or given other operands since somebody cleared it.
+    """
+
+    _node: dict[int, dict[str, Node]]  # networkx's own tables, which its documentation leaves to subclasses
+    _succ: dict[int, dict[int, dict[int, dict[str, int]]]]
+    _pred: dict[int, dict[int, dict[int, dict[str, int]]]]
+
+    def __init__(self, incoming_graph_data: Any = None, **attributes: Any) -> None:
+        self.version = 0
+        self.touched: set[int] = set()
+        super().__init__(incoming_graph_data, **attributes)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def node(self, key: int) -> Node:
+        """The node of that key."""
+        return self._node[key]["node"]
+
+    def operands(self, key: int) -> list[tuple[int, int, int]]:
+        """(slot, producer, output number) of every edge into a node, by slot, its captures last."""
+        edges = [
+            (slot, source, data["output"])
+            for source, slots in self._pred[key].items()
+            for slot, data in slots.items()
+        ]
+        if len(edges) > 1:
+            edges.sort()
+            if edges[0][0] < 0:
+                edges.sort(key=lambda edge: (edge[0] < 0, abs(edge[0])))
+        return edges
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, in the order in which they were added."""
+        return (data["node"] for data in self._node.values())
+
+    def users(self, key: int) -> list[tuple[int, int, int]]:
+        """(consumer, slot, output number) of every edge out of a node, by consumer."""
+        return sorted(
+            (user, slot, data["output"])
+            for user, slots in self._succ[key].items()
+            for slot, data in slots.items()
+        )
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def add_node(self, node_for_adding: Any, **attr: Any) -> None:
+        """As networkx's; counted."""
+        self.version += 1
+        self.touched.add(node_for_adding)
+        super().add_node(node_for_adding, **attr)
+
+    def add_nodes_from(self, nodes_for_adding: Iterable[Any], **attr: Any) -> None:
+        """As networkx's; counted."""
+        nodes = list(nodes_for_adding)
+        self.version += 1
+        self.touched.update(n[0] if isinstance(n, tuple) else n for n in nodes)
+        super().add_nodes_from(nodes, **attr)
+
+    def remove_node(self, n: Any) -> None:
+        """As networkx's; counted."""
+        self.version += 1
+        self.touched.update(self._succ.get(n, ()))
+        super().remove_node(n)
+
+    def remove_nodes_from(self, nodes: Iterable[Any]) -> None:
+        """As networkx's; counted."""
+        gone = list(nodes)
+        self.version += 1
+        self.touched.update(user for n in gone for user in self._succ.get(n, ()))
+        super().remove_nodes_from(gone)
+
+    def add_edge(self, u_for_edge: Any, v_for_edge: Any, key: Hashable | None = None, **attr: Any) -> Any:
+        """As networkx's; counted."""
+        self.version += 1
+        self.touched.add(v_for_edge)
+        return super().add_edge(u_for_edge, v_for_edge, key, **attr)
+
+    def remove_edge(self, u: Any, v: Any, key: Hashable | None = None) -> None:
+        """As networkx's; counted."""
+        self.version += 1
+        self.touched.add(v)
+        super().remove_edge(u, v, key)
+
+    def clear(self) -> None:
+        """As networkx's; counted."""
+        self.version += 1
+        super().clear()
+
+    def clear_edges(self) -> None:
+        """As networkx's; counted."""
+        self.version += 1
+        self.touched.update(self._node)
+        super().clear_edges()
