@@ -20,6 +20,7 @@ from .expressions import (
     shape_of,
     substituted,
 )
+from .gathering import gather
 from .naming import class_name, identifier
 from .units import Draft, Statement, Units
 
@@ -64,10 +65,10 @@ def define_classes(units: Units) -> list[Class]:
     reserved = units.factories.names()
     for level in units.levels():
         groups: dict[object, list[Draft]] = {}
-        for key in level:
-            draft = units.build(key).draft
-            if draft is not None:
-                groups.setdefault(_structure(draft), []).append(draft)
+        drafts = [draft for key in level if (draft := units.build(key).draft) is not None]
+        gather(drafts)
+        for draft in drafts:
+            groups.setdefault(_structure(draft), []).append(draft)
         for drafts, optional in _with_optional_children(list(groups.values())):
             found = _unify(drafts, taken, reserved)
             _add_optional(found, optional)
@@ -243,6 +244,7 @@ def _structure(draft: Draft) -> object:
         draft.has_body,
         tuple((name, shape_of(part, {})) for name, part in draft.attributes),
         tuple(draft.assignments),
+        draft.gathers,
         len(draft.inputs),
         tuple(steps),
         tuple(number.get(v, -1) for v in draft.outputs),

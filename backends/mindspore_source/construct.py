@@ -21,6 +21,7 @@ from .expressions import (
     literal_source,
     uses,
 )
+from .gathering import accumulated
 from .naming import variable_name
 from .units import Draft, Statement
 
@@ -172,11 +173,14 @@ class Construct(ClassRenderer):
         self.names.update(zip(self.draft.inputs, inputs, strict=True))
         self.names_in = set(inputs)
         self._name_results()
-        lines = [f"def construct({', '.join(['self', *inputs])}):"]
-        body = self._statements()
+        stars = "*" * self.draft.gathers
+        lines = [f"def construct({', '.join(['self', *(f'{stars}{name}' for name in inputs)])}):"]
+        body = accumulated(self._statements())
         return lines + [f"    {line}" for line in _loops(body, self._lengths())]
 
     def _input_names(self) -> list[str]:
+        if self.draft.gathers:
+            return ["inputs"]
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
         for known in self.draft.input_names:

@@ -33,6 +33,7 @@ class Draft:
     outputs: list[Value] = field(default_factory=list)
     has_body: bool = False
     input_names: list[str] = field(default_factory=list)
+    gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
     unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
 
 

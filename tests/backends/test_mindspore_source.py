@@ -171,11 +171,11 @@ class DenseNet(nn.Module):
                 conv0=nn.Conv2d(3, 8, 3, padding=1, bias=False),
                 block1=DenseBlock(2, 8, 4),
                 pool=nn.AvgPool2d(2, 2),
-                block2=DenseBlock(2, 16, 4),
-                norm=nn.BatchNorm2d(24),
+                block2=DenseBlock(4, 16, 4),
+                norm=nn.BatchNorm2d(32),
             )
         )
-        self.classifier = nn.Linear(24, 5)
+        self.classifier = nn.Linear(32, 5)
 
     def forward(self, x):
         return self.classifier(F.relu(self.features(x)).mean((2, 3)))

@@ -4,7 +4,7 @@
 
 Inputs: x: f32[N,3,16,16]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 5 buffers:
+Pass drop-unused-modules: no operator reads 7 buffers:
 `features.block1.denselayer1.norm.num_batches_tracked`,
 `features.block1.denselayer2.norm.num_batches_tracked`,
 `features.block2.denselayer1.norm.num_batches_tracked`, ….
@@ -20,7 +20,7 @@ from mindspore.common.initializer import HeUniform, Uniform
 
 
 class DenseLayer(nn.Cell):
-    """The source's `DenseLayer`: `features.block1.denselayer1`, `features.block2.denselayer1`."""
+    """The source's `DenseLayer`: `features.block1.denselayer1`, `features.block1.denselayer2` and 4 more."""
 
     def __init__(self, num_features):
         super().__init__()
@@ -35,45 +35,43 @@ class DenseLayer(nn.Cell):
             weight_init=HeUniform(math.sqrt(5)),
         )
 
-    def construct(self, x):
-        x = ops.relu(self.norm(x))
-        return self.conv(x)
-
-
-class DenseLayer2(nn.Cell):
-    """The source's `DenseLayer`: `features.block1.denselayer2`, `features.block2.denselayer2`."""
-
-    def __init__(self, num_features):
-        super().__init__()
-        self.norm = nn.BatchNorm2d(num_features, eps=1e-05, momentum=0.9)
-        self.conv = nn.Conv2d(
-            num_features,
-            4,
-            3,
-            pad_mode="pad",
-            padding=1,
-            has_bias=False,
-            weight_init=HeUniform(math.sqrt(5)),
-        )
-
-    def construct(self, x, y):
-        x = ops.cat((x, y), axis=1)
+    def construct(self, *inputs):
+        x = ops.cat(inputs, axis=1)
         x = ops.relu(self.norm(x))
         return self.conv(x)
 
 
 class DenseBlock(nn.Cell):
-    """The source's `DenseBlock`: `features.block1`, `features.block2`."""
+    """The source's `DenseBlock`: `features.block1`."""
 
-    def __init__(self, num_features, denselayer2_num_features):
+    def __init__(self):
         super().__init__()
-        self.denselayer1 = DenseLayer(num_features)
-        self.denselayer2 = DenseLayer2(denselayer2_num_features)
+        self.denselayer1 = DenseLayer(8)
+        self.denselayer2 = DenseLayer(12)
 
     def construct(self, x):
         denselayer1 = self.denselayer1(x)
         denselayer2 = self.denselayer2(x, denselayer1)
         return ops.cat((x, denselayer1, denselayer2), axis=1)
+
+
+class DenseBlock2(nn.Cell):
+    """The source's `DenseBlock`: `features.block2`."""
+
+    def __init__(self):
+        super().__init__()
+        self.denselayer1 = DenseLayer(16)
+        self.denselayer2 = DenseLayer(20)
+        self.denselayer3 = DenseLayer(24)
+        self.denselayer4 = DenseLayer(28)
+
+    def construct(self, x):
+        features = (x,)
+        features += (self.denselayer1(*features),)
+        features += (self.denselayer2(*features),)
+        features += (self.denselayer3(*features),)
+        features += (self.denselayer4(*features),)
+        return ops.cat(features, axis=1)
 
 
 class DenseNet(nn.Cell):
@@ -92,17 +90,17 @@ class DenseNet(nn.Cell):
                     has_bias=False,
                     weight_init=HeUniform(math.sqrt(5)),
                 ),
-                block1=DenseBlock(8, 12),
+                block1=DenseBlock(),
                 pool=nn.AvgPool2d(2, stride=2, pad_mode="valid"),
-                block2=DenseBlock(16, 20),
-                norm=nn.BatchNorm2d(24, eps=1e-05, momentum=0.9),
+                block2=DenseBlock2(),
+                norm=nn.BatchNorm2d(32, eps=1e-05, momentum=0.9),
             )
         )
         self.classifier = nn.Dense(
-            24,
+            32,
             5,
             weight_init=HeUniform(math.sqrt(5)),
-            bias_init=Uniform(1 / math.sqrt(24)),
+            bias_init=Uniform(1 / math.sqrt(32)),
             has_bias=True,
         )
 
