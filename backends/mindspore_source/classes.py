@@ -22,7 +22,7 @@ from .expressions import (
 )
 from .gathering import gather
 from .naming import class_name, identifier
-from .units import Draft, Statement, Units
+from .units import Draft, Units
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def _extra_child(larger: Draft, smaller: Draft) -> str | None:
         larger,
         attributes=[(n, p) for n, p in larger.attributes if n != child],
         statements=[
-            Statement(s.targets, substituted(s.expression, target, value), s.attribute)
+            replace(s, expression=substituted(s.expression, target, value))
             for i, s in enumerate(larger.statements)
             if i != at
         ],
@@ -141,7 +141,7 @@ def _extra_child(larger: Draft, smaller: Draft) -> str | None:
 def _step_of(draft: Draft, child: str) -> tuple[int, Value] | None:
     """The one step that calls a child on one value, and that value."""
     steps = [i for i, s in enumerate(draft.statements) if s.attribute == child]
-    if len(steps) != 1 or len(draft.statements[steps[0]].targets) != 1:
+    if len(steps) != 1 or len(draft.statements[steps[0]].targets) != 1 or draft.statements[steps[0]].results:
         return None
     (call, *_) = draft.statements[steps[0]].expression.parts
     if not isinstance(call, Call) or len(call.arguments) != 1 or not isinstance(call.arguments[0].value, Use):
@@ -235,7 +235,7 @@ def _structure(draft: Draft) -> object:
         number[value] = len(number)
     steps = []
     for statement in draft.statements:
-        steps.append(shape_of(statement.expression, number))
+        steps.append((shape_of(statement.expression, number), statement.results))
         for value in statement.targets:
             number[value] = len(number)
     return (

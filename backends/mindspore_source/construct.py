@@ -68,6 +68,8 @@ class _Step:
     targets: list[Value]
     expression: Expression
     attribute: str
+    results: str = ""
+    hints: tuple[str, ...] = ()
 
 
 class Construct(ClassRenderer):
@@ -107,7 +109,8 @@ class Construct(ClassRenderer):
             if target is not None and alone and self._nests(target, statements[at : at + 2]):
                 self.inlined[target] = expression
                 continue
-            if len(statement.targets) == 1 and not statement.attribute and expression.outputs == 1:
+            plain = not statement.attribute and not statement.results
+            if len(statement.targets) == 1 and plain and expression.outputs == 1:
                 (target,) = statement.targets
                 levels = where.get(target, [])
                 short = len(self.text(expression)) <= _MAX_INLINE
@@ -122,7 +125,9 @@ class Construct(ClassRenderer):
                 if (fits or host or alias) and (-1 not in levels or alias):
                     self.inlined[target] = expression
                     continue
-            kept.append(_Step(statement.targets, expression, statement.attribute))
+            kept.append(
+                _Step(statement.targets, expression, statement.attribute, statement.results, statement.hints)
+            )
         return kept
 
     def _nests(self, target: Value, pair: list[Statement]) -> bool:
@@ -131,6 +136,7 @@ class Construct(ClassRenderer):
             len(pair) < 2
             or not pair[0].attribute
             or pair[0].attribute in _IDENTITY
+            or pair[0].results
             or "[" in pair[0].attribute
         ):
             return False
@@ -145,6 +151,8 @@ class Construct(ClassRenderer):
         given = call.arguments[0].value
         if not isinstance(given, Use) or given.value != target:
             return False
+        if pair[1].results and self._callee(pair[0]) == "nn.Embedding":
+            return len(call.arguments) == 1
         light = _LIGHT.match(self._callee(pair[1])) is not None
         first = _LIGHT.match(self._callee(pair[0])) is not None and inner.count("(") == 1
         return light or (first and bool(pair[1].attribute) and len(call.arguments) == 1)
@@ -217,6 +225,9 @@ class Construct(ClassRenderer):
         special = _IDENTITY.get(attribute)
         if special and special not in live:
             return special
+        hint = step.hints[number] if step.hints else ""
+        if hint:
+            return hint if hint not in live else _numbered(hint, live)
         if len(step.targets) == 1:
             named = bool(attribute) and len(attribute) <= 15 and not _GENERIC.match(attribute)
             for name in dying:
@@ -228,7 +239,9 @@ class Construct(ClassRenderer):
                 return variable_name(attribute)
             if named:
                 return _numbered(variable_name(attribute), live)
-        elif len(step.targets) == 3 and all(n not in live for n in ("q", "k", "v")[number:]):
+        elif (
+            len(step.targets) == 3 and not step.hints and all(n not in live for n in ("q", "k", "v")[number:])
+        ):
             return ("q", "k", "v")[number]
         for name in _CHAIN:
             if name not in live:
@@ -245,6 +258,7 @@ class Construct(ClassRenderer):
         last = steps[-1] if steps else None
         if (
             last
+            and not last.results
             and last.targets == self.draft.outputs
             and len(outputs) == 1
             and not _IN_LOOP.search(self.text(last.expression))
@@ -252,7 +266,8 @@ class Construct(ClassRenderer):
             steps.pop()
             returned = self.text(last.expression)
         for step in steps:
-            targets = ", ".join(self.names[t] for t in step.targets)
+            names = [self.names[t] for t in step.targets]
+            targets = step.results.format(*names) if step.results else ", ".join(names)
             lines.append(f"{targets} = {self.text(step.expression)}")
         lines.append(f"return {returned}" if returned else "return None")
         return lines
@@ -270,7 +285,9 @@ class Construct(ClassRenderer):
 
 
 _IN_LOOP = re.compile(r"^self\.\w+\[\d+\]\(")
-_STEP = re.compile(r"^(?P<left>\w+) = (?P<path>self\.\w+)\[(?P<index>\d+)\]\((?P<arguments>.*)\)$")
+_STEP = re.compile(
+    r"^(?P<left>(?P<name>\w+)(, _)?) = (?P<path>self\.\w+)\[(?P<index>\d+)\]\((?P<arguments>.*)\)$"
+)
 
 
 def _loops(lines: list[str], lengths: dict[str, int]) -> list[str]:
@@ -289,7 +306,7 @@ def _loops(lines: list[str], lengths: dict[str, int]) -> list[str]:
             match
             and count > 1
             and lines[at : at + count] == expected
-            and _reads(match["left"], match["arguments"])
+            and _reads(match["name"], match["arguments"])
         ):
             item = _singular(match["path"].removeprefix("self."), lines)
             out += [f"for {item} in {match['path']}:", f"    {match['left']} = {item}({match['arguments']})"]

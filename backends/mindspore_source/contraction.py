@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from ...ir import Constant, Graph, Operator, Parameter, Value
+from ...ir import DOMAIN, Constant, Graph, Operator, Parameter, Value
+from ...ir.composites.recurrent import TABLE as RECURRENT_TABLE
 from .stateless import refill, split_stateless
 
 Item = tuple[str, int]
@@ -75,6 +76,7 @@ class Contraction:
             if node.call is None:
                 node.call = self.root
         self._unwrap_flatten()
+        self._unwrap_recurrent()
         self._adopt()
         self._remove_empty_calls()
         refill(self.tree)
@@ -90,6 +92,21 @@ class Contraction:
             call = self.tree.call(node.call)
             if call.parent is not None and self.tree.module(call.module).class_name == "FullyConnected":
                 node.call = call.parent
+
+    def _unwrap_recurrent(self) -> None:
+        """What a recurrent module does around its layer (zero states, one sequence) becomes its caller's."""
+        inside: dict[int, list[Operator]] = {}
+        for node in self.graph.operators():
+            if node.call is not None:
+                inside.setdefault(node.call, []).append(node)
+        for key, nodes in inside.items():
+            call = self.tree.call(key)
+            layers = [n for n in nodes if n.domain == DOMAIN and n.op_type in RECURRENT_TABLE.rows]
+            if call.parent is None or len(layers) != 1 or self.tree.module(call.module).children:
+                continue
+            for node in nodes:
+                if node is not layers[0]:
+                    node.call = call.parent
 
     def _adopt(self) -> None:
         """An operator on the parameters of one leaf that is never called becomes that leaf's call."""

@@ -5,17 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir import TensorData, Value
-from .emitting import State
+from .emitting import Layer, State
 from .expressions import Expression, Part
 
 
 @dataclass
 class Statement:
-    """One step of a `construct`."""
+    """One step of a `construct`.
+
+    Attributes:
+        targets: the values that it makes.
+        expression: what makes them.
+        attribute: of the layer or module called, for naming the result.
+        results: how they are unpacked, ``{}, ({}, _)``; empty where one after the other.
+        hints: usual names for the targets.
+    """
 
     targets: list[Value]
     expression: Expression
-    attribute: str = ""  # of the layer or module called, for naming the result
+    attribute: str = ""
+    results: str = ""
+    hints: tuple[str, ...] = ()
 
 
 @dataclass
@@ -48,6 +58,7 @@ class Unit:
         state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
         draft: the class, for a unit that is an instance of one.
         length: number of children, for a container.
+        layer: MindSpore's layer, for a unit that is one.
     """
 
     module: int
@@ -59,3 +70,4 @@ class Unit:
     is_sequence: bool = False
     extra: list[tuple[str, float, int]] = field(default_factory=list)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    layer: Layer | None = None

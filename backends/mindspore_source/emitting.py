@@ -23,7 +23,7 @@ class Scope(Protocol):
         """How the class's `construct` writes a value."""
         ...
 
-    def attribute(self, name: str, constructor: Call) -> str:
+    def attribute(self, name: str, constructor: Part) -> str:
         """Declare an auxiliary attribute; returns how to write it (``self.name``)."""
         ...
 
@@ -42,6 +42,10 @@ class State:
     shape: tuple[int, ...] | None = None
 
 
+Nested = int | tuple[int, ...]
+"""A number, or several as one tuple: slots of operands, or numbers of results."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """An operator as a layer of `mindspore.nn`.
@@ -51,12 +55,59 @@ class Layer:
         state: the parameters it holds.
         inputs: operand slots that its call is given.
         extra: (attribute, fill, size) of vectors that MindSpore's layer holds and the source does not.
+        named: keyword of its call -> operand slot.
+        results: the operator's outputs as its call returns them; empty for one that returns its only output.
+        hints: names for variables of the outputs, where they have usual ones.
     """
 
-    constructor: Call
+    constructor: Part
     state: tuple[State, ...] = ()
-    inputs: tuple[int, ...] = (0,)
+    inputs: tuple[Nested, ...] = (0,)
     extra: tuple[tuple[str, float, int], ...] = ()
+    named: dict[str, int] = field(default_factory=dict)
+    results: tuple[Nested, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    @property
+    def slots(self) -> list[int]:
+        """Every operand slot that its call is given."""
+        nested = [(s,) if isinstance(s, int) else s for s in self.inputs]
+        return [slot for group in nested for slot in group] + list(self.named.values())
+
+    def call(self, path: str, operand: Callable[[int], Part]) -> Expression:
+        """Its call: ``self.lstm(x, (h, c))``.
+
+        Args:
+            path: how to write the layer.
+            operand: how to write the operand in a slot.
+        """
+        given = [Argument("", _nested(slots, operand)) for slots in self.inputs]
+        given += [Argument(name, operand(slot)) for name, slot in self.named.items()]
+        return Expression((Call(path, tuple(given)),))
+
+    def targets(self, used: Sequence[int]) -> str:
+        """How its results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty where plain."""
+        if not self.results:
+            return ""
+        mark = lambda n: "{}" if n in used else "_"  # noqa: E731
+        parts = [
+            mark(group)
+            if isinstance(group, int)
+            else "_"
+            if not set(group) & set(used)
+            else f"({', '.join(map(mark, group))})"
+            for group in self.results
+        ]
+        return ", ".join(parts)
+
+
+def _nested(slots: Nested, operand: Callable[[int], Part]) -> Part:
+    if isinstance(slots, int):
+        return operand(slots)
+    parts: list[Part] = []
+    for at, slot in enumerate(slots):
+        parts += [", "] * bool(at) + [operand(slot)]
+    return Expression(("(", *parts, ")"))
 
 
 @dataclass

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator, Value
-from . import activation, attention, conv, indexing, linear, math, norm, pool, reduce, resize, shape
-from .emitting import Call, EmitterTable, Expression, Layer, Refused, View
+from . import (
+    activation,
+    attention,
+    conv,
+    indexing,
+    linear,
+    math,
+    norm,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
+from .emitting import EmitterTable, Expression, Layer, Refused, View
 from .expressions import Part, Use
 
 TABLE = EmitterTable.merge(
     [
         f.table
-        for f in (activation, attention, conv, indexing, linear, math, norm, pool, reduce, resize, shape)
+        for f in (
+            activation,
+            attention,
+            conv,
+            indexing,
+            linear,
+            math,
+            norm,
+            pool,
+            recurrent,
+            reduce,
+            resize,
+            shape,
+        )
     ]
 )
 
@@ -45,7 +71,7 @@ class _Probe:
     def part(self, value: Value, level: int) -> Part:
         return Use(value, level)
 
-    def attribute(self, name: str, constructor: Call) -> str:  # noqa: ARG002 - a probe declares nothing
+    def attribute(self, name: str, constructor: Part) -> str:  # noqa: ARG002 - a probe declares nothing
         return f"self.{name}"
 
     def host(self, value: Value) -> str:  # noqa: ARG002 - and computes nothing

@@ -9,7 +9,20 @@ from collections.abc import Container
 from functools import lru_cache
 
 MODULE_NAMES = frozenset(
-    {"ms", "np", "nn", "ops", "math", "mindspore", "Tensor", "Parameter", "Path", "build", "initializer"}
+    {
+        "ms",
+        "np",
+        "nn",
+        "ops",
+        "math",
+        "mindspore",
+        "Tensor",
+        "Parameter",
+        "Path",
+        "build",
+        "initializer",
+        "redrawn",
+    }
 )
 """Module-level names of an emitted file that no class may take."""
 

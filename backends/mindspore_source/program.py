@@ -15,6 +15,7 @@ from .contraction import Contraction
 from .epilogue import epilogue
 from .expressions import MISSING, Call, Part, literal_source
 from .initial import law
+from .recurrent import REDRAWN
 from .units import Units
 
 _INITIALIZERS = (
@@ -78,7 +79,9 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
     classes = define_classes(units)
     program = Program("")
     _place(units, program)
-    body = "\n\n".join([units.factories.text(), *(_class_text(c) for c in classes)])
+    texts = [_class_text(c) for c in classes]
+    redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
+    body = "\n\n".join([redrawn, units.factories.text(), *texts])
     frozen = sorted(
         {
             t.name

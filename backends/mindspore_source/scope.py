@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ir import Constant, Parameter, TensorData, Value
-from .drafts import Draft
+from .drafts import Draft, Statement
+from .emitting import Layer
 from .expressions import Argument, Call, Expression, Literal, Part, Use
 from .initial import ms_dtype
 from .naming import attribute_name
@@ -70,7 +72,26 @@ class DraftScope:
             self.units.units[self.draft.module].constants.append((name, data))
         return found
 
-    def attribute(self, name: str, constructor: Call) -> str:
+    def layer_step(
+        self,
+        path: str,
+        layer: Layer,
+        operands: Sequence[Value | None],
+        outputs: Sequence[Value],
+        attribute: str = "",
+    ) -> Statement:
+        """A call of one of MindSpore's layers, with operands and results in its own order and nesting."""
+
+        def operand(slot: int) -> Part:
+            value = operands[slot]
+            assert value is not None
+            return self.part(value, 0)
+
+        used = [v.output for v in outputs]
+        hints = tuple(layer.hints[n] for n in used) if layer.hints else ()
+        return Statement(list(outputs), layer.call(path, operand), attribute, layer.targets(used), hints)
+
+    def attribute(self, name: str, constructor: Part) -> str:
         """Declare an auxiliary attribute under a free name; returns ``self.name``."""
         taken = {n for n, _ in self.draft.attributes}
         found, n = attribute_name(name), 2

@@ -146,9 +146,9 @@ class Units:
         if layer is None or not self._owns(module, operator, layer):
             return None
         operands = self.graph.operands(operator.key)
-        if [operands[s] for s in layer.inputs] != body.inputs:
+        if {operands[s] for s in layer.slots} != set(body.inputs):
             return None
-        unit = Unit(module.key, layer.constructor, extra=list(layer.extra))
+        unit = Unit(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
         for state in layer.state:
             value = operands[state.slot]
             assert value is not None
@@ -165,7 +165,8 @@ class Units:
         held = set(module.parameters.values())
         operands = self.graph.operands(operator.key)
         state = [v.node for s in layer.state if (v := operands[s.slot])]
-        used = {v.node for v in operands if v and isinstance(self.graph.node(v.node), Parameter)}
+        others = [v for slot, v in enumerate(operands) if slot not in layer.slots]
+        used = {v.node for v in others if v and isinstance(self.graph.node(v.node), Parameter)}
         return set(state) <= held and used <= set(state) and len(set(state)) == len(state)
 
     def _container(self, module: Module) -> Unit | None:
@@ -222,7 +223,8 @@ class Units:
             if kind != "call":
                 return False
             inner = self.contraction.bodies[key]
-            if inner.inputs != [at] or len(inner.outputs) != 1:
+            layer = self.units[inner.module].layer if inner.module in self.units else None
+            if inner.inputs != [at] or len(inner.outputs) != 1 or (layer and layer.results):
                 return False
             at = inner.outputs[0]
             order.append(inner.module)
@@ -351,10 +353,14 @@ class Units:
         if kind == "call":
             body = self.contraction.bodies[key]
             path = self.module_path(draft.module, body.module)
+            attribute, layer = path.rpartition(".")[2], self.units[body.module].layer
+            if layer is not None:
+                operands = self.graph.operands(body.items[0][1])
+                step = scope.layer_step(f"self{path}", layer, operands, body.outputs, attribute)
+                draft.statements.append(step)
+                return
             call = Call(f"self{path}", tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
-            draft.statements.append(
-                Statement(list(body.outputs), Expression((call,)), path.rpartition(".")[2])
-            )
+            draft.statements.append(Statement(list(body.outputs), Expression((call,)), attribute))
             return
         operator = self.graph.operator(key)
         view = View(self.graph, operator, scope)
@@ -362,13 +368,15 @@ class Units:
         try:
             expression = emit_call(view)
         except Refused:
-            expression = self._promoted(operator, draft, scope)
+            path, layer = self._promoted(operator, draft, scope)
+            draft.statements.append(scope.layer_step(path, layer, view.operands, targets))
+            return
         if expression.host:
             scope.hosts[targets[0]] = expression.host
         draft.statements.append(Statement(targets, expression))
 
-    def _promoted(self, operator: Operator, draft: Draft, scope: DraftScope) -> Expression:
-        """An operator that MindSpore has only as a layer, as an auxiliary attribute."""
+    def _promoted(self, operator: Operator, draft: Draft, scope: DraftScope) -> tuple[str, Layer]:
+        """An operator that MindSpore has only as a layer, as an auxiliary attribute; its path."""
         layer = self._try_layer(operator, draft)
         module = self.tree.module(draft.module)
         if layer is None or not self._owns(module, operator, layer):
@@ -391,8 +399,7 @@ class Units:
             )
         prefix = path.removeprefix("self.")
         self.units[draft.module].extra += [(f"{prefix}.{n}", fill, size) for n, fill, size in layer.extra]
-        inputs = [v for s in layer.inputs if (v := operands[s]) is not None]
-        return Expression((Call(path, tuple(Argument("", scope.part(v, 0)) for v in inputs)),))
+        return path, layer
 
 
 __all__ = ["Draft", "Statement", "Unit", "Units"]

@@ -84,7 +84,7 @@ def rewritten(model, inputs, folder, **options):
 def assert_same(model, net, inputs, modes=(ms.PYNATIVE_MODE, ms.GRAPH_MODE)):
     with torch.no_grad():
         want = model(*[torch.from_numpy(i) for i in inputs])
-    want = [w.numpy() for w in (want if isinstance(want, (tuple, list)) else [want])]
+    want = [w.numpy() for w in torch.utils._pytree.tree_leaves(want)]
     for mode in modes:
         got = run(net, inputs, mode)
         assert [g.shape for g in got] == [w.shape for w in want]
@@ -350,6 +350,19 @@ class Narrow(nn.Module):
         return self.blocks(x)
 
 
+class Tagger(nn.Module):
+    def __init__(self, words, tags, width=16, hidden=24):
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.lstm = nn.LSTM(width, hidden, num_layers=2, batch_first=True, dropout=0.3, bidirectional=True)
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(2 * hidden, tags)
+
+    def forward(self, words):
+        states, _ = self.lstm(self.embedding(words))
+        return self.head(self.dropout(states))
+
+
 NETS = {
     "vit": (ViT, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "bottleneck": (Narrow, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
@@ -364,6 +377,7 @@ NETS = {
     "reserved": (Reserved, [floats(2, 4)], [floats(3, 4)]),
     "shared_activation": (SharedActivation, [floats(2, 4)], [floats(3, 4)]),
     "leaves": (Leaves, [floats(2, 3, 8)], [floats(3, 3, 8)]),
+    "tagger": (lambda: Tagger(50, 7), [ids(2, 9)], [ids(3, 9)]),
     "frozen": (SharedStem, [floats(2, 4)], [floats(3, 4)]),
 }
 

@@ -176,6 +176,15 @@ def test_transformer(tmp_path: Path) -> None:
     assert any("self_attn" in note for note in report.notes)
 
 
+def test_lstm_tagger(tmp_path: Path) -> None:
+    """Through time, both directions and the Dropout between two layers."""
+    nets = _imported("torch_recurrent", ROOT / "tests" / "end_to_end" / "nets" / "torch_recurrent.py")
+    torch.manual_seed(0)
+    report = trained(nets.Tagger(), (torch.randint(0, 40, (2, 5)),), tmp_path)
+    assert sum(row.parameter.startswith("lstm.") for row in report.training) == 16
+    assert any("Dropout" in note and "lstm" in note for note in report.notes)
+
+
 def test_inverted_residuals(tmp_path: Path) -> None:
     nets = _imported("torch_vision", ROOT / "tests" / "end_to_end" / "nets" / "torch_vision.py")
     torch.manual_seed(0)

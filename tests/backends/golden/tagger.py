@@ -1,0 +1,63 @@
+"""Tagger for MindSpore, rewritten from PyTorch `Tagger` by regraft.
+
+    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
+
+Inputs: words: i64[N,9]
+Captured in evaluation mode.
+"""
+
+import math
+from pathlib import Path
+
+import mindspore as ms
+from mindspore import nn
+from mindspore.common.initializer import HeUniform, Normal, Uniform
+
+
+class Tagger(nn.Cell):
+    """The source's `Tagger`."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 16, embedding_table=Normal(1.0))
+        self.lstm = nn.LSTM(
+            16, 24, num_layers=2, batch_first=True, dropout=0.3, bidirectional=True
+        )
+        self.dropout = nn.Dropout(p=0.5)
+        self.head = nn.Dense(
+            48,
+            7,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init=Uniform(1 / math.sqrt(48)),
+            has_bias=True,
+        )
+
+    def construct(self, words):
+        x, _ = self.lstm(self.embedding(words))
+        return self.head(self.dropout(x))
+
+
+CHECKPOINT = Path(__file__).with_name("model.ckpt")
+
+
+def build(checkpoint=CHECKPOINT):
+    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    net = Tagger()
+    for path, parameter in net.parameters_and_names():
+        parameter.name = path
+    if checkpoint is not None:
+        load(net, checkpoint)
+    return net.set_train(False)
+
+
+def load(net, checkpoint):
+    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    path = Path(checkpoint)
+    values = ms.load_checkpoint(str(path), format=path.suffix[1:])
+    wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
+    found = {f"{n} {v.dtype}{v.shape}" for n, v in values.items()}
+    problems = [f"only in the net: {each}" for each in sorted(wanted - found)]
+    problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
+    if problems:
+        raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
+    ms.load_param_into_net(net, values, strict_load=True)
