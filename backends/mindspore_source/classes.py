@@ -29,7 +29,8 @@ from .units import Draft, Units
 class Formal:
     """A constructor argument of an emitted class: its value for each instance, a part for a module given.
 
-    A `scale` other than 1 marks a use of it: so many times the argument.
+    A `scale` other than 1 marks a use of it: so many times the argument; `elements` a tuple of numbers and of
+    other arguments.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Formal:
     default: object = MISSING
     in_construct: bool = False
     scale: int = 1
+    elements: tuple[int | Formal, ...] = ()
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ def define_classes(units: Units) -> list[Class]:
             found = _unify(drafts, taken, reserved)
             _add_optional(found, optional)
             _derive(found)
+            _take_shapes_apart(found)
             taken.add(found.name)
             classes.append(found)
             for at, draft in enumerate(drafts):
@@ -226,6 +229,37 @@ def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
         return None
     scale, at = max(found)
     return class_.formals[at], scale
+
+
+def _take_shapes_apart(class_: Class) -> None:
+    """An argument that is a tuple of numbers, of which one differs, becomes that number: ``(channels, 1, 1)``."""
+    for at, formal in enumerate(class_.formals):
+        if formal.default is not MISSING or not all(_is_shape(v) for v in formal.values):
+            continue
+        shapes: list[tuple[int, ...]] = list(formal.values)  # type: ignore[arg-type]
+        if len({len(shape) for shape in shapes}) > 1:
+            continue
+        columns = list(zip(*shapes, strict=True))
+        varying = {column for column in columns if len(set(column)) > 1}
+        number = next((f for f in class_.formals if any(f.values == column for column in varying)), None)
+        if len(varying) != 1:
+            continue
+        if number is None:
+            others = [column[0] for column in columns if column not in varying]
+            taken = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
+            name = _formal_name("size" if any(n != 1 for n in others) else "channels", "", taken)
+            number = class_.formals[at] = Formal(name, varying.pop())
+        else:
+            class_.formals.remove(formal)
+        number.in_construct |= formal.in_construct
+        elements = tuple(number if column == number.values else column[0] for column in columns)
+        shape = Formal(formal.name, formal.values, elements=elements)
+        class_.holes = {k: shape if f is formal else f for k, f in class_.holes.items()}
+        return _take_shapes_apart(class_)
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, tuple) and all(type(n) is int for n in value)
 
 
 def _structure(draft: Draft) -> object:

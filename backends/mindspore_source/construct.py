@@ -51,6 +51,9 @@ class ClassRenderer(Renderer):
         formal = self.class_.holes.get(id(literal))
         if formal is None:
             return literal_source(literal.value)
+        if formal.elements:
+            texts = [str(e) if isinstance(e, int) else f"{self.prefix}{e.name}" for e in formal.elements]
+            return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
         times = f"{formal.scale} * " if formal.scale != 1 else ""
         return f"{times}{self.prefix}{formal.name}"
 
