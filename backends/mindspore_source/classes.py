@@ -232,30 +232,29 @@ def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
 
 
 def _take_shapes_apart(class_: Class) -> None:
-    """An argument that is a tuple of numbers, of which one differs, becomes that number: ``(channels, 1, 1)``."""
-    for at, formal in enumerate(class_.formals):
+    """An argument that is a tuple in which one number differs becomes that number: ``(channels, 1, 1)``."""
+    for formal in list(class_.formals):
         if formal.default is not MISSING or not all(_is_shape(v) for v in formal.values):
             continue
         shapes: list[tuple[int, ...]] = list(formal.values)  # type: ignore[arg-type]
-        if len({len(shape) for shape in shapes}) > 1:
-            continue
-        columns = list(zip(*shapes, strict=True))
+        columns = list(zip(*shapes, strict=False))
         varying = {column for column in columns if len(set(column)) > 1}
-        number = next((f for f in class_.formals if any(f.values == column for column in varying)), None)
-        if len(varying) != 1:
+        if len({len(shape) for shape in shapes}) > 1 or len(varying) != 1:
             continue
+        (column,) = varying
+        number = next((f for f in class_.formals if f.values == column), None)
         if number is None:
-            others = [column[0] for column in columns if column not in varying]
             taken = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
+            others = [c[0] for c in columns if c != column]
             name = _formal_name("size" if any(n != 1 for n in others) else "channels", "", taken)
-            number = class_.formals[at] = Formal(name, varying.pop())
-        else:
-            class_.formals.remove(formal)
+            number = Formal(name, column)
+            class_.formals.insert(class_.formals.index(formal), number)
         number.in_construct |= formal.in_construct
-        elements = tuple(number if column == number.values else column[0] for column in columns)
-        shape = Formal(formal.name, formal.values, elements=elements)
+        class_.formals.remove(formal)
+        shape = Formal(
+            formal.name, formal.values, elements=tuple(number if c == column else c[0] for c in columns)
+        )
         class_.holes = {k: shape if f is formal else f for k, f in class_.holes.items()}
-        return _take_shapes_apart(class_)
 
 
 def _is_shape(value: object) -> bool:
