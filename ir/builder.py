@@ -105,13 +105,15 @@ class Builder:
         return self.graph.add_operator(operator, operands, captures)
 
     def constant(self, value: object, dtype: str | None = None) -> Value:
-        """Add a constant from an array, a number or a list (integers become int64, floats float32)."""
+        """Add a constant from an array, a number or a list (floats become float32, else int64)."""
         if isinstance(value, np.ndarray):
             array = value if dtype is None else value.astype(numpy_dtype(dtype))
         elif dtype is not None:
             array = np.asarray(value, numpy_dtype(dtype))
         else:
             array = np.asarray(value)
+            if isinstance(value, (list, tuple)) and not value:  # of axes or sizes
+                array = array.astype(np.int64)
             array = array.astype({"f": np.float32, "i": np.int64, "b": np.bool_}[array.dtype.kind])
         return self.graph.add_constant(array)
 

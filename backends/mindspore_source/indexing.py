@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
-from .expressions import Part, call
+from .expressions import ATOM, Part, call, method
 from .initial import law
 
 table = EmitterTable()
@@ -86,14 +86,60 @@ def scatter_nd(view: View) -> Expression:
     return call(name, view.use(0), view.use(1), view.use(2))
 
 
+@table.call("ScatterElements")
+def scatter_elements(view: View) -> Expression:
+    """ops.tensor_scatter_elements, which sets or adds."""
+    reduction, indices = view.operator.str("reduction", "none"), view.constant(1)
+    if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
+        raise Refused
+    axis, keyword = view.operator.int("axis"), None if reduction == "none" else reduction
+    return call(
+        "ops.tensor_scatter_elements", view.use(0), view.use(1), view.use(2), axis=axis, reduction=keyword
+    )
+
+
+@table.call("NonZero")
+def nonzero(view: View) -> Expression:
+    """ops.nonzero, which gives a place a row."""
+    return Expression((call("ops.nonzero", view.use(0)), ".T"))
+
+
+@table.call("Compress")
+def compress(view: View) -> Expression:
+    """ops.masked_select, for vectors."""
+    if view.rank(0) != 1 or view.operator.attributes.get("axis") not in (None, 0):
+        raise Refused
+    return call("ops.masked_select", view.use(0), view.use(1))
+
+
+@table.call("Unique")
+def unique(view: View) -> Expression:
+    """The values alone: ops.unique gives them in the order in which they occur."""
+    if view.used_outputs() > 1 or view.operator.attributes.get("axis") is not None:
+        raise Refused
+    values = Expression((call("ops.unique", method(view.atom(), "reshape", -1)), "[0]"))
+    return Expression((call("ops.sort", values), "[0]"))
+
+
+def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
+    """Bounds of a slice: numbers, or sizes that are computed."""
+    if view.host(slot) == "tuple" and count == 1:
+        return [Expression((view.use(slot, ATOM), "[0]"))]
+    return list(view.constant_ints(slot))
+
+
 @table.call("Slice")
 def slice_(view: View) -> Expression:
     """``x[:, 1:3]``."""
-    starts, ends = view.constant_ints(1), view.constant_ints(2)
     host = view.host(0) == "tuple"
     rank = 1 if host else view.rank()
-    axes = view.constant_ints(3) if view.has(3) else list(range(len(starts)))
-    steps = view.constant_ints(4) if view.has(4) else [1] * len(starts)
+    steps = view.constant_ints(4) if view.has(4) else None
+    axes = view.constant_ints(3) if view.has(3) else list(range(len(view.constant_ints(1))))
+    steps = [1] * len(axes) if steps is None else steps
+    starts, ends = (_bounds(view, slot, len(axes)) for slot in (1, 2))
+    if all(step == -1 for step in steps) and starts == [-1] * len(axes) and not host:
+        whole = [isinstance(e, int) and e < -_OPEN for e in ends]
+        return _flipped(view, axes, rank, whole)
     by_axis = {a % rank: (s, e, t) for a, s, e, t in zip(axes, starts, ends, steps, strict=True)}
     parts: list[Part] = []
     for axis in range(max(by_axis) + 1):
@@ -102,10 +148,20 @@ def slice_(view: View) -> Expression:
         start, end, step = by_axis.get(axis, (0, _OPEN, 1))
         if step < 0:
             raise Refused
-        parts += [Literal(start, "start")] * bool(start) + [":"]
-        parts += [Literal(end, "stop")] * (end < _OPEN - 1)
+        parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
+        parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
         parts += [":", Literal(step, "step")] if step != 1 else []
     return Expression((view.atom(), "[", *parts, "]"), host="tuple" if host else "")
+
+
+def _bound(bound: Part | int, hint: str) -> Part:
+    return Literal(bound, hint) if isinstance(bound, int) else bound
+
+
+def _flipped(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expression:
+    if not all(whole):
+        raise Refused
+    return call("ops.flip", view.use(0), tuple(sorted(a % rank for a in axes)))
 
 
 @table.call("Trilu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .emitting import EmitterTable, Expression, Refused, View
+from .emitting import EmitterTable, Expression, Literal, Refused, View
 from .expressions import ADD, ATOM, COMPARE, MULTIPLY, POWER, UNARY, Part, call, infix, method
 from .initial import ms_dtype
 
@@ -31,7 +31,6 @@ _UNARY = {
     "Sinh": "sinh",
     "Sqrt": "sqrt",
     "Tan": "tan",
-    "BitwiseNot": "bitwise_not",
 }
 
 _INFIX = {  # operator, level
@@ -74,8 +73,31 @@ def infix_operator(view: View) -> Expression:
     """``x + y``."""
     symbol, level = _INFIX[view.operator.op_type]
     right = level + 1
+    if _is_tuple(view):
+        return _of_tuples(view, symbol, level)
     found = infix(view.use(0, level if level > COMPARE else right), symbol, view.use(1, right), level)
     return Expression(found.parts, level, _host(view))
+
+
+def _is_tuple(view: View) -> bool:
+    """Whether the operands are shapes of one size, or one such and a constant."""
+    kinds = {view.host(0), view.host(1)}
+    return "tuple" in kinds and all(
+        view.host(s) == "tuple" or ((c := view.constant(s)) is not None and c.size == 1) for s in (0, 1)
+    )
+
+
+def _of_tuples(view: View, symbol: str, level: int) -> Expression:
+    """``(x.shape[0] * 2,)``."""
+
+    def size(slot: int) -> Part:
+        constant = view.constant(slot)
+        if constant is not None:
+            return Literal(int(constant.reshape(-1)[0]), "size")
+        return Expression((view.use(slot, ATOM), "[0]"))
+
+    found = infix(size(0), symbol, size(1), level)
+    return Expression(("(", found, ",)"), host="tuple")
 
 
 def _host(view: View) -> str:
@@ -89,6 +111,8 @@ def _host(view: View) -> str:
 @table.call("Div")
 def divide(view: View) -> Expression:
     """``x / y``; integers truncate, as ONNX has it."""
+    if _is_tuple(view):
+        return _of_tuples(view, "//", MULTIPLY)
     host = _host(view)
     if host:
         return Expression(
@@ -113,6 +137,12 @@ def power(view: View) -> Expression:
     return Expression((view.use(0, ATOM), "**", view.use(1, POWER)), POWER)
 
 
+@table.call("BitwiseNot")
+def bitwise_not(view: View) -> Expression:
+    """``-x - 1``: there is no operator for it."""
+    return Expression(("-", view.use(0, POWER), " - 1"), ADD)
+
+
 @table.call("Neg")
 def negative(view: View) -> Expression:
     """``-x``."""
@@ -134,16 +164,24 @@ def _folded(view: View, function: str) -> Expression:
     return found if isinstance(found, Expression) else Expression((found,))
 
 
+def _extreme(view: View, function: str, symbol: str) -> Expression:
+    """A comparison where both are single numbers that were computed: the kernels want an axis."""
+    if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
+        condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
+        return call("ops.where", condition, view.use(0), view.use(1))
+    return _folded(view, function)
+
+
 @table.call("Max")
 def maximum(view: View) -> Expression:
     """ops.maximum of two, nested for more."""
-    return _folded(view, "ops.maximum")
+    return _extreme(view, "ops.maximum", ">")
 
 
 @table.call("Min")
 def minimum(view: View) -> Expression:
     """ops.minimum of two, nested for more."""
-    return _folded(view, "ops.minimum")
+    return _extreme(view, "ops.minimum", "<")
 
 
 @table.call("Sum")
@@ -167,7 +205,9 @@ def cast(view: View) -> Expression:
     to = view.output_type()
     if view.host(0):
         if to is not None and not to.dtype.startswith("int"):
-            raise Refused
+            if view.host(0) != "int":
+                raise Refused
+            return call("ops.full", (), view.use(0), dtype=Expression((ms_dtype(to.dtype),)))
         return Expression((view.use(0, ATOM),), ATOM, view.host(0))
     if to is None:
         raise Refused

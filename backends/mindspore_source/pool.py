@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir import Operator, Value
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View, optional, same
 from .expressions import Part, call, method
 
@@ -15,7 +16,7 @@ class _Window:
         operator = view.operator
         self.kernel = operator.ints("kernel_shape")
         self.rank = len(self.kernel)
-        if self.rank not in (1, 2, 3) or view.used_outputs() > 1 or operator.int("storage_order"):
+        if self.rank not in (1, 2, 3) or operator.int("storage_order"):
             raise Refused
         self.strides = operator.ints("strides", [1] * self.rank)
         self.dilations = operator.ints("dilations", [1] * self.rank)
@@ -70,7 +71,7 @@ def _padded(view: View, window: _Window, fill: float) -> Part:
 def max_pool(view: View) -> Layer:
     """nn.MaxPool1d, 2d, 3d."""
     window = _Window(view)
-    if not window.is_symmetric:
+    if not window.is_symmetric or view.used_outputs() > 1:
         raise Refused
     more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
     return Layer(Call(f"nn.MaxPool{window.rank}d", window.arguments(*more)))
@@ -80,6 +81,8 @@ def max_pool(view: View) -> Layer:
 def functional_max_pool(view: View) -> Expression:
     """ops.max_pool2d and 3d, after an explicit pad with -inf where the padding is asymmetric."""
     window = _Window(view)
+    if view.used_outputs() > 1:
+        return _max_pool_with_indices(view, window)
     if window.mode == "SAME_UPPER" or window.rank == 1 or (window.ceil and not window.is_symmetric):
         raise Refused
     explicit = not window.is_symmetric
@@ -92,6 +95,41 @@ def functional_max_pool(view: View) -> Expression:
         dilation=same(window.dilations) if set(window.dilations) != {1} else None,
         ceil_mode=True if window.ceil else None,
     )
+
+
+def _max_pool_with_indices(view: View, window: _Window) -> Expression:
+    """Values and places within their plane; ONNX counts over the whole tensor, as nothing here reads them."""
+    users = view.graph.users(Value(view.operator.key, 1))
+    if (
+        window.mode != "NOTSET"
+        or not window.is_symmetric
+        or not all(_is_modulo(view, key) for key, _ in users)
+    ):
+        raise Refused
+    if view.graph.is_output(Value(view.operator.key, 1)):
+        raise Refused
+    flat = window.rank == 1
+    lead: tuple[int, ...] = (1,) if flat else ()
+    padding = [0] * flat + window.begins
+    found = call(
+        f"ops.max_pool{2 if flat else window.rank}d",
+        method(view.atom(), "expand_dims", 2) if flat else view.use(0),
+        same([*lead, *window.kernel]),
+        stride=same([*lead, *window.strides]),
+        padding=same(padding) if any(padding) else None,
+        dilation=same([*lead, *window.dilations]) if set(window.dilations) != {1} else None,
+        return_indices=True,
+        ceil_mode=True if window.ceil else None,
+    )
+    if flat:
+        found = Expression(("tuple(v.squeeze(2) for v in ", found, ")"))
+    return Expression(found.parts, outputs=2)
+
+
+def _is_modulo(view: View, key: int) -> bool:
+    """Whether an operator reduces places to those within their plane, which they already are here."""
+    node = view.graph.node(key)
+    return isinstance(node, Operator) and node.op_type == "Mod" and not node.int("fmod")
 
 
 def _counts_padding(view: View, window: _Window) -> bool:
@@ -128,7 +166,7 @@ def functional_average_pool(view: View) -> Expression:
     ):
         raise Refused
     padding: object = same(window.begins)
-    if window.rank == 3 and len(set(window.begins)) > 1:  # ops.avg_pool3d takes both sides of each axis
+    if window.rank > 1 and len(set(window.begins)) > 1:  # the functions take both sides of each axis
         padding = tuple(p for p in window.begins for _ in range(2))
     return call(
         f"ops.avg_pool{window.rank}d",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .emitting import EmitterTable, Expression, Refused, View
-from .expressions import call, method
+from .expressions import ATOM, call, method
 
 table = EmitterTable()
 
@@ -87,9 +87,10 @@ def argmax(view: View) -> Expression:
     """ops.argmax, ops.argmin; the first of several."""
     if view.operator.int("select_last_index"):
         raise Refused
-    function = "ops.argmax" if view.operator.op_type == "ArgMax" else "ops.argmin"
-    keep = True if _keep(view) else None
-    return call(function, view.use(0), view.operator.int("axis", 0), keepdims=keep)
+    keep, axis = True if _keep(view) else None, view.operator.int("axis", 0)
+    if view.operator.op_type == "ArgMax":
+        return call("ops.argmax", view.use(0), axis, keepdim=keep)
+    return call("ops.argmin", view.use(0), axis, keepdims=keep)
 
 
 @table.call("CumSum")
@@ -106,7 +107,7 @@ def top_k(view: View) -> Expression:
     found = call(
         "ops.topk",
         view.use(0),
-        int(view.scalar(1)),
+        Expression((view.use(1, ATOM), "[0]")) if view.host(1) == "tuple" else int(view.scalar(1)),
         dim=view.operator.int("axis", -1),
         largest=None if view.operator.int("largest", 1) else False,
         sorted=None if view.operator.int("sorted", 1) else False,

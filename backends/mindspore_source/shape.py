@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
 from .expressions import ATOM, Part, call, method
 from .initial import ms_dtype
@@ -185,9 +187,27 @@ def pad(view: View) -> Expression:
     while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
         flat = flat[:-2]
     value = view.scalar(2, 0.0) if mode is None else 0.0
-    if mode is not None and (len(flat) != least or (mode == "reflect" and rank > 4)):
-        raise Refused
+    if mode is not None:
+        fits = len(flat) // 2 in (rank - 1, rank - 2) and min(flat) >= 0
+        if not fits or (mode == "reflect" and len(flat) > 4):
+            return _padded_by_places(view, view.operator.str("mode"), begins, ends)
     return call("ops.pad", view.use(0), tuple(flat), mode=mode, value=value if value else None)
+
+
+def _padded_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:
+    """Modes and ranks that ops.pad does not have: every axis looked up in a table."""
+    found: Part = view.use(0)
+    shape = view.shape()
+    for axis in sorted(begins):
+        size, begin, end = shape[axis], begins[axis], ends[axis]
+        if not begin and not end:
+            continue
+        if not isinstance(size, int):
+            raise Refused
+        places = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
+        padded = np.pad(places, (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload]
+        found = call("ops.gather", found, call("ms.Tensor", [int(p) for p in padded]), axis)
+    return found if isinstance(found, Expression) else Expression((found,))
 
 
 @table.call("ConstantOfShape")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir import Graph, ModelError
+from ...ir import Graph, ModelError, UnsupportedError
 from ..options import LoadOptions
 
 if TYPE_CHECKING:
@@ -36,13 +36,21 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     _require_torch()
     from .lowering import SpecialisedError
 
+    refused: UnsupportedError | None = None
     try:
         return _lowered(model, inputs, options)
     except SpecialisedError as error:
-        static = replace(options, dynamic_batch=False, dynamic={})
-        graph = _lowered(model, inputs, static)
-        graph.origin.notes.append(f"static shapes: PyTorch's decomposition of `{error}` needs them")
-        return graph
+        reason = f"PyTorch's decomposition of `{error}` needs them"
+    except UnsupportedError as error:
+        if error.code != "E203" or not (options.dynamic_batch or options.dynamic):
+            raise
+        refused, reason = error, error.message + (f" - at {error.place}" if error.place else "")
+    try:
+        graph = _lowered(model, inputs, replace(options, dynamic_batch=False, dynamic={}))
+    except UnsupportedError as error:
+        raise refused or error from None
+    graph.origin.notes.append(f"static shapes: {reason}")
+    return graph
 
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:

@@ -58,6 +58,8 @@ def prelu(call: Call) -> Value:
     count, rank = call.static_shape("weight"), call.rank("self")
     if count and count[0] != 1 and rank > 2:
         slope = call.op("Reshape", slope, call.constant([count[0]] + [1] * (rank - 2)))
+    elif count and rank == 0:
+        slope = call.op("Squeeze", slope, call.constant([0]))
     return call.op("PRelu", x, slope)
 
 
@@ -83,13 +85,13 @@ def relu6(call: Call) -> Value:
 @ACTIVATION.op("aten.softplus.default")
 def softplus(call: Call) -> Value:
     """``log(1 + exp(beta * x)) / beta``; torch is linear above a threshold where the two agree."""
-    x, beta = call.value("self"), call.float("beta")
-    if call.float("threshold") < 20:
-        raise call.unsupported("expected a `threshold` of at least 20, above which it makes no difference")
-    if beta == 1:
-        return call.op("Softplus", x)
+    x, beta, threshold = call.value("self"), call.float("beta"), call.float("threshold")
     scale = call.b.scalar_like(beta, x)
-    return call.op("Div", call.op("Softplus", call.op("Mul", x, scale)), scale)
+    scaled = x if beta == 1 else call.op("Mul", x, scale)
+    y = call.op("Softplus", scaled) if beta == 1 else call.op("Div", call.op("Softplus", scaled), scale)
+    if threshold >= 20:  # above which it makes no difference
+        return y
+    return call.op("Where", call.op("Greater", scaled, call.b.scalar_like(threshold, x)), x, y)
 
 
 @ACTIVATION.op("aten.log_sigmoid.default")

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .substitutes import substituted
 
 if TYPE_CHECKING:
     import torch
@@ -246,8 +247,9 @@ def _export(
             positional.append(name)
         else:
             break
-    args = tuple(bound[n] for n in positional)
-    kwargs = {n: t for n, t in bound.items() if n not in positional}
+    # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
+    args = tuple(t if t is None else t.detach() for t in (bound[n] for n in positional))
+    kwargs = {n: t if t is None else t.detach() for n, t in bound.items() if n not in positional}
 
     def spec(name: str) -> dict[int, Any] | None:
         return dict.fromkeys(axes[name], torch.export.Dim.AUTO) if name in axes else None
@@ -260,12 +262,21 @@ def _export(
             variadic = next(n for n, p in parameters.items() if p.kind.name == "VAR_POSITIONAL")
             dynamic[variadic] = tuple(spec(n) for n in starred)
     calls: list[tuple[tuple[str, ...], Module | None]] = []
+
+    def export() -> ExportedProgram:
+        calls.clear()
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+
     with _evaluation(module), _recorded(calls), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            program = export()
         except Exception as error:  # the model's own code and torch.export may raise anything
-            raise _export_error(module, error) from error
+            try:
+                with substituted():
+                    program = export()
+            except Exception:  # as above; the first error is the model's own
+                raise _export_error(module, error) from error
     return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls)
 
 

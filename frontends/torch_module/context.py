@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from ...ir import (
@@ -112,7 +112,12 @@ class Call:
         operands: names of the arguments that are tensors by the operator's schema, in order.
         fake: torch's own result: a fake tensor, or a list of them.
         place: where, for messages.
+
+    Attributes:
+        reads: positions of the results that the program reads, where it has several.
     """
+
+    reads: Set[int]
 
     def __init__(
         self,
@@ -127,6 +132,7 @@ class Call:
         self.b, self.graph = context.b, context.graph
         self.fakes = fakes
         self.attributes = Attributes(values, target, place)
+        self.reads = frozenset()
         self._values = values
 
     # -- arguments -----------------------------------------------------------------------------
@@ -194,7 +200,7 @@ class Call:
     def axes(self, name: str, of: str = "self") -> list[int]:  # type: ignore[valid-type]
         """Axes counted from the front; None or an empty list means all of them."""
         rank = self.rank(of)
-        if self.arg(name) is None or self.arg(name) == []:
+        if self.arg(name) is None or self.arg(name) == [] or not rank:
             return list(range(rank))
         return [normalised_axis(a, rank) for a in self.ints(name)]
 

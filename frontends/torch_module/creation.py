@@ -25,6 +25,7 @@ def to(call: Call) -> Value:
 
 def _filled(call: Call, value: object) -> Value:
     call.ignore("size", "self", "dtype", "layout", "device", "pin_memory", "memory_format", "names")
+    call.ignore("stride", "physical_layout")
     number = value if isinstance(value, Value) else call.constant(value, call.dtype)
     shape = call.result_shape
     if not shape:
@@ -50,7 +51,10 @@ def full(call: Call) -> Value:
     return _filled(call, call.operand("fill_value", call.dtype))
 
 
-@CREATION.op("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default")
+@CREATION.op(
+    *("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default"),
+    *("aten.empty_permuted.default", "aten.empty_strided.default", "aten.new_empty_strided.default"),
+)
 def empty(call: Call) -> Value:
     """Whatever memory held: zeros, as good as any."""
     return _filled(call, 0)

@@ -75,16 +75,12 @@ def gather(call: Call) -> Value:
     return call.op("GatherElements", call.value("self"), call.value("index"), axis=call.axis("dim"))
 
 
-@INDEXING.op("aten.index.Tensor")
+@INDEXING.op("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index(call: Call) -> Value:
-    """Advanced indexing by integers; the indexed axes come first where they are not next to each other."""
-    x, indices = call.value("self"), call.arg("indices")
+    """Advanced indexing; the indexed axes come first where they are not next to each other."""
+    x, indices = call.value("self"), _without_masks(call)
     axes = [a for a, i in enumerate(indices) if i is not None]
-    given = [indices[a] for a in axes]
-    if any(call.dtype_of(i) == "bool" for i in given):
-        raise call.unsupported(
-            "expected integer indices, got a mask", hint="its result's size depends on data"
-        )
+    given = [i for i in indices if i is not None]
     if len(given) == 1:
         return call.op("Gather", x, given[0], axis=axes[0])
     rank = call.rank("self")
@@ -101,6 +97,21 @@ def index(call: Call) -> Value:
     return call.op("Transpose", y, perm=order)
 
 
+def _without_masks(call: Call) -> list[Value | None]:
+    """The indices, one an axis: a mask stands for the places where it is true."""
+    found: list[Value | None] = []
+    for given in call.arg("indices"):
+        if given is None or call.dtype_of(given) != "bool":
+            found.append(given)
+            continue
+        rank = call.graph.known_type(given).rank or 0
+        if not rank:
+            raise call.unsupported("expected indices with axes, got a single truth value")
+        places = call.op("NonZero", given)
+        found += [call.op("Gather", places, call.constant(a), axis=0) for a in range(rank)]
+    return found
+
+
 def _stacked(call: Call, indices: list[Value]) -> Value:
     """Index tensors broadcast together, stacked on a new last axis."""
     total = call.cast(indices[0], "int64")
@@ -114,26 +125,37 @@ def _stacked(call: Call, indices: list[Value]) -> Value:
     return call.op("Concat", *parts, axis=-1)
 
 
-@INDEXING.op("aten.index_put.default")
+@INDEXING.op("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(call: Call) -> Value:
-    """A write by integer indices into leading axes."""
+    """A write by advanced indices."""
     call.ignore("unsafe") if "unsafe" in call.attributes else None
     indices = call.arg("indices")
-    if any(i is None for i in indices):
-        raise call.unsupported("expected indices of leading axes only")
     x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
-    if len(indices) == 1 and call.dtype_of(indices[0]) == "bool":
-        if call.rank("values") or call.flag("accumulate"):
-            raise call.unsupported("expected a single value to be written where a mask is true")
+    single = len(indices) == 1 and not call.rank("values") and not call.flag("accumulate")
+    if single and call.dtype_of(indices[0]) == "bool":
         mask = indices[0]
-        missing = call.rank("self") - (call.graph.known_type(mask).rank or 0)
-        for _ in range(missing):
+        for _ in range(call.rank("self") - (call.graph.known_type(mask).rank or 0)):
             mask = call.op("Unsqueeze", mask, call.constant([-1]))
         return call.op("Where", mask, values, x)
-    at = _stacked(call, indices)
-    shape = call.op("Concat", call.op("Shape", at, end=-1), call.op("Shape", x, start=len(indices)), axis=0)
+    indices = _without_masks(call)
+    axes = [a for a, i in enumerate(indices) if i is not None]
+    rank = call.rank("self")
+    at = _stacked(call, [i for i in indices if i is not None])
+    found = (call.graph.known_type(at).rank or 1) - 1
+    perm = axes + [a for a in range(rank) if a not in axes]
+    moved = perm != sorted(perm)
+    x = call.op("Transpose", x, perm=perm) if moved else x
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    if moved and adjacent and call.rank("values"):  # the places stand where the axes did
+        wanted = rank - len(axes) + found
+        missing = list(range(wanted - call.rank("values")))
+        values = call.op("Unsqueeze", values, call.constant(missing)) if missing else values
+        lead = list(range(axes[0], axes[0] + found))
+        values = call.op("Transpose", values, perm=lead + [a for a in range(wanted) if a not in lead])
+    shape = call.op("Concat", call.op("Shape", at, end=-1), call.op("Shape", x, start=len(axes)), axis=0)
     reduction = "add" if call.flag("accumulate") else "none"
-    return call.op("ScatterND", x, at, call.op("Expand", values, shape), reduction=reduction)
+    y = call.op("ScatterND", x, at, call.op("Expand", values, shape), reduction=reduction)
+    return call.op("Transpose", y, perm=[perm.index(a) for a in range(rank)]) if moved else y
 
 
 @INDEXING.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
@@ -153,10 +175,36 @@ def scatter(call: Call) -> Value:
     )
 
 
-@INDEXING.op("aten.masked_select.default", "aten.nonzero.default")
-def data_dependent(call: Call) -> Value:
-    """Refused: the size of the result depends on data."""
-    raise call.unsupported("expected a result whose size does not depend on data")
+@INDEXING.op("aten.nonzero.default", "aten.argwhere.default")
+def nonzero(call: Call) -> Value:
+    """The places that are not zero, one a row."""
+    x = call.value("self")
+    if not call.rank("self"):
+        count = call.op("Reshape", call.cast(call.cast(x, "bool"), "int64"), call.constant([1]))
+        return call.op("Expand", call.constant(0), call.op("Concat", count, call.constant([0]), axis=0))
+    return call.op("Transpose", call.op("NonZero", x), perm=[1, 0])
+
+
+@INDEXING.op("aten.masked_select.default")
+def masked_select(call: Call) -> Value:
+    """The elements where a mask is true."""
+    x, mask = call.value("self"), call.value("mask")
+    if call.shape("self") != call.shape("mask"):
+        shape = call.op("Shape", call.op("Where", mask, x, x))  # of the broadcast
+        x, mask = call.op("Expand", x, shape), call.op("Expand", mask, shape)
+    flat = call.constant([-1])
+    return call.op("Compress", call.op("Reshape", x, flat), call.op("Reshape", mask, flat))
+
+
+@INDEXING.op("aten._unique2.default", "aten.unique_dim.default", "aten._unique.default")
+def unique(call: Call) -> list[Value | None]:
+    """Each value once, sorted; where each went, and how often it was."""
+    call.ignore("sorted")
+    asked = [n in call.attributes and call.flag(n) for n in ("return_inverse", "return_counts")]
+    axis = call.axis("dim") if "dim" in call.attributes else None
+    y, _, inverse, counts = call.b.ops("Unique", call.value("self"), outputs=4, sorted=1, axis=axis)
+    inverse = call.reshape(inverse, call.shape("self")) if axis is None else inverse
+    return [y, *(v if given else None for given, v in zip(asked, (inverse, counts), strict=True))]
 
 
 @INDEXING.op("aten.select_scatter.default")

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Graph, TensorData, Value
+from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
 from .capture import Captured, array_of, normalised_stack, tensor_placeholders, user_location
 from .context import Call, Context, Result
-from .decompositions import decomposed
+from .decompositions import Untraceable, decomposed
 from .operators import IGNORED, TABLE
 from .symbols import Symbols
 from .tree import Tree
@@ -51,6 +51,7 @@ class Lowering:
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
         self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
+        self.reasons: dict[str, str] = {}
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -85,13 +86,23 @@ class Lowering:
         name = self._required_name(node)
         if name is None:
             return None
-        found = decomposed(node) if depth else None
+        return None if depth and self._expand(node, depth - 1) else name
+
+    def _expand(self, node: Node, depth: int = 3) -> bool:
+        """Decompose one operator, with the operators that this gives; False where some have no lowering."""
+        found, name = None, target_name(node.target)
+        try:
+            found = decomposed(node)
+        except Untraceable as refusal:
+            if self._symbolic:
+                raise SpecialisedError(name) from refusal
+            self.reasons[name] = str(refusal)
         if not self._is_still_symbolic():
             raise SpecialisedError(name)
-        if found is None or any(self._missing_name(n, depth - 1) for n in found[0].graph.nodes):
-            return name
+        if found is None or any(self._missing_name(n, depth) for n in found[0].graph.nodes):
+            return False
         self.decomposed[node] = found
-        return None
+        return True
 
     def _is_still_symbolic(self) -> bool:
         """Whether the inputs' symbolic sizes still are: tracing a decomposition may have fixed them."""
@@ -203,7 +214,12 @@ class Lowering:
         if table_name in TABLE.renamed:
             operands = [call.value(n) for n in call.attributes._values]
             return call.finish(call.op(TABLE.renamed[table_name], *operands))
-        result = TABLE.functions[table_name](call)
+        try:
+            result = TABLE.functions[table_name](call)
+        except UnsupportedError:
+            if not self._expand(node):
+                raise
+            return self._lower(node)
         if table_name != name and isinstance(result, Value):  # in place: the element type stays
             result = call.cast(result, call.dtype)
         return call.finish(result)
@@ -227,15 +243,24 @@ class Lowering:
                 fakes[key] = fake
                 if isinstance(values[key], Value):
                     self.context.saw(values[key], fake)
-        return Call(self.context, name, values, fakes, node.meta.get("val"), self._place(node))
+        call = Call(self.context, name, values, fakes, node.meta.get("val"), self._place(node))
+        call.reads = {
+            at
+            for user in node.users
+            if target_name(user.target) == "operator.getitem" and isinstance(at := user.args[1], int)
+        }
+        return call
 
     def _resolve(self, raw: Any) -> Any:
+        import torch
         from torch.fx import Node
 
         if isinstance(raw, Node):
             return self.environment[raw]
         if isinstance(raw, (list, tuple)):
             return [self._resolve(r) for r in raw]
+        if isinstance(raw, torch.SymInt):  # of a decomposition's trace
+            return self.context.symbols.size(raw)
         return raw
 
     def _plain(self, value: Any) -> Any:

@@ -90,6 +90,63 @@ def log_to_base(call: Call) -> Value:
     return call.op("Div", logarithm, call.b.scalar_like(numbers.log(base), logarithm))
 
 
+@MATH.op("aten.round.decimals")
+def round_decimals(call: Call) -> Value:
+    """To a number of decimal places."""
+    x, factor = call.value("self"), 10.0 ** call.int("decimals")
+    scale = call.b.scalar_like(factor if factor >= 1 else 10.0 ** -call.int("decimals"), x)
+    there, back = ("Mul", "Div") if factor >= 1 else ("Div", "Mul")
+    return call.op(back, call.op("Round", call.op(there, x, scale)), scale)
+
+
+@MATH.op("aten.atan2.default", "aten.arctan2.default")
+def atan2(call: Call) -> Value:
+    """The angle of a point, by its quadrant."""
+    y, x = call.operand("self", call.dtype), call.operand("other", call.dtype)
+    zero, half = call.constant(0, call.dtype), call.constant(numbers.pi / 2, call.dtype)
+    sign = call.op(
+        "Where", call.op("Less", y, zero), call.constant(-1, call.dtype), call.constant(1, call.dtype)
+    )
+    acute = call.op("Atan", call.op("Div", y, x))
+    obtuse = call.op("Add", acute, call.op("Mul", sign, call.constant(numbers.pi, call.dtype)))
+    upright = call.op("Where", call.op("Equal", y, zero), zero, call.op("Mul", sign, half))
+    beside = call.op("Where", call.op("Less", x, zero), obtuse, acute)
+    return call.op("Where", call.op("Equal", x, zero), upright, beside)
+
+
+def _is_negative(call: Call, x: Value) -> Value:
+    """The sign bit, that of -0.0 included: its reciprocal is below zero."""
+    zero = call.b.scalar_like(0, x)
+    below = call.op("Less", x, zero)
+    if not call.dtype_of(x).startswith(("float", "bfloat")):
+        return below
+    return call.op("Or", below, call.op("Less", call.op("Reciprocal", x), zero))
+
+
+@MATH.op("aten.signbit.default")
+def signbit(call: Call) -> Value:
+    """Whether the sign is minus."""
+    x = call.value("self")
+    return call.cast(x, "bool") if call.dtype_of(x) == "bool" else _is_negative(call, x)
+
+
+@MATH.op("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(call: Call) -> Value:
+    """One number's size with another's sign."""
+    size = call.op("Abs", call.operand("self", call.dtype))
+    negative = _is_negative(call, call.operand("other", call.dtype))
+    return call.op("Where", negative, call.op("Neg", size), size)
+
+
+@MATH.op("aten.angle.default")
+def angle(call: Call) -> Value:
+    """0 or pi, of real numbers."""
+    x = call.operand("self", call.dtype)
+    zero, pi = call.b.scalar_like(0, x), call.b.scalar_like(numbers.pi, x)
+    found = call.op("Where", call.op("Less", x, zero), pi, zero)
+    return call.op("Where", call.op("IsNaN", x), x, found)
+
+
 # -- arithmetic ----------------------------------------------------------------------------------------
 
 
@@ -300,6 +357,27 @@ def bitwise_not(call: Call) -> Value:
     return call.op("Not" if call.dtype == "bool" else "BitwiseNot", call.value("self"))
 
 
+def _shift(direction: str) -> Lowering:
+    """ONNX shifts unsigned integers; by powers of two, negative numbers shift as torch has it."""
+
+    def shift(call: Call) -> Value:
+        x, by = call.operand("self", call.dtype), call.operand("other", call.dtype)
+        factor = call.op("Pow", call.constant(2, call.dtype), by)
+        return call.op("Mul", x, factor) if direction == "left" else _floor_div(call, x, factor)
+
+    return shift
+
+
+for _direction in ("left", "right"):
+    MATH.op(
+        f"aten.bitwise_{_direction}_shift.Tensor",
+        f"aten.bitwise_{_direction}_shift.Tensor_Scalar",
+        f"aten.bitwise_{_direction}_shift.Scalar_Tensor",
+        f"aten.__{_direction[0]}shift__.Tensor",
+        f"aten.__{_direction[0]}shift__.Scalar",
+    )(_shift(_direction))
+
+
 # -- choice ----------------------------------------------------------------------------------------------
 
 
@@ -342,10 +420,26 @@ def clamp_max(call: Call) -> Value:
 
 def _extreme(op_type: str) -> Lowering:
     def extreme(call: Call) -> Value:
+        if call.dtype == "bool":
+            logical = {"Min": "And", "Max": "Or"}[op_type]
+            return call.op(logical, call.operand("self", "bool"), call.operand("other", "bool"))
         return call.op(op_type, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
     return extreme
 
 
+def _extreme_of_numbers(op_type: str) -> Lowering:
+    def extreme(call: Call) -> Value:
+        x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
+        found = call.op(op_type, x, y)
+        if not call.dtype.startswith(("float", "bfloat")):
+            return found
+        return call.op("Where", call.op("IsNaN", x), y, call.op("Where", call.op("IsNaN", y), x, found))
+
+    return extreme
+
+
+MATH.op("aten.fmin.default")(_extreme_of_numbers("Min"))
+MATH.op("aten.fmax.default")(_extreme_of_numbers("Max"))
 MATH.op("aten.minimum.default", "aten.min.other")(_extreme("Min"))
 MATH.op("aten.maximum.default", "aten.max.other")(_extreme("Max"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import Any
+
 from ...ir import Value
 from ..lowering import LoweringTable
 from .context import Call, Lowering
+from .symbols import Size
 
 POOL: LoweringTable[Lowering] = LoweringTable("torch")
 
@@ -25,7 +29,7 @@ def _unbatched(call: Call, y: Value, added: bool) -> Value:
     return call.op("Squeeze", y, call.constant([0])) if added else y
 
 
-def _window(call: Call, rank: int) -> dict[str, object]:
+def _window(call: Call, rank: int) -> dict[str, Any]:
     kernel = _per_axis(call.ints("kernel_size"), rank)
     stride = call.arg("stride")
     return {
@@ -45,15 +49,58 @@ def _max_pool(rank: int) -> Lowering:
     return max_pool
 
 
+def _max_pool_with_indices(rank: int) -> Lowering:
+    """The places count within their plane in torch, over the whole tensor in ONNX."""
+
+    def max_pool(call: Call) -> list[Value | None]:
+        if 1 not in call.reads:
+            return [_max_pool(rank)(call), None]
+        x, added = _batched(call, rank)
+        dilations = _per_axis(call.ints("dilation"), rank)
+        plane = _product(call, call.shape("self")[-rank:])
+        y, at = call.b.ops("MaxPool", x, outputs=2, dilations=dilations, **_window(call, rank))
+        return [_unbatched(call, v, added) for v in (y, call.op("Mod", at, plane))]
+
+    return max_pool
+
+
+def _product(call: Call, sizes: tuple[Size, ...]) -> Value:
+    """The number of places of a plane."""
+    if all(isinstance(s, int) for s in sizes):
+        return call.constant(prod(sizes))
+    return call.op("ReduceProd", call.context.sizes(sizes), keepdims=0)
+
+
 def _average_pool(rank: int) -> Lowering:
     def average_pool(call: Call) -> Value:
-        if "divisor_override" in call.attributes:
-            call.require("divisor_override", None)
+        divisor = call.arg("divisor_override") if "divisor_override" in call.attributes else None
         x, added = _batched(call, rank)
-        y = call.op("AveragePool", x, count_include_pad=call.flag("count_include_pad"), **_window(call, rank))
-        return _unbatched(call, y, added)
+        window, counts = _window(call, rank), call.flag("count_include_pad")
+        if divisor is None:
+            return _unbatched(call, call.op("AveragePool", x, count_include_pad=counts, **window), added)
+        return _unbatched(call, _divided(call, x, window, rank, int(divisor)), added)
 
     return average_pool
+
+
+def _divided(call: Call, x: Value, window: dict[str, Any], rank: int, divisor: int) -> Value:
+    """Sums over windows, divided by a number of the model's: an average over explicit padding, scaled."""
+    kernel, strides = window["kernel_shape"], window["strides"]
+    pads, sizes = window["pads"][:rank], call.shape("self")[-rank:]
+    if any(not isinstance(s, int) for s in sizes):
+        raise call.unsupported(
+            f"expected static sizes with a `divisor_override`, got {[str(s) for s in sizes]}"
+        )
+    outputs = [call.context.symbols.size(s) for s in call.fake.shape[-rank:]]
+    ends = [
+        max((o - 1) * s + k - n - p, 0)
+        for o, s, k, n, p in zip(outputs, strides, kernel, sizes, pads, strict=True)
+    ]
+    if any([*pads, *ends]):
+        axes = call.constant(list(range(2, 2 + rank)))
+        x = call.op("Pad", x, call.constant([*pads, *ends]), call.b.scalar_like(0, x), axes)
+    y = call.op("AveragePool", x, kernel_shape=kernel, strides=strides)
+    return call.op("Mul", y, call.b.scalar_like(prod(kernel) / divisor, y))
 
 
 def _adaptive_average_pool(rank: int) -> Lowering:
@@ -74,13 +121,15 @@ def _adaptive_average_pool(rank: int) -> Lowering:
 
 def _adaptive_max_pool(rank: int) -> Lowering:
     def adaptive_max_pool(call: Call) -> list[Value | None]:
-        """Equal windows only; the indices are not given."""
+        """Values of equal windows; all else is left to the expansion, which knows the places too."""
         output = _per_axis(call.ints("output_size"), rank)
+        if 1 in call.reads:
+            raise call.unsupported("expected the values alone")
         x, added = _batched(call, rank)
         if all(o == 1 for o in output):
             return [_unbatched(call, call.op("GlobalMaxPool", x), added), None]
-        shape = call.static_shape("self")[-rank:] if call.rank("self") == rank else call.shape("self")[-rank:]
-        if not all(isinstance(s, int) and s % o == 0 for s, o in zip(shape, output, strict=True)):
+        shape = call.shape("self")[-rank:]
+        if not all(isinstance(s, int) and o and s % o == 0 for s, o in zip(shape, output, strict=True)):
             raise call.unsupported(
                 f"expected an input size divisible by {output}, got {[str(s) for s in shape]}"
             )
@@ -92,13 +141,9 @@ def _adaptive_max_pool(rank: int) -> Lowering:
 
 for _rank in (1, 2, 3):
     POOL.op(f"aten.max_pool{_rank}d.default")(_max_pool(_rank))
+    _with_indices = f"aten.max_pool{_rank}d_with_indices.default"
+    POOL.op(_with_indices)(_max_pool_with_indices(_rank))
     POOL.op(f"aten.avg_pool{_rank}d.default")(_average_pool(_rank))
     POOL.op(f"aten.adaptive_avg_pool{_rank}d.default")(_adaptive_average_pool(_rank))
     POOL.op(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))
 POOL.op("aten._adaptive_avg_pool2d.default")(_adaptive_average_pool(2))
-
-
-@POOL.op("aten.max_pool2d_with_indices.default")
-def max_pool2d_with_indices(call: Call) -> list[Value | None]:
-    """The values only: a program that reads the indices is refused where it reads them."""
-    return [_max_pool(2)(call), None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...ir import Value
@@ -53,6 +55,8 @@ REDUCE.op("aten.all.default", "aten.all.dim", "aten.all.dims")(_truth("ReduceMin
 def _extreme_with_index(op_type: str, index_type: str) -> Lowering:
     def extreme(call: Call) -> list[Value]:
         x, axis, keep = call.value("self"), call.axis("dim"), call.flag("keepdim")
+        if not call.rank("self"):
+            return [x, call.constant(0)]
         return [
             call.op(op_type, x, call.constant([axis]), keepdims=keep),
             call.op(index_type, x, axis=axis, keepdims=keep),
@@ -68,6 +72,9 @@ REDUCE.op("aten.min.dim")(_extreme_with_index("ReduceMin", "ArgMin"))
 def _index_of_extreme(op_type: str) -> Lowering:
     def index(call: Call) -> Value:
         x, keep = call.value("self"), call.flag("keepdim")
+        if not call.rank("self"):
+            call.ignore("dim")
+            return call.constant(0)
         if call.arg("dim") is not None:
             return call.op(op_type, x, axis=call.axis("dim"), keepdims=keep)
         flat = call.op("Reshape", x, call.constant([-1]))
@@ -89,6 +96,9 @@ def _norm(call: Call, order: float) -> Value:
         return call.op("ReduceL1", x, axes, keepdims=keep)
     if order == 2:
         return call.op("ReduceL2", x, axes, keepdims=keep)
+    if order == 0:
+        present = call.cast(call.op("Not", call.op("Equal", x, call.b.scalar_like(0, x))), call.dtype)
+        return call.op("ReduceSum", present, axes, keepdims=keep)
     if order in (np.inf, -np.inf):
         op_type = "ReduceMax" if order > 0 else "ReduceMin"
         return call.op(op_type, call.op("Abs", x), axes, keepdims=keep)
@@ -98,9 +108,7 @@ def _norm(call: Call, order: float) -> Value:
 
 @REDUCE.op("aten.linalg_vector_norm.default")
 def linalg_vector_norm(call: Call) -> Value:
-    """The norm of any order but 0."""
-    if call.float("ord") == 0:
-        raise call.unsupported("expected an `ord` other than 0")
+    """The norm of any order; of order 0, how many are not zero."""
     return _norm(call, call.float("ord"))
 
 
@@ -114,35 +122,45 @@ def norm(call: Call) -> Value:
     return call.op("ReduceL2" if order == 2 else "ReduceL1", x, keepdims=0)
 
 
-def _variance(call: Call, keep: bool, of: str = "self") -> tuple[Value, Value]:
+def _variance(call: Call) -> tuple[Value, Value]:
     """The variance and mean over the given axes, with torch's correction."""
-    x, shape, axes = call.value(of), call.shape(of), call.axes("dim")
+    x, shape = call.value("self"), call.shape("self")
+    axes = call.axes("dim") if "dim" in call.attributes else list(range(len(shape)))
+    keep = "keepdim" in call.attributes and call.flag("keepdim")
     correction = call.arg("correction") if "correction" in call.attributes else int(call.flag("unbiased"))
     correction = 1 if correction is None else correction
-    counts = [shape[a] for a in axes]
-    if not all(isinstance(c, int) for c in counts):
-        raise call.unsupported(f"expected static sizes of the axes {axes}, got {[str(c) for c in counts]}")
-    count = int(np.prod(counts))
     along = call.constant(axes)
     mean = call.op("ReduceMean", x, along, keepdims=1)
     centred = call.op("Sub", x, mean)
-    variance = call.op("ReduceMean", call.op("Mul", centred, centred), along, keepdims=keep)
-    if correction:
-        variance = call.op("Mul", variance, call.b.scalar_like(count / max(count - correction, 0), variance))
-    return variance, mean if keep else call.op("Squeeze", mean, along)
+    squares = call.op("Mul", centred, centred)
+    mean = mean if keep or not axes else call.op("Squeeze", mean, along)
+    if not correction:
+        return call.op("ReduceMean", squares, along, keepdims=keep), mean
+    total, count = call.op("ReduceSum", squares, along, keepdims=keep), prod(shape[a] for a in axes)
+    if isinstance(count, int):
+        return call.op("Div", total, call.b.scalar_like(max(count - correction, 0), total)), mean
+    number = call.context.size_scalar(count, call.dtype_of(x))
+    rest = call.op("Sub", number, call.b.scalar_like(correction, total))
+    return call.op("Div", total, call.op("Max", rest, call.b.scalar_like(0, total))), mean
 
 
-@REDUCE.op("aten.var.correction", "aten.var.dim", "aten.std.correction", "aten.std.dim")
+@REDUCE.op(
+    *("aten.var.correction", "aten.var.dim", "aten.var.default"),
+    *("aten.std.correction", "aten.std.dim", "aten.std.default"),
+)
 def var(call: Call) -> Value:
     """Variance, or its root."""
-    variance, _ = _variance(call, call.flag("keepdim"))
+    variance, _ = _variance(call)
     return call.op("Sqrt", variance) if ".std." in call.target else variance
 
 
-@REDUCE.op("aten.var_mean.correction", "aten.var_mean.dim", "aten.std_mean.correction", "aten.std_mean.dim")
+@REDUCE.op(
+    *("aten.var_mean.correction", "aten.var_mean.dim", "aten.var_mean.default"),
+    *("aten.std_mean.correction", "aten.std_mean.dim", "aten.std_mean.default"),
+)
 def var_mean(call: Call) -> list[Value]:
     """Variance, or its root, and mean."""
-    variance, mean = _variance(call, call.flag("keepdim"))
+    variance, mean = _variance(call)
     return [call.op("Sqrt", variance) if ".std_" in call.target else variance, mean]
 
 
@@ -154,12 +172,21 @@ def cumsum(call: Call) -> Value:
     return call.op("CumSum", x, call.constant(call.axis("dim")))
 
 
+def _ranked(call: Call, k: Value, largest: bool, ordered: bool) -> list[Value]:
+    """TopK, which wants an axis."""
+    x, axis = call.value("self"), call.axis("dim")
+    x = x if call.rank("self") else call.op("Unsqueeze", x, call.constant([0]))
+    wide = "int32" if call.dtype_of(x) == "bool" else call.dtype_of(x)
+    attributes = {"axis": axis, "largest": largest, "sorted": ordered}
+    values, indices = call.b.ops("TopK", call.cast(x, wide), k, outputs=2, **attributes)
+    found = [call.cast(values, call.dtype_of(x)), indices]
+    return found if call.rank("self") else [call.op("Squeeze", v, call.constant([0])) for v in found]
+
+
 @REDUCE.op("aten.topk.default")
 def topk(call: Call) -> list[Value]:
     """Values and indices of the largest or smallest."""
-    k = call.constant([call.int("k")])
-    attributes = {"axis": call.axis("dim"), "largest": call.flag("largest"), "sorted": call.flag("sorted")}
-    return call.b.ops("TopK", call.value("self"), k, outputs=2, **attributes)
+    return _ranked(call, call.constant([call.int("k")]), call.flag("largest"), call.flag("sorted"))
 
 
 @REDUCE.op("aten.sort.default", "aten.sort.stable")
@@ -167,16 +194,12 @@ def sort(call: Call) -> list[Value]:
     """All of an axis by TopK, whose order among equals is the stable one."""
     if "stable" in call.attributes:
         call.ignore("stable")
-    axis = call.axis("dim")
-    length = call.context.sizes([call.shape("self")[axis]])
-    largest = call.flag("descending")
-    return call.b.ops("TopK", call.value("self"), length, outputs=2, axis=axis, largest=largest, sorted=1)
+    shape = call.shape("self")
+    length = call.context.sizes([shape[call.axis("dim")] if shape else 1])
+    return _ranked(call, length, call.flag("descending"), True)
 
 
-@REDUCE.op("aten.argsort.default")
+@REDUCE.op("aten.argsort.default", "aten.argsort.stable")
 def argsort(call: Call) -> Value:
     """The indices of a sort."""
-    axis = call.axis("dim")
-    length = call.context.sizes([call.shape("self")[axis]])
-    largest = call.flag("descending")
-    return call.b.ops("TopK", call.value("self"), length, outputs=2, axis=axis, largest=largest, sorted=1)[1]
+    return sort(call)[1]

@@ -47,7 +47,9 @@ def _nearest(call: Call) -> Value:
 def _smooth(mode: str) -> Lowering:
     def smooth(call: Call) -> Value:
         transformation = "align_corners" if call.flag("align_corners") else "half_pixel"
-        extra = {"cubic_coeff_a": -0.75} if mode == "cubic" else {}
+        extra: dict[str, Any] = {"cubic_coeff_a": -0.75} if mode == "cubic" else {}
+        if "_aa." in call.target:  # torch's antialiased cubic is another one
+            extra = {"antialias": 1, **({"cubic_coeff_a": -0.5, "exclude_outside": 1} if extra else {})}
         return _resized(
             call,
             call.value("input" if "input" in call.attributes else "self"),
@@ -69,5 +71,7 @@ for _name, _mode in (
     ("upsample_bilinear2d", "linear"),
     ("upsample_trilinear3d", "linear"),
     ("upsample_bicubic2d", "cubic"),
+    ("_upsample_bilinear2d_aa", "linear"),
+    ("_upsample_bicubic2d_aa", "cubic"),
 ):
     RESIZE.op(f"aten.{_name}.vec", f"aten.{_name}.default")(_smooth(_mode))

@@ -159,8 +159,15 @@ def test_shuffles(check):
     check(lambda x: [F.pixel_shuffle(x, 2), F.channel_shuffle(x, 2)], floats(2, 8, 3, 5))
 
 
-def test_a_mask_as_an_index_is_refused(check):
-    from regraft.ir import UnsupportedError
-
-    with pytest.raises(UnsupportedError, match=r"E203|E201"):
-        check(lambda x: x[x > 0], floats(2, 3))
+def test_results_as_long_as_data_say(check):
+    check(
+        lambda x: [
+            x[x > 0],
+            x[x.sum(1) > 0],
+            torch.nonzero(x > 0),
+            torch.masked_select(x, x > 0.5),
+            torch.unique((x * 2).round()),
+            *torch.unique_consecutive((x * 2).round(), return_inverse=True, return_counts=True),
+        ],
+        floats(2, 3),
+    )

@@ -1,0 +1,243 @@
+"""Order statistics, binning and look-ups in sorted sequences, by sorting and by comparing all with all."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .table import Expansions, Inexpressible
+
+table = Expansions()
+
+
+def _sorted(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return torch.sort(x, dim=dim, stable=True)
+
+
+def _at(x: Tensor, dim: int, index: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The element of this rank along an axis, and where it was."""
+    if x.dim() == 0:
+        return x, torch.zeros_like(x, dtype=torch.int64)
+    values, indices = _sorted(x, dim)
+    picked = values.select(dim, index), indices.select(dim, index)
+    return (picked[0].unsqueeze(dim), picked[1].unsqueeze(dim)) if keepdim else picked
+
+
+def _length(x: Tensor, dim: int) -> int:
+    length = x.shape[dim] if x.dim() else 1
+    if not isinstance(length, int):
+        raise Inexpressible("the size of its axis is symbolic")
+    return length
+
+
+@table.of("aten.kthvalue.default")
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th smallest."""
+    return _at(x, dim, k - 1, keepdim)
+
+
+def _spread_nan(x: Tensor, found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """NaN, and the first place of it, where there is any."""
+    if not x.dtype.is_floating_point or x.dim() == 0:
+        return found
+    undefined = torch.isnan(x)
+    anywhere = undefined.any(dim, keepdim)
+    first = undefined.to(torch.int32).argmax(dim, keepdim)
+    return torch.where(anywhere, math.nan, found[0]), torch.where(anywhere, first, found[1])
+
+
+@table.of("aten.median.dim")
+def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The middle element, the lower of two."""
+    return _spread_nan(x, _at(x, dim, (_length(x, dim) - 1) // 2, keepdim), dim, keepdim)
+
+
+@table.of("aten.median.default")
+def median(x: Tensor) -> Tensor:
+    """The middle of all elements, the lower of two."""
+    return median_dim(x.reshape(-1), 0)[0]
+
+
+@table.of("aten.nanmedian.dim")
+def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The middle of what is defined; NaN where nothing is."""
+    if x.dim() == 0 or not x.dtype.is_floating_point:
+        return _at(x, dim, (_length(x, dim) - 1) // 2, keepdim)
+    undefined = torch.isnan(x)
+    values, indices = _sorted(torch.where(undefined, math.inf, x), dim)
+    count = (~undefined).sum(dim, keepdim=True)
+    at = torch.clamp(torch.div(count - 1, 2, rounding_mode="floor"), min=0)
+    found = torch.where(count == 0, math.nan, values.gather(dim, at)), indices.gather(dim, at)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+@table.of("aten.nanmedian.default")
+def nanmedian(x: Tensor) -> Tensor:
+    """The middle of all that is defined."""
+    return nanmedian_dim(x.reshape(-1), 0)[0]
+
+
+@table.of("aten.mode.default")
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The most frequent value, the smallest of several, and where it is last."""
+    if x.dim() == 0:
+        return x, torch.zeros_like(x, dtype=torch.int64)
+    moved = x.movedim(dim, -1)
+    ordered, _ = _sorted(moved, -1)
+    counts = (ordered.unsqueeze(-1) == ordered.unsqueeze(-2)).sum(-1)
+    value = ordered.gather(-1, counts.argmax(-1, keepdim=True))
+    last = torch.where(moved == value, torch.arange(moved.shape[-1]), -1).amax(-1, keepdim=True)
+    value, last = value.movedim(-1, dim), last.movedim(-1, dim)
+    return (value, last) if keepdim else (value.squeeze(dim), last.squeeze(dim))
+
+
+def _quantile(x: Tensor, q: Tensor, dim: int | None, keepdim: bool, how: str, ignore_nan: bool) -> Tensor:
+    flat = dim is None
+    rank = x.dim()
+    moved = x.reshape(-1) if dim is None else x.movedim(dim, -1)
+    undefined = torch.isnan(moved)
+    ordered, _ = _sorted(torch.where(undefined, math.inf, moved), -1)
+    count = (~undefined).sum(-1, keepdim=True)
+    points = q.reshape(-1)
+    last = (count - 1 if ignore_nan else torch.zeros_like(count) + (moved.shape[-1] - 1)).to(x.dtype)
+    where = points * last
+    below, above = torch.floor(where), torch.ceil(where)
+    low = ordered.gather(-1, torch.clamp(below, min=0).long())
+    high = ordered.gather(-1, torch.clamp(above, min=0).long())
+    if how == "lower":
+        found = low
+    elif how == "higher":
+        found = high
+    elif how == "nearest":
+        found = ordered.gather(-1, torch.clamp(torch.round(where), min=0).long())
+    else:
+        weight = 0.5 if how == "midpoint" else where - below
+        found = torch.where(low == high, low, low + (high - low) * weight)
+    missing = count == 0 if ignore_nan else undefined.any(-1, keepdim=True)
+    found = torch.where(missing, math.nan, found)
+    found = found.movedim(-1, 0)  # (points, the other axes)
+    if keepdim:
+        found = found.reshape([found.shape[0]] + [1] * rank) if flat else found.unsqueeze(1 + dim % rank)  # type: ignore[operator]
+    return found if q.dim() else found.squeeze(0)
+
+
+@table.of("aten.quantile.default")
+def quantile(
+    x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """Quantiles by any of torch's five interpolations."""
+    return _quantile(x, q, dim, keepdim, interpolation, False)
+
+
+@table.of("aten.nanquantile.default")
+def nanquantile(
+    x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """Quantiles of what is defined."""
+    return _quantile(x, q, dim, keepdim, interpolation, True)
+
+
+@table.of("aten.quantile.scalar")
+def quantile_scalar(
+    x: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """One quantile."""
+    return _quantile(x, torch.full((), q, dtype=x.dtype), dim, keepdim, interpolation, False)
+
+
+@table.of("aten.nanquantile.scalar")
+def nanquantile_scalar(
+    x: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """One quantile of what is defined."""
+    return _quantile(x, torch.full((), q, dtype=x.dtype), dim, keepdim, interpolation, True)
+
+
+# -- look-ups ----------------------------------------------------------------------------------------
+
+
+def _searched(edges: Tensor, values: Tensor, out_int32: bool, right: bool) -> Tensor:
+    """How many edges (last axis) lie below each value."""
+    wide, narrow = values.unsqueeze(-1), edges.unsqueeze(-2)
+    below = narrow <= wide if right else narrow < wide
+    return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@table.of("aten.searchsorted.Tensor")
+def searchsorted(
+    edges: Tensor,
+    values: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Where values would go in sorted sequences."""
+    edges = edges if sorter is None else edges.gather(-1, sorter)
+    right = right or side == "right"
+    if edges.dim() == 1 and values.dim() != 1:
+        found = _searched(edges, values.reshape(-1), out_int32, right)
+        return found.reshape(values.shape)
+    return _searched(edges, values, out_int32, right)
+
+
+@table.of("aten.searchsorted.Scalar")
+def searchsorted_scalar(
+    edges: Tensor,
+    value: float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Where one value would go in a sorted sequence."""
+    values = torch.full((), value, dtype=edges.dtype)
+    return searchsorted(edges, values, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+@table.of("aten.bucketize.Tensor")
+def bucketize(values: Tensor, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The bucket of each value."""
+    return searchsorted(edges, values, out_int32=out_int32, right=right)
+
+
+@table.of("aten.bucketize.Scalar")
+def bucketize_scalar(value: float, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The bucket of one value."""
+    return searchsorted_scalar(edges, value, out_int32=out_int32, right=right)
+
+
+@table.of("aten.isin.Tensor_Tensor")
+def isin(elements: Tensor, among: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among others."""
+    del assume_unique
+    found = (elements.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+@table.of("aten.isin.Tensor_Scalar")
+def isin_scalar(
+    elements: Tensor, among: float, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Whether each element is a number."""
+    del assume_unique
+    return elements != among if invert else elements == among
+
+
+@table.of("aten.histc.default")
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's names
+    """Counts in equal bins; the range is that of the data where none is given."""
+    x = x.reshape(-1)
+    low, high = torch.full((), min, dtype=x.dtype), torch.full((), max, dtype=x.dtype)
+    if min == max:
+        low, high = x.amin(), x.amax()
+        single = low == high
+        low, high = torch.where(single, low - 1, low), torch.where(single, high + 1, high)
+    place = torch.clamp(torch.floor((x - low) * bins / (high - low)), max=bins - 1)
+    inside = (x >= low) & (x <= high)
+    hit = (place.unsqueeze(-1) == torch.arange(bins)) & inside.unsqueeze(-1)
+    return hit.sum(0).to(x.dtype)
