@@ -22,6 +22,7 @@ from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError
 from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report
+from .verification import read_pair_map
 from .verification import verify as compare
 from .verification.recording import record_calls
 
@@ -182,6 +183,8 @@ def verify(
     *,
     train: bool = False,
     expected: Sequence[np.ndarray] | None = None,
+    map: str | Path | None = None,  # noqa: A002 - as --map
+    copy: bool = True,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -194,6 +197,9 @@ def verify(
             values after plain SGD. Both sides must be PyTorch or MindSpore: a live model, or the source's
             emitted directory. They are left as they were.
         expected: outputs recorded elsewhere for `inputs`, in order; both sides are compared with them too.
+        map: where `target` is a model: a JSON file that says which module or parameter of the source is which
+            of the target, ``{"layer1.0": "stage1.block0", "aux": null}``, or a ``renames.json``.
+        copy: where `target` is a model: whether it is given the source's weights for the comparison.
         options: loading options, as in `load`.
 
     Returns:
@@ -207,10 +213,17 @@ def verify(
     examples = inputs if inputs is not None or not isinstance(target, Graph) else _examples(target)
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = _by_name(graph, inputs if inputs is not None or expected is None else _examples(graph))
+    if map is not None and (isinstance(target, Graph) or _is_written(target)):
+        raise UsageError(
+            "E001",
+            "expected a model as the target of a map, got a graph or what was written from one",
+            hint="files that regraft wrote are paired by the renames.json beside them",
+        )
     if isinstance(target, Graph) or _is_written(target):
         return compare(graph, target, given, train=train, expected=expected)  # type: ignore[arg-type]
     other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
-    return compare(graph, other, given, own=True, train=train, expected=expected)
+    mapping = None if map is None else read_pair_map(map)
+    return compare(graph, other, given, own=True, train=train, expected=expected, mapping=mapping, copy=copy)
 
 
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:

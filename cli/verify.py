@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options
 from .printing import doing, print_json, print_report, reported
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(epilog=MODEL_HELP)
@@ -22,6 +19,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Compare one training step too: gradients, running statistics, values after SGD.",
 )
+@click.option(
+    "--map",
+    "map_",
+    type=click.Path(path_type=Path),
+    help="Where TARGET is a MODEL: JSON object of paths, source to target; or a renames.json.",
+)
+@click.option(
+    "--own-weights", is_flag=True, help="Where TARGET is a MODEL: leave it its weights, instead of SOURCE's."
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def verify(
@@ -30,6 +36,8 @@ def verify(
     target: str,
     loading: Loading,
     train: bool,
+    map_: Path | None,
+    own_weights: bool,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
@@ -37,13 +45,16 @@ def verify(
     Exit code 1 when they compute different things; the first module that diverges is named. --train takes
     PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
     statistics.
+
+    Two MODELs that people wrote apart are paired layer by layer, and TARGET is given SOURCE's weights; their
+    settings and initial distributions are compared too (the latter count with --train).
     """
     from .. import api
 
     with reported(ctx):
         graph = load(source, loading)
         with doing(f"verifying {target}"):
-            report = api.verify(graph, target, train=train)
+            report = api.verify(graph, target, train=train, map=map_, copy=not own_weights)
         if as_json:
             print_json(report.to_json())
         else:

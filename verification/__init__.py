@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from .compare import Comparison, compare
+from .pair_map import read_pair_map
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .verifying import verify
 
-__all__ = ["Comparison", "ModuleRow", "OutputRow", "Report", "TrainingRow", "compare", "verify"]
+__all__ = [
+    "Comparison",
+    "ModuleRow",
+    "OutputRow",
+    "Report",
+    "TrainingRow",
+    "compare",
+    "read_pair_map",
+    "verify",
+]

@@ -84,6 +84,7 @@ class MindSporeRunner:
         self._cells = list(cells) or [cell for _, cell in _cells(net)]
         self._parameters = parameters or {p.name: p for p in _parameters(self._cells)}
         self._arguments: dict[str, tuple[Any, Any]] = {}
+        self._kept: list[tuple[Any, np.ndarray]] = []
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
     @staticmethod
@@ -151,6 +152,13 @@ class MindSporeRunner:
             tensors.get(p.name, None if p.default is inspect.Parameter.empty else p.default)
             for p in parameters[: last + 1]
         ]
+
+    def fill(self, values: Mapping[str, np.ndarray]) -> None:
+        """Give Parameters other values, by name, until `close`."""
+        for name, value in values.items():
+            parameter = self._parameters[name]
+            self._kept.append((parameter, _array(parameter)))
+            _set(parameter, value)
 
     def _recorder(self, records: dict[str, CallRecord]) -> Callable[..., Any]:
         """What replaces `Cell.__call__` while recording."""
@@ -231,8 +239,11 @@ class MindSporeRunner:
         return 2048 if operators & _COARSE else 64  # exp is good to 18, sigmoid to 7 (measured, 2.10 on x86)
 
     def close(self) -> None:
-        """Forget the recorded arguments and the imported module."""
+        """Forget the recorded arguments and the imported module; values are as they were before `fill`."""
         self._arguments = {}
+        for parameter, value in reversed(self._kept):
+            _set(parameter, value)
+        self._kept = []
         sys.modules.pop(self._imported, None)
 
 
@@ -371,6 +382,12 @@ def _tensors(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     return [t for v in value for t in _tensors(v)] if isinstance(value, (tuple, list)) else []
+
+
+def _set(parameter: Any, value: np.ndarray) -> None:
+    from mindspore import Tensor
+
+    parameter.set_data(Tensor(np.array(value, copy=True), parameter.dtype))
 
 
 def _array(tensor: Any) -> np.ndarray:

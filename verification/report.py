@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
+from .nets_report import Nets
+
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
@@ -106,6 +108,8 @@ class Report:
         notes: what a reader should know besides.
         training: one row per parameter and running statistic after one training step; empty when not asked.
         training_divergence: where training first goes wrong, in words, or None.
+        nets: how two nets that were written apart were paired, and how their settings and initial
+            distributions compare; None for a target that was made from the source.
     """
 
     source: str
@@ -117,6 +121,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     training: list[TrainingRow] = field(default_factory=list)
     training_divergence: str | None = None
+    nets: Nets | None = None
 
     @property
     def passed(self) -> bool:
@@ -126,6 +131,7 @@ class Report:
             compared
             and all(r.passed for r in self.outputs)
             and all(r.passed is not False for r in [*self.modules, *self.training])
+            and (self.nets is None or self.nets.passed)
         )
 
     def to_json(self) -> dict[str, object]:
@@ -154,9 +160,12 @@ class Report:
             head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
             lines += ["", *_table(head, [_training_cells(row) for row in training])]
         if self.first_divergence is not None:
-            lines += ["", f"first divergence: {self.first_divergence}"]
+            known = "" if self.nets is None else self.nets.blamed(self.first_divergence)
+            lines += ["", f"first divergence: {self.first_divergence}{known}"]
         if self.training_divergence is not None:
             lines += ["", f"training diverges at {self.training_divergence}"]
+        if self.nets is not None:
+            lines += self.nets.lines(agree=all(row.passed for row in self.outputs))
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
 
     def summary(self) -> str:
@@ -174,7 +183,11 @@ class Report:
             what += f", {trained} of {len(self.training)} parameters and statistics trained one step"
         if self.passed:
             return f"equal: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
-        return f"DIFFERENT: {what}, {failed} beyond tolerance" if failed else f"NOT PROVEN: {what}"
+        if failed:
+            return f"DIFFERENT: {what}, {failed} beyond tolerance"
+        if self.nets is not None and not self.nets.passed:
+            return f"DIFFERENT: {what}, none beyond tolerance; {self.nets.differences()}"
+        return f"NOT PROVEN: {what}"
 
 
 def _output_cells(row: OutputRow) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx
 
-from ..ir import Graph, UsageError
+from ..ir import Graph, TensorData, UsageError
 from .onnx_runner import OnnxRunner
+from .paired_runner import PairedRunner
 from .runs import Runner
 
 Target = Graph | onnx.ModelProto | Path | str
@@ -76,19 +79,40 @@ def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
         )
 
 
-def target_runner(target: Target, *, own: bool, threads: int | None = None) -> Runner:
+def paired_runner(
+    graph: Graph, values: Mapping[str, np.ndarray], modules: Mapping[str, str], threads: int | None = None
+) -> Runner:
+    """A target's own model, with other values until it is closed, under the source's names of modules.
+
+    Args:
+        graph: the target's graph.
+        values: name of a parameter -> its values.
+        modules: path of a module in the source -> in the target.
+        threads: for ONNX Runtime.
+    """
+    if not _live(graph):
+        graph = graph.copy()
+        for parameter in graph.parameters():
+            names = graph.parameter_paths().get(parameter.key, [parameter.declared])
+            found = next((values[n] for n in names if n in values), None)
+            if found is not None:
+                parameter.data = TensorData.of(found)
+        return PairedRunner(own_runner(graph, threads), modules)
+    runner = own_runner(graph, threads)
+    runner.fill(values)  # type: ignore[attr-defined]
+    return PairedRunner(runner, modules)
+
+
+def target_runner(target: Target, *, threads: int | None = None) -> Runner:
     """A runner of a target.
 
     Args:
         target: a graph, an ONNX model or file, or an emitted MindSpore folder.
-        own: run a graph's own model in its framework rather than the graph in ONNX Runtime.
         threads: for ONNX Runtime.
 
     Raises:
         UsageError: for a path that is neither a ``.onnx`` file nor an emitted folder.
     """
-    if isinstance(target, Graph) and own:
-        return own_runner(target, threads)
     if isinstance(target, (Graph, onnx.ModelProto)):
         return OnnxRunner(target, threads=threads)
     path = Path(target)  # type: ignore[arg-type]

@@ -53,6 +53,7 @@ class TorchRunner:
         self._model: Any = torch.nn.Module.double(model) if double else model
         self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
         self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
+        self._kept: list[tuple[Any, Any]] = []
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
@@ -98,6 +99,23 @@ class TorchRunner:
             if set(tensors) <= named:
                 return [], tensors
         return list(tensors.values()), {}
+
+    def fill(self, values: Mapping[str, np.ndarray]) -> None:
+        """Give parameters and buffers other values, by name, until `close`."""
+        import torch
+
+        held = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
+        named = {
+            name: held[path]
+            for paths in self._graph.parameter_paths().values()
+            for name in paths
+            for path in paths
+            if path in held
+        }
+        with torch.no_grad():
+            for name, value in values.items():
+                self._kept.append((named[name], named[name].detach().clone()))
+                named[name].copy_(tensor_of(value))
 
     def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
         """Hooks that record every call; values are copied, as a later in-place operator may change them."""
@@ -181,7 +199,13 @@ class TorchRunner:
 
     def close(self) -> None:
         """Forget the recorded arguments; the model itself is as it was after every run."""
+        import torch
+
         self._arguments = {}
+        with torch.no_grad():
+            for tensor, value in reversed(self._kept):
+                tensor.copy_(value)
+        self._kept = []
 
 
 class _Slot:

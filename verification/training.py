@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir import Graph
 from .compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
+from .pairing import Pairing
 from .report import TrainingRow
 from .training_pairs import Pair, paired
 from .training_step import LEARNING_RATE, Step, Trained
@@ -33,7 +34,7 @@ class TrainingComparison:
     exact: Step | None
     ulps: int
 
-    def rows(self, target: Graph | Path) -> list[TrainingRow]:
+    def rows(self, target: Pairing | Path) -> list[TrainingRow]:
         """One row per parameter and floating-point buffer of the source, in its order."""
         pairs = paired(self.graph, self.source, self.target, target)
         held = [t for t in self.source.tensors.values() if t.before.dtype.name in _EPSILON]

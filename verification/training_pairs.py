@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +9,8 @@ import numpy as np
 
 from ..backends.renames import read_renames
 from ..ir import Graph
+from .pairing import Pairing
 from .training_step import Step
-
-_TERMS = {
-    "gamma": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-    "embedding_table": "weight",
-}
-"""MindSpore's term -> torch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +37,16 @@ class Pair:
         return array.reshape(self.shape) if kind == "reshape" else array
 
 
-def paired(graph: Graph, source: Step, target: Step, other: Graph | Path) -> list[Pair]:
+def paired(graph: Graph, source: Step, target: Step, other: Pairing | Path) -> list[Pair]:
     """The pairs, in the source's order: every parameter of the source is in one.
 
     Args:
         graph: the source's graph.
         source: the source's step.
         target: the target's step.
-        other: the target: an emitted folder, whose ``renames.json`` tells, or a graph with its own model.
+        other: what tells: an emitted folder with its ``renames.json``, or the pairs of two nets.
     """
-    found = _by_map(graph, source, other) if isinstance(other, Path) else _by_name(source, target)
+    found = _by_map(graph, source, other) if isinstance(other, Path) else _by_pairing(source, target, other)
     known = {name for pair in found for name in pair.sources}
     found += [Pair((name,), "") for name in source.tensors if name not in known]
     order = {name: place for place, name in enumerate(source.tensors)}
@@ -83,34 +74,21 @@ def _by_map(graph: Graph, source: Step, folder: Path) -> list[Pair]:
     ]
 
 
-def _by_name(source: Step, target: Step) -> list[Pair]:
-    """By path in torch's terms; what is left by equal values, in order."""
-    free = {_plain(name): name for name in target.tensors}
-    pairs: list[Pair] = []
-    left: list[str] = []
-    for name, trained in source.tensors.items():
-        other = free.get(_plain(name))
-        if other is not None and trained.before.size == target.tensors[other].before.size:
-            pairs.append(_reshaped(name, other, target))
-            del free[_plain(name)]
-        else:
-            left.append(name)
-    for name in left:
-        values = source.tensors[name].before
-        for plain, other in free.items():
-            theirs = target.tensors[other].before
-            if theirs.size == values.size and np.array_equal(theirs.ravel(), values.ravel()):
-                pairs.append(_reshaped(name, other, target))
-                del free[plain]
-                break
-    return pairs
+def _by_pairing(source: Step, target: Step, pairing: Pairing) -> list[Pair]:
+    """The pairs that were made before anything ran, under the names that the steps have."""
+    names = [
+        _step_names(step, net.graph) for step, net in ((source, pairing.source), (target, pairing.target))
+    ]
+    return [
+        Pair((names[0][p.keys[0]],), names[1][p.keys[1]], "reshape" if p.fits else "identity", p.target_shape)
+        for p in pairing.parameters
+        if p.keys[0] in names[0] and p.keys[1] in names[1]
+    ]
 
 
-def _reshaped(name: str, other: str, target: Step) -> Pair:
-    return Pair((name,), other, "reshape", target.tensors[other].before.shape)
-
-
-def _plain(name: str) -> str:
-    head, _, last = name.rpartition(".")
-    head = re.sub(r"\.bn2d$", "", head)  # inside MindSpore's BatchNorm3d
-    return f"{head}.{_TERMS.get(last, last)}"
+def _step_names(step: Step, graph: Graph) -> dict[int, str]:
+    """Key of a parameter -> its name in a step."""
+    paths = graph.parameter_paths()
+    return {
+        p.key: n for p in graph.parameters() for n in (*paths.get(p.key, ()), p.declared) if n in step.tensors
+    }

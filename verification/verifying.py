@@ -13,9 +13,12 @@ from ..ir import Graph, ModelError, walk_operators
 from .compare import DEFAULTS, MULTIPLE, compare
 from .inputs import bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
+from .nets import NetComparison
 from .onnx_runner import OnnxRunner
+from .pair_map import PairMap
+from .pairing import Pairing
 from .report import ModuleRow, OutputRow, Report, TrainingRow
-from .runners import Target, exact_runner, own_runner, refuse_training, target_runner
+from .runners import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
 from .runs import Run, Runner
 from .training import TrainingComparison, divergence
 from .training_step import Step, Trainer
@@ -38,6 +41,8 @@ def verify(
     own: bool = False,
     expected: Sequence[np.ndarray] | None = None,
     train: bool = False,
+    mapping: PairMap | None = None,
+    copy: bool = True,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -50,31 +55,42 @@ def verify(
         seed: of the inputs.
         threads: for ONNX Runtime.
         modules: whether to compare modules too.
-        own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime. Not
-            for a rewritten graph, whose own model is still the source's.
+        own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime, paired
+            with the source layer by layer and given its values until the end. Not for a rewritten graph, whose
+            own model is still the source's.
         expected: outputs recorded from the source in its own framework for `inputs`, in order; both sides
             are compared with them too.
         train: whether to compare one training step too: a forward in training mode, the gradients of a loss
             that sums every output times fixed numbers, the running statistics, the values after plain SGD.
+        mapping: with `own`, which module or parameter of the source is which of the target.
+        copy: with `own`, whether the target is given the source's values.
 
     Raises:
-        ModelError: when one side cannot be run or trained on the first inputs at all (E702).
+        ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
+            nothing tells which layers are pairs (E703).
         UsageError: when inputs cannot be made, or the target is nothing that runs.
     """
     if train:
         refuse_training(source, target, own=own)
+    paired = None
+    if own and isinstance(target, Graph):
+        paired = NetComparison(source, target, mapping, copy=copy, train=train)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads))
-        runners.append(target_runner(target, own=own, threads=threads))
+        if paired is not None and isinstance(target, Graph):
+            values = paired.values() if copy else {}
+            runners.append(paired_runner(target, values, paired.modules, threads))
+        else:
+            runners.append(target_runner(target, threads=threads))
         exact = exact_runner(source)
         if exact is not None:
             runners.append(exact)
-        verification = _Verification(source, runners[0], runners[1], exact)
+        verification = _Verification(source, runners[0], runners[1], exact, paired)
         if expected is not None and inputs is not None:
             verification.recorded(inputs, expected)
         if train:
-            verification.train(inputs, seed, target if isinstance(target, Graph) else Path(str(target)))
+            verification.train(inputs, seed, paired.pairing if paired is not None else Path(str(target)))
         return verification.report(inputs, seed, modules)
     finally:
         for runner in runners:
@@ -96,9 +112,17 @@ class _TrainingAttempt:
 
 
 class _Verification:
-    def __init__(self, graph: Graph, source: Runner, target: Runner, exact: Runner | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        source: Runner,
+        target: Runner,
+        exact: Runner | None,
+        paired: NetComparison | None = None,
+    ) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
-        self.notes: list[str] = []
+        self.paired = paired
+        self.notes: list[str] = [] if paired is None else list(paired.pairing.notes)
         self.rows: list[OutputRow] = []
         self.training: list[TrainingRow] = []
         operators = {node.op_type for _, node in walk_operators(graph)}
@@ -128,6 +152,8 @@ class _Verification:
                 else resized(self.graph, inputs, further)
             )
             outputs += self._another(_case(further), again)
+        if self.paired is not None:
+            rows, culprit = self.paired.judged(rows, culprit, all(row.passed for row in outputs))
         return Report(
             self._title(self.source),
             self._title(self.target),
@@ -138,9 +164,10 @@ class _Verification:
             self.notes,
             self.training,
             divergence(self.graph, self.training),
+            None if self.paired is None else self.paired.nets,
         )
 
-    def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Graph | Path) -> None:
+    def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path) -> None:
         """Compare one training step; both sides are left as they were.
 
         Where a rectifier or a maximum decides within float32's rounding, the two sides may decide
@@ -165,7 +192,7 @@ class _Verification:
             )
 
     def _step(
-        self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Graph | Path
+        self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path
     ) -> _TrainingAttempt:
         """One training step on both sides, and in float64 where that can be had."""
         sizes = bindings(self.graph, inputs)

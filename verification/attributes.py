@@ -1,0 +1,321 @@
+"""Compares the settings of paired modules, read from their operators: padding, epsilon, momentum, ratios, order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import cast
+
+import numpy as np
+import onnx
+
+from ..ir import OPSET, Graph, Operator
+
+_WINDOWS = ("strides", "dilations", "padding")
+_READ: dict[str, tuple[str, ...]] = {
+    "Conv": (*_WINDOWS, "group"),
+    "ConvTranspose": (*_WINDOWS, "group"),
+    "MaxPool": ("kernel_shape", *_WINDOWS, "ceil_mode"),
+    "AveragePool": ("kernel_shape", *_WINDOWS, "ceil_mode", "count_include_pad"),
+    "BatchNormalization": ("epsilon", "momentum"),
+    "LayerNormalization": ("epsilon",),
+    "GroupNormalization": ("epsilon", "num_groups"),
+    "InstanceNormalization": ("epsilon",),
+    "LeakyRelu": ("alpha",),
+    "Elu": ("alpha",),
+    "Gelu": ("approximate",),
+    "Dropout": ("ratio",),
+}
+"""Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
+
+_COUNTED = (*_READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
+_TRAINING = ("momentum", "ratio")
+_POOLS = ("MaxPool", "AveragePool")
+_REMARKS = {
+    "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
+    "ratio": "the share that is dropped; the first argument of MindSpore's nn.Dropout is what is kept: write p=",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRow:
+    """One setting in which two paired modules differ.
+
+    Attributes:
+        module: path in the source.
+        target: path in the target.
+        class_name: class in the target.
+        attribute: ``epsilon``, ``padding``…; ``number of Add``, ``order of calls`` for structure.
+        source: its value in the source.
+        target_value: its value in the target.
+        training: whether it acts in training only.
+        structure: whether it is what the modules are made of, which may differ and compute the same.
+        remark: what the value means.
+    """
+
+    module: str
+    target: str
+    class_name: str
+    attribute: str
+    source: object
+    target_value: object
+    training: bool = False
+    structure: bool = False
+    remark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.attribute} {shown(self.source)} against {shown(self.target_value)}"
+
+
+def shown(value: object) -> str:
+    """A setting as a report writes it."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
+    """The settings in which paired modules differ, in the order of the source's calls.
+
+    Args:
+        source: the source's graph, captured.
+        target: the target's.
+        modules: path of a module in the source -> in the target.
+    """
+    sides = [_by_module(source, set(modules)), _by_module(target, set(modules.values()))]
+    order = _called(source)
+    rows: list[AttributeRow] = []
+    for path in sorted(modules, key=lambda p: order.get(p, len(order))):
+        other = modules[path]
+        module = target.modules.find(other)
+        name = module.class_name if module is not None else ""
+        mine, theirs = sides[0].get(path, []), sides[1].get(other, [])
+        rows += _settings(path, other, name, (source, mine), (target, theirs))
+        rows += _structure(path, other, name, (source, mine), (target, theirs))
+    return rows + _orders(source, target, modules)
+
+
+def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
+    """Path of a paired module -> the operators of its first call that no paired module in it has."""
+    names = graph.modules.call_names()
+    found: dict[str, list[Operator]] = {}
+    for operator in sorted(graph.operators(), key=lambda o: o.key):
+        for call in graph.modules.ancestors(operator.call):
+            path, _, number = names[call].rpartition("#")
+            if path in paired:
+                if number == "1":
+                    found.setdefault(path, []).append(operator)
+                break
+        else:
+            found.setdefault("", []).append(operator)
+    return found
+
+
+def _settings(
+    path: str,
+    other: str,
+    name: str,
+    source: tuple[Graph, list[Operator]],
+    target: tuple[Graph, list[Operator]],
+) -> list[AttributeRow]:
+    rows: list[AttributeRow] = []
+    for op_type, attributes in _READ.items():
+        read = [
+            [_read(graph, o, op_type) for o in ops if _is(graph, o, op_type)]
+            for graph, ops in (source, target)
+        ]
+        if op_type == "Dropout":  # a ratio of 0 is no operator in some frontends
+            read = (
+                [side or [{"ratio": 0.0}] for side in read]
+                if any(read) and min(map(len, read)) == 0
+                else read
+            )
+        if op_type == "LeakyRelu" and len(read[0]) != len(read[1]):
+            read = [
+                side or _decomposed(graph, ops)
+                for side, (graph, ops) in zip(read, (source, target), strict=True)
+            ]
+        if len(read[0]) != len(read[1]):
+            continue
+        for mine, theirs in zip(*read, strict=True):
+            for attribute in attributes:
+                a, b = mine.get(attribute), theirs.get(attribute)
+                if a is None or b is None or _same(a, b):
+                    continue
+                if attribute == "ceil_mode" and mine["output"] == theirs["output"]:
+                    continue
+                training = attribute in _TRAINING
+                remark = _REMARKS.get(attribute, "")
+                rows.append(AttributeRow(path, other, name, attribute, a, b, training, False, remark))
+    return rows
+
+
+def _structure(
+    path: str,
+    other: str,
+    name: str,
+    source: tuple[Graph, list[Operator]],
+    target: tuple[Graph, list[Operator]],
+) -> list[AttributeRow]:
+    """Operators that one of two modules has more of."""
+    rows: list[AttributeRow] = []
+    for op_type in _COUNTED:
+        counts = [sum(_counts(graph, o, op_type) for o in ops) for graph, ops in (source, target)]
+        if counts[0] != counts[1] and not (
+            op_type == "Dropout" or _decomposed_anywhere(op_type, source, target)
+        ):
+            what = f"number of {op_type}"
+            rows.append(AttributeRow(path, other, name, what, *counts, structure=True))
+    return rows
+
+
+def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
+    """Modules whose paired children are called in another order."""
+    places = [_called(source), _called(target)]
+    back = {other: path for path, other in modules.items()}
+    rows: list[AttributeRow] = []
+    for path, other in modules.items():
+        mine = [p for p in modules if p and _above(p, modules) == path and p in places[0]]
+        theirs = [p for p in back if p and _above(p, back) == other and p in places[1]]
+        common = {p for p in mine if modules[p] in theirs}
+        sequences = (
+            tuple(sorted(common, key=places[0].__getitem__)),
+            tuple(sorted(common, key=lambda p: places[1][modules[p]])),
+        )
+        if sequences[0] != sequences[1]:
+            module = target.modules.find(other)
+            name = module.class_name if module is not None else ""
+            at = next(i for i, (a, b) in enumerate(zip(*sequences, strict=True)) if a != b)
+            parts = [tuple(p.removeprefix(f"{path}.") for p in s[at : at + 3]) for s in sequences]
+            rows.append(AttributeRow(path, other, name, "order of calls", *parts, structure=True))
+    return rows
+
+
+def _above(path: str, known: Mapping[str, str]) -> str:
+    """The innermost known module around a path."""
+    path = path.rpartition(".")[0]
+    while path and path not in known:
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _called(graph: Graph) -> dict[str, int]:
+    """Path of a module -> place of its first call."""
+    found: dict[str, int] = {}
+    for at, name in enumerate(graph.modules.call_names().values()):
+        found.setdefault(name.rpartition("#")[0], at)
+    return found
+
+
+# -- reading an operator -------------------------------------------------------------------------------
+
+
+def _is(_graph: Graph, operator: Operator, op_type: str) -> bool:
+    return operator.op_type == op_type and operator.domain == ""
+
+
+def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
+    """Whether an operator counts as one of its type: an Add of two computed values is a shortcut."""
+    if not _is(graph, operator, op_type):
+        return False
+    if op_type != "Add":
+        return True
+    return all(
+        v is not None and isinstance(graph.node(v.node), Operator) for v in graph.operands(operator.key)
+    )
+
+
+def _decomposed_anywhere(op_type: str, *sides: tuple[Graph, list[Operator]]) -> bool:
+    return op_type == "LeakyRelu" and any(_decomposed(graph, ops) for graph, ops in sides)
+
+
+def _decomposed(graph: Graph, operators: Sequence[Operator]) -> list[dict[str, object]]:
+    """The slope of ``max(slope * x, x)``, which is MindSpore's LeakyReLU."""
+    found: list[dict[str, object]] = []
+    for operator in operators:
+        operands = [v for v in graph.operands(operator.key) if v is not None]
+        if operator.op_type != "Max" or len(operands) != 2:
+            continue
+        for product, plain in (operands, operands[::-1]):
+            node = graph.node(product.node)
+            if isinstance(node, Operator) and node.op_type == "Mul":
+                factors = [v for v in graph.operands(node.key) if v is not None]
+                slopes = [graph.constant_value(v) for v in factors if v != plain]
+                if plain in factors and len(slopes) == 1 and slopes[0] is not None and slopes[0].size == 1:
+                    found.append({"alpha": float(slopes[0].reshape(()))})
+                    break
+    return found
+
+
+def _read(graph: Graph, operator: Operator, op_type: str) -> dict[str, object]:
+    """The attributes of an operator, defaults filled in and padding worked out."""
+    found: dict[str, object] = {}
+    if op_type == "Dropout":
+        operands = graph.operands(operator.key)
+        ratio = graph.constant_value(operands[1]) if len(operands) > 1 else None
+        return {"ratio": 0.5 if ratio is None else round(float(ratio.reshape(())), 6)}
+    known = onnx.defs.get_schema(op_type, OPSET).attributes
+    for name in _READ[op_type]:
+        if name in operator.attributes:
+            found[name] = operator.attributes[name]
+        elif name in known and known[name].default_value.name:
+            value = onnx.helper.get_attribute_value(known[name].default_value)
+            found[name] = value.decode() if isinstance(value, bytes) else value
+    type_ = operator.types[0] if operator.types else None
+    found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
+    if "padding" in _READ[op_type]:
+        found |= _windows(graph, operator)
+    return found
+
+
+def _windows(graph: Graph, operator: Operator) -> dict[str, object]:
+    """Window, stride, dilation and padding of every spatial axis but those where nothing happens."""
+    operands = graph.operands(operator.key)
+    kernel = operator.ints("kernel_shape")
+    if not kernel and len(operands) > 1 and operands[1] is not None:
+        kernel = [int(n) for n in (graph.known_type(operands[1]).shape or ())[2:]]  # type: ignore[arg-type]
+    rank = len(kernel)
+    strides = operator.ints("strides") or [1] * rank
+    dilations = operator.ints("dilations") or [1] * rank
+    pads = operator.ints("pads") or [0] * 2 * rank
+    if operator.str("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        type_ = None if operands[0] is None else graph.type_of(operands[0])
+        sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
+        if not sizes or not all(isinstance(n, int) for n in sizes) or operator.op_type == "ConvTranspose":
+            return {"strides": strides, "dilations": dilations, "padding": operator.str("auto_pad")}
+        pads = _same_padding(
+            cast("list[int]", list(sizes)), kernel, strides, dilations, operator.str("auto_pad")
+        )
+    kept = [
+        i
+        for i in range(rank)
+        if (kernel[i], strides[i], pads[i], pads[rank + i]) != (1, 1, 0, 0) or rank == 1
+    ]
+    chosen: Callable[[Sequence[int]], list[int]] = lambda values: [values[i] for i in kept]  # noqa: E731
+    begin, end = chosen(pads[:rank]), chosen(pads[rank:])
+    found: dict[str, object] = {
+        "strides": chosen(strides),
+        "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
+        "padding": begin if begin == end else [*begin, *end],
+    }
+    return {**found, "kernel_shape": chosen(kernel)} if operator.op_type in _POOLS else found
+
+
+def _same_padding(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], kind: str
+) -> list[int]:
+    """What ``pad_mode="same"`` comes to at a size: begins, then ends."""
+    begins, ends = [], []
+    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(large if kind == "SAME_LOWER" else small)
+        ends.append(small if kind == "SAME_LOWER" else large)
+    return [*begins, *ends]
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return isclose(a, b, rel_tol=1e-4, abs_tol=1e-12)
+    return bool(np.array_equal(a, b)) if isinstance(a, list) and isinstance(b, list) else a == b

@@ -1,0 +1,193 @@
+"""Compares the initial distributions of two nets: what each side states, and what its values show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..ir import Initializer, Parameter
+from .pairing import ParameterPair, Pairing
+from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
+from .spelling import spelling, written
+
+LEVEL = 1e-3
+"""Probability that equal laws are called different somewhere in a net, divided among its tensors."""
+
+_TELLING = 1000
+"""Values from which on a sample tells two laws of like spread apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class LawRow:
+    """The initial distribution of one parameter on both sides.
+
+    Attributes:
+        parameter: its name in the source.
+        target: its name in the target.
+        layer: path of the layer in the target.
+        class_name: the layer's class in the target.
+        source_law: what it is drawn from in the source; empty where neither stated nor shown by its values.
+        target_law: likewise in the target.
+        measured: the sides ("source", "target") whose law is told from the values, not stated.
+        statistic: the two samples' largest distance (Kolmogorov and Smirnov); None where not tested.
+        probability: of such a distance under one law, times the number of tensors tested.
+        passed: whether both start alike; None where that cannot be told.
+        reason: why not, or why it cannot be told.
+        remedy: what to write in the target; empty where nothing is to be mended or nothing is known.
+    """
+
+    parameter: str
+    target: str
+    layer: str
+    class_name: str
+    source_law: str = ""
+    target_law: str = ""
+    measured: tuple[str, ...] = ()
+    statistic: float | None = None
+    probability: float | None = None
+    passed: bool | None = None
+    reason: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a pair: what it states, what it shows, and which of the two is believed."""
+
+    law: Initializer | None
+    distribution: Distribution | None
+    values: np.ndarray | None
+    measured: bool = False
+    doubt: str = ""
+
+
+def compare_laws(pairing: Pairing) -> list[LawRow]:
+    """One row per pair of floating-point parameters, from the values that both nets hold now.
+
+    Both nets must be as they were constructed.
+    """
+    pairs = [p for p in pairing.parameters if p.fits and _is_float(pairing.source.parameter(p.keys[0]))]
+    comparison = _Comparison(pairing, max(len(pairs), 1))
+    sides = {p.source: comparison.sides(p) for p in pairs}
+    comparison.borrow(pairs, sides)
+    return [comparison.row(p, *sides[p.source]) for p in pairs]
+
+
+class _Comparison:
+    def __init__(self, pairing: Pairing, tests: int) -> None:
+        self.pairing, self.tests = pairing, tests
+        self.owners = {
+            key: (layer.path, layer.module)
+            for layer in pairing.target.layers
+            for key in layer.parameters.values()
+        }
+
+    def sides(self, pair: ParameterPair) -> tuple[_Side, _Side]:
+        nets = (self.pairing.source, self.pairing.target)
+        found = [_believed(net.parameter(key), self.tests) for net, key in zip(nets, pair.keys, strict=True)]
+        return found[0], found[1]
+
+    def borrow(self, pairs: Sequence[ParameterPair], sides: dict[str, tuple[_Side, _Side]]) -> None:
+        """Let a torch tensor too small to show that it was drawn anew have the law of the larger of its kind."""
+        if self.pairing.source.graph.origin.framework != "torch":
+            return
+        shown: dict[tuple[str, str], Initializer] = {}
+        for pair in pairs:
+            side = sides[pair.source][0]
+            if side.values is not None and len(side.values) >= _TELLING and side.law is not None:
+                shown.setdefault(self._kind(pair), side.law)
+        for pair in pairs:
+            source, target = sides[pair.source]
+            law = shown.get(self._kind(pair))
+            small = source.values is not None and 1 < len(source.values) < _TELLING
+            if small and law is not None and law != source.law and source.values is not None:
+                found = resolved(law, pair.shape)
+                if found is not None and one_sample(source.values, found) * self.tests > LEVEL:
+                    sides[pair.source] = (replace(source, law=law, distribution=found), target)
+
+    def _kind(self, pair: ParameterPair) -> tuple[str, str]:
+        """Class and attribute of a parameter in the source."""
+        tree = self.pairing.source.graph.modules
+        module = tree.find(pair.source.rpartition(".")[0])
+        return (module.class_name if module else "", pair.source.rpartition(".")[2])
+
+    def row(self, pair: ParameterPair, source: _Side, target: _Side) -> LawRow:
+        path, module = self.owners[pair.keys[1]]
+        tree = self.pairing.target.graph.modules
+        row = LawRow(
+            pair.source,
+            pair.target,
+            path,
+            tree.module(module).class_name if module in tree else "",
+            *("" if side.law is None else written(side.law) for side in (source, target)),
+            tuple(name for name, side in (("source", source), ("target", target)) if side.measured),
+        )
+        row = self._tested(row, source, target)
+        passed, reason = self._verdict(row, source, target)
+        row = replace(row, passed=passed, reason=reason)
+        if passed is False and source.law is not None:
+            attribute = pair.target.rpartition(".")[2]
+            framework = self.pairing.target.graph.origin.framework
+            return replace(
+                row, remedy=spelling(_portable(source, pair), framework, row.class_name, attribute)
+            )
+        return row
+
+    def _tested(self, row: LawRow, source: _Side, target: _Side) -> LawRow:
+        a, b = source.values, target.values
+        if a is None or b is None or len(a) < 2 or (len(a) == len(b) and np.array_equal(a, b)):
+            return row
+        statistic, probability = two_samples(a, b)
+        return replace(row, statistic=statistic, probability=min(1.0, probability * self.tests))
+
+    def _verdict(self, row: LawRow, source: _Side, target: _Side) -> tuple[bool | None, str]:
+        apart = row.probability is not None and row.probability < LEVEL
+        doubt = source.doubt or target.doubt
+        if source.distribution is not None and target.distribution is not None:
+            if source.measured or target.measured:
+                return not apart, "the samples differ" if apart else "not stated; the samples agree"
+            same = source.distribution.close(target.distribution)
+            return same, "" if same else "the laws differ"
+        if source.law is not None and source.law == target.law:
+            return True, ""
+        if doubt:
+            return None, doubt
+        if row.probability is None:
+            return None, "not stated, and the values tell nothing"
+        return (False, "the samples differ") if apart else (None, "not stated, and too few values to tell")
+
+
+def _believed(parameter: Parameter, tests: int) -> _Side:
+    """The law a side states, unless its values contradict it; else what the values look like."""
+    law, values = parameter.initializer, None
+    if parameter.data.load is not None and parameter.data.nbytes:
+        values = sample(parameter.data.numpy())
+    found = resolved(law, parameter.data.shape)
+    if values is None or not np.isfinite(values).all():
+        return _Side(law, found, None)
+    if found is not None and one_sample(values, found) * tests > LEVEL:
+        return _Side(law, found, values)
+    if law is not None and found is None:
+        return _Side(law, None, values)  # orthogonal and the like: taken at its word
+    shown = looks_like(values)
+    if shown is None:
+        doubt = "the values follow no usual law, so they are trained or loaded" if len(values) >= 100 else ""
+        return _Side(None, None, values, doubt=doubt)
+    return _Side(shown, resolved(shown, parameter.data.shape), values, measured=True)
+
+
+def _portable(source: _Side, pair: ParameterPair) -> Initializer:
+    """The source's law, with its numbers where the target's shape would give others."""
+    assert source.law is not None
+    there = resolved(source.law, pair.target_shape)
+    if source.distribution is None or (there is not None and there.close(source.distribution)):
+        return source.law
+    kind, numbers = source.distribution.kind, source.distribution.numbers
+    names = {"uniform": ("low", "high"), "normal": ("mean", "std")}.get(kind)
+    return source.law if names is None else Initializer.of(kind, **dict(zip(names, numbers, strict=True)))
+
+
+def _is_float(parameter: Parameter) -> bool:
+    return parameter.data.dtype.startswith(("float", "bfloat"))

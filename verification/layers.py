@@ -1,0 +1,184 @@
+"""What pairing knows of a net: its layers with parameters, their shapes, their order and their neighbours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..ir import Graph, Operator, Parameter
+
+_TERMS = {
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+    "moving_var": "running_var",
+    "embedding_table": "weight",
+    "w": "weight",
+    "parameters": "parameters",  # of MXNet's RNN: one flat tensor
+}
+"""A framework's term for a parameter of a layer -> torch's."""
+
+_GATES = re.compile(r"^(w|b)_(ih|hh)(_?l?\d*(?:_reverse)?)$")
+_LAYER_ROLES = re.compile(
+    r"^(weight|bias|running_mean|running_var|parameters|in_proj_weight|in_proj_bias|bias_[kv]|[qkv]_proj_weight"
+    r"|(weight|bias)_(ih|hh)(_?l?\d*(_reverse)?)?)$"
+)
+_COUNTER = "num_batches_tracked"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A module that holds parameters, or a parameter that a class of the user's holds itself.
+
+    Attributes:
+        path: of the module; of the parameter where it stands alone.
+        module: the module's key.
+        parameters: role in torch's terms -> the parameter's node key.
+        signature: what two layers must share to be paired by order: their shapes, without biases.
+        place: where it is first called; its registration where nothing was captured.
+    """
+
+    path: str
+    module: int
+    parameters: dict[str, int]
+    signature: tuple[object, ...]
+    place: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class Net:
+    """One side of a comparison.
+
+    Attributes:
+        graph: its graph.
+        layers: in the order of their calls.
+        names: parameter's node key -> its name: the first path that holds it.
+        before: layer's path -> what its input comes from: layers' paths, and ``>0`` for input 0.
+        after: layer's path -> where its result goes: layers' paths, and ``<0`` for output 0.
+    """
+
+    graph: Graph
+    layers: list[Layer]
+    names: dict[int, str]
+    before: dict[str, frozenset[str]] = field(default_factory=dict)
+    after: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def parameter(self, key: int) -> Parameter:
+        """A parameter by its key."""
+        return self.graph.parameter(key)
+
+
+def describe(graph: Graph) -> Net:
+    """The layers of a graph, captured or static."""
+    names = {key: paths[0] for key, paths in graph.parameter_paths().items()}
+    for parameter in graph.parameters():
+        names.setdefault(parameter.key, parameter.declared)
+    net = Net(graph, _layers(graph, names), names)
+    _connect(net)
+    return net
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name in torch's terms.
+
+    Example:
+        >>> plain_name("stem.bn.moving_variance"), plain_name("lstm.w_ih_l0")
+        ('stem.bn.running_var', 'lstm.weight_ih_l0')
+    """
+    head, _, last = name.rpartition(".")
+    head = re.sub(r"\.bn2d$", "", head)  # inside MindSpore's BatchNorm3d
+    return f"{head}.{role_of(last)}" if head else role_of(last)
+
+
+def role_of(attribute: str) -> str:
+    """What a layer's attribute is called in torch."""
+    gates = _GATES.match(attribute)
+    if gates:
+        return f"{'weight' if gates[1] == 'w' else 'bias'}_{gates[2]}{gates[3]}"
+    return _TERMS.get(attribute, attribute)
+
+
+def plain_shape(shape: Iterable[int]) -> tuple[int, ...]:
+    """A shape without kernel axes of one element, which frameworks add: (O, I, 1, k) is (O, I, k)."""
+    first, *rest = [tuple(shape)[:2], *tuple(shape)[2:]]
+    return (*first, *(n for n in rest if n != 1))
+
+
+def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
+    found: list[Layer] = []
+    seen: set[int] = set()
+    calls = graph.modules.calls()
+    first = {call.module: at for at, call in reversed(list(enumerate(calls)))}
+    reader = {p.key: min(graph.flow.succ[p.key], default=len(graph)) for p in graph.parameters()}
+    for registered, module in enumerate(graph.modules):
+        held = {n: k for n, k in module.parameters.items() if k not in seen and role_of(n) != _COUNTER}
+        seen |= set(held.values())
+        if not held:
+            continue
+        path = re.sub(r"\.bn2d$", "", graph.modules.path(module.key))
+        at = first.get(module.key, len(calls) + registered) if calls else registered
+        if all(_LAYER_ROLES.match(role_of(n)) for n in held):
+            roles = {role_of(n): k for n, k in held.items()}
+            found.append(Layer(path, module.key, roles, _signature(graph, roles), (at, 0)))
+            continue
+        for key in held.values():
+            place = (at, reader[key])
+            found.append(Layer(names[key], module.key, {"": key}, _signature(graph, {"": key}), place))
+    for parameter in graph.parameters():  # what no module holds: a symbol without structure
+        if parameter.key not in seen and parameter.role != _COUNTER:
+            key = parameter.key
+            alone = {"": key}
+            found.append(Layer(names[key], -1, alone, _signature(graph, alone), (len(calls), reader[key])))
+    return sorted(found, key=lambda layer: layer.place)
+
+
+def _signature(graph: Graph, roles: dict[str, int]) -> tuple[object, ...]:
+    shapes = {role: plain_shape(graph.parameter(key).data.shape) for role, key in roles.items()}
+    if "running_mean" in shapes:
+        return ("statistics", shapes["running_mean"])
+    return tuple(sorted((r, s) for r, s in shapes.items() if not r.startswith("bias") or len(shapes) == 1))
+
+
+def _connect(net: Net) -> None:
+    """Fill in the neighbours of every layer, through operators without parameters."""
+    graph = net.graph
+    owner = {key: layer.path for layer in net.layers for key in layer.parameters.values()}
+    pure: dict[int, frozenset[str]] = {}  # nodes computed from parameters and constants alone -> their layers
+    anchors: dict[int, frozenset[str]] = {}
+    order = graph.order()
+    for key in order:
+        operands = [v.node for v in graph.operands(key) if v is not None]
+        if key in owner:
+            pure[key] = frozenset({owner[key]})
+        elif not isinstance(graph.node(key), Operator):
+            if not operands and key not in {n.key for n in graph.input_nodes()}:
+                pure[key] = frozenset()
+        elif all(o in pure for o in operands):
+            pure[key] = frozenset().union(*(pure[o] for o in operands))
+        else:
+            layers = frozenset().union(*(pure[o] for o in operands if o in pure))
+            if layers:
+                anchors[key] = layers
+    inputs = {n.key: f">{i}" for i, n in enumerate(graph.input_nodes())}
+    before: dict[str, set[str]] = {}
+    reach: dict[int, frozenset[str]] = {}
+    for key in order:
+        operands = [v.node for v in graph.operands(key) if v is not None and v.node not in pure]
+        come = frozenset().union(*(reach[o] for o in operands)) if operands else frozenset()
+        for path in anchors.get(key, ()):
+            before.setdefault(path, set()).update(come - {path})
+        reach[key] = anchors.get(key, frozenset({inputs[key]}) if key in inputs else come)
+    after: dict[str, set[str]] = {}
+    leave: dict[int, set[str]] = {}
+    for at, (_, value) in enumerate(graph.outputs):
+        leave.setdefault(value.node, set()).add(f"<{at}")
+    for key in reversed(order):
+        go = leave.setdefault(key, set())
+        for user in graph.flow.succ[key]:
+            go |= set(anchors[user]) if user in anchors else leave.get(user, set())
+        for path in anchors.get(key, ()):
+            after.setdefault(path, set()).update(go - {path})
+    net.before = {path: frozenset(found) for path, found in before.items()}
+    net.after = {path: frozenset(found) for path, found in after.items()}

@@ -1,0 +1,109 @@
+"""Two nets that were written apart, paired and compared before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Graph
+from .attributes import compare_attributes
+from .laws import compare_laws
+from .module_pairs import module_pairs
+from .nets_report import Nets, PairRow
+from .pair_map import PairMap
+from .pairing import Pairing, pair
+from .report import ModuleRow
+
+
+class NetComparison:
+    """Two graphs of live models, paired and compared before anything runs.
+
+    Both must hold the values they were constructed with.
+
+    Args:
+        source: the source's graph.
+        target: the target's.
+        mapping: what the user says of their pairs.
+        copy: whether the target is given the source's values.
+        train: whether what acts in training only counts.
+
+    Raises:
+        ModelError: when they cannot be paired (E703).
+    """
+
+    def __init__(
+        self, source: Graph, target: Graph, mapping: PairMap | None, *, copy: bool = True, train: bool = False
+    ) -> None:
+        self.pairing: Pairing = pair(source, target, mapping)
+        self.modules = module_pairs(self.pairing, mapping)
+        held = [
+            (source.parameter(p.keys[0]), target.parameter(p.keys[1]), p) for p in self.pairing.parameters
+        ]
+        rows: list[PairRow] = []
+        equal: list[str] = []
+        other: list[str] = []
+        for mine, theirs, p in held:
+            same = None
+            if p.fits and None not in (mine.data.load, theirs.data.load):
+                a, b = p.applied(mine.data.numpy()), theirs.data.numpy()
+                same = bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+                drawn = a.size > 1 and bool((a != a.flat[0]).any() or (b != b.flat[0]).any())
+                if drawn or not same:
+                    (equal if same else other).append(p.source)
+            rows.append(PairRow(p.source, p.target, p.by, p.shape, p.target_shape, same))
+        unread = [_unread(graph) for graph in (source, target)]
+        self.nets = Nets(
+            target.origin.framework,
+            rows,
+            [n for n in self.pairing.only_source if n not in unread[0]],
+            [n for n in self.pairing.only_target if n not in unread[1]],
+            copy and bool(other),
+            other if equal or not copy else [],
+            compare_attributes(source, target, self.modules),
+            compare_laws(self.pairing),
+            train,
+            dict(self.modules),
+        )
+
+    def judged(
+        self, rows: list[ModuleRow], culprit: str | None, agree: bool
+    ) -> tuple[list[ModuleRow], str | None]:
+        """Module rows and culprit, knowing that the boundaries of modules need not be in the same places.
+
+        Args:
+            rows: the comparison's rows.
+            culprit: the call that it found.
+            agree: whether the nets' outputs do.
+        """
+        out: list[ModuleRow] = []
+        for row in rows:
+            path = row.call.rpartition("#")[0]
+            if path not in self.modules:
+                row = replace(row, reason="it has no counterpart in the target")
+            elif agree and row.passed is False:
+                row = replace(row, passed=None, reason="its boundary lies elsewhere in the target")
+            out.append(row)
+        return out, None if agree else culprit
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Name of a parameter in the target -> the source's values in its shape and element type."""
+        source, target = self.pairing.source.graph, self.pairing.target.graph
+        return {
+            p.target: p.applied(source.parameter(p.keys[0]).data.numpy()).astype(
+                target.parameter(p.keys[1]).data.numpy().dtype
+            )
+            for p in self.pairing.parameters
+            if p.fits
+        }
+
+
+def _unread(graph: Graph) -> set[str]:
+    """Names of the parameters that no operator reads; none where nothing was captured."""
+    if not graph.operators():
+        return set()
+    paths = graph.parameter_paths()
+    unread = [
+        p for p in graph.parameters() if not graph.flow.out_degree(p.key) and p.key not in graph.updates
+    ]
+    return {name for p in unread for name in paths.get(p.key, [p.declared])}

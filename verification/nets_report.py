@@ -1,0 +1,216 @@
+"""What a report says of two nets that were written apart: pairs, weights, settings, initial distributions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .attributes import AttributeRow
+from .laws import LawRow
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """A parameter of the source and the target's that stands for it.
+
+    Attributes:
+        source: name in the source.
+        target: name in the target.
+        by: why: "map", "name", "neighbours" or "order".
+        shape: in the source.
+        target_shape: in the target.
+        equal: whether both held the same values when the comparison began; None where shapes differ.
+    """
+
+    source: str
+    target: str
+    by: str
+    shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    equal: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nets:
+    """Two nets written apart, compared by what they are.
+
+    Attributes:
+        framework: the target's, in which the remedies are written.
+        pairs: the parameters that stand for each other.
+        only_source: names of the source's parameters without a counterpart, that it computes with.
+        only_target: likewise in the target.
+        copied: whether the source's values were given to the target for the comparison.
+        differing: parameters of other values, where others were equal from the start; empty where the nets were
+            drawn apart.
+        settings: attributes in which paired modules differ.
+        laws: the initial distributions, a row a pair.
+        train: whether what acts in training only counts.
+        modules: path of a module in the source -> in the target.
+    """
+
+    framework: str
+    pairs: list[PairRow]
+    only_source: list[str] = field(default_factory=list)
+    only_target: list[str] = field(default_factory=list)
+    copied: bool = False
+    differing: list[str] = field(default_factory=list)
+    settings: list[AttributeRow] = field(default_factory=list)
+    laws: list[LawRow] = field(default_factory=list)
+    train: bool = False
+    modules: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is left unpaired and nothing differs that acts in what was asked for."""
+        whole = not self.only_source and not self.only_target and all(p.equal is not None for p in self.pairs)
+        settings = any(not row.structure and (self.train or not row.training) for row in self.settings)
+        laws = self.train and any(row.passed is False for row in self.laws)
+        return bool(self.pairs) and whole and not self.differing and not settings and not laws
+
+    def differences(self) -> str:
+        """What there is besides numbers beyond tolerance, in a few words."""
+        unpaired = len(self.only_source) + len(self.only_target)
+        settings = sum(not row.structure and (self.train or not row.training) for row in self.settings)
+        laws = sum(row.passed is False for row in self.laws) if self.train else 0
+        counts = [
+            (unpaired, "parameters on one side only"),
+            (sum(p.equal is None for p in self.pairs), "of other shapes"),
+            (len(self.differing), "of other values"),
+            (settings, "settings"),
+            (laws, "initial distributions"),
+        ]
+        return ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing is paired"
+
+    def blamed(self, call: str) -> str:
+        """What is known of a call that diverges: its name in the target, and the settings that differ."""
+        path = call.rpartition("#")[0]
+        other = self.modules.get(path, path)
+        named = f" (`{other}` in the target)" if other != path else ""
+        rows = [str(row) for row in self.settings if row.module == path and not row.training]
+        return named + (f": {'; '.join(rows)}" if rows else "")
+
+    def lines(self, *, agree: bool) -> list[str]:
+        """The text of all this, a block after another.
+
+        Args:
+            agree: whether the outputs do, so that differences of structure say nothing.
+        """
+        return [*self._pairs(), *self._settings(agree), *self._laws()]
+
+    def _pairs(self) -> list[str]:
+        why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
+        lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'})"]
+        if self.copied:
+            lines.append("weights: the target was given the source's for this comparison")
+        lines += [f"weights: `{name}` has other values in the target" for name in braced(self.differing)]
+        for row in self.pairs:
+            if row.equal is None:
+                sizes = f"{list(row.shape)} against {list(row.target_shape)}"
+                lines.append(f"shape: `{row.source}` {sizes} in `{row.target}`")
+        for side, names in (("source", self.only_source), ("target", self.only_target)):
+            lines += [f"only in the {side}: `{name}`" for name in braced(names)]
+        return lines
+
+    def _settings(self, agree: bool) -> list[str]:
+        rows = [row for row in self.settings if not (row.structure and agree)]
+        if not rows:
+            return []
+        groups: dict[tuple[str, str, bool], list[AttributeRow]] = {}
+        for row in rows:
+            groups.setdefault((row.class_name, str(row), row.training), []).append(row)
+        lines = ["", "settings that differ, in the source against the target:"]
+        for (class_name, text, training), found in groups.items():
+            names = ", ".join(f"`{name or '(root)'}`" for name in braced([r.target for r in found]))
+            when = " (in training only)" if training else ""
+            lines.append(f"  {text}{when}: {_many(len(found), class_name)} {names}")
+            if found[0].remark:
+                lines.append(f"    {found[0].remark}")
+        return lines
+
+    def _laws(self) -> list[str]:
+        failed = [row for row in self.laws if row.passed is False]
+        unknown = [row for row in self.laws if row.passed is None]
+        lines: list[str] = []
+        if failed:
+            lines += ["", f"initial distributions that differ: {len(failed)} of {len(self.laws)} parameters"]
+            for (class_name, remedies, laws), layers in _by_remedy(failed).items():
+                lines.append(
+                    f"  {_many(len(layers), class_name)} {', '.join(f'`{n}`' for n in braced(layers))}"
+                )
+                lines += [f"    {law}" for law in laws]
+                lines.append(
+                    f"    write: {', '.join(remedies)}"
+                    if remedies
+                    else f"    {self.framework} has no such law"
+                )
+            if not self.train:
+                lines.append("  training would start elsewhere; with --train this counts as a difference")
+        if unknown:
+            names = ", ".join(f"`{n}`" for n in braced([row.parameter for row in unknown]))
+            lines += ["", f"initial distributions not told: {names}", f"  {unknown[0].reason}"]
+        return lines
+
+
+def _many(count: int, class_name: str) -> str:
+    return f"{count} {class_name}" if count > 1 else class_name or "parameter"
+
+
+def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]]:
+    """(class, what to write, the laws in words) -> the layers in the target, parameters of one layer together."""
+    layers: dict[str, list[LawRow]] = {}
+    for row in rows:
+        layers.setdefault(row.layer, []).append(row)
+    groups: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for layer, found in layers.items():
+        laws = tuple(
+            f"{row.target.rpartition('.')[2]}: {row.source_law or 'unknown'} in the source, "
+            f"{row.target_law or 'unknown'} in the target"
+            + (f" (told from the {' and '.join(row.measured)}'s values)" if row.measured else "")
+            for row in found
+        )
+        key = (found[0].class_name, tuple(row.remedy for row in found if row.remedy), laws)
+        groups.setdefault(key, []).append(layer)
+    return groups
+
+
+def braced(paths: Iterable[str]) -> list[str]:
+    """Paths with numbers folded together, as a shell would write them.
+
+    Example:
+        >>> braced(["stem", "layer1.0.conv1", "layer1.0.conv2", "layer1.1.conv1", "layer1.1.conv2"])
+        ['stem', 'layer1.{0,1}.conv{1,2}']
+    """
+    items = [tuple((part,) for part in re.split(r"(\d+)", path)) for path in dict.fromkeys(paths)]
+    merged = True
+    while merged:
+        merged = False
+        for place in range(max(map(len, items), default=0) - 1, 0, -1):
+            groups: dict[object, list[tuple[tuple[str, ...], ...]]] = {}
+            for item in items:
+                free = place < len(item) and place % 2  # the parts at odd places are the numbers
+                key = (item[:place], item[place + 1 :]) if free else item
+                groups.setdefault(key, []).append(item)
+            if len(groups) < len(items):
+                merged = True
+                items = [
+                    group[0]
+                    if len(group) == 1
+                    else (
+                        *group[0][:place],
+                        tuple(n for item in group for n in item[place]),
+                        *group[0][place + 1 :],
+                    )
+                    for group in groups.values()
+                ]
+    return ["".join(_alternatives(part) for part in item) for item in items]
+
+
+def _alternatives(part: tuple[str, ...]) -> str:
+    if len(part) == 1:
+        return part[0]
+    numbers = sorted(map(int, part))
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{{{numbers[0]}..{numbers[-1]}}}"
+    return f"{{{','.join(map(str, numbers))}}}"

@@ -1,0 +1,125 @@
+"""What ``--map`` says of two nets: which module or parameter of the source is which of the target.
+
+The file is a JSON object of paths, ``{"layer1.0": "stage1.block0", "fc.weight": "head.weight"}``: a module stands
+for everything below it under equal names, null for what has no counterpart. A ``renames.json`` does as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from ..backends.renames import read_renames
+from ..ir import ModelError
+from .layers import plain_name
+
+
+@dataclass(frozen=True, slots=True)
+class PairMap:
+    """Paths in the source and in the target.
+
+    Attributes:
+        pairs: path in the source -> path in the target; of a module or of a parameter.
+        without: paths that have no counterpart.
+        place: the file.
+        strict: whether a name that neither side has is an error.
+    """
+
+    pairs: dict[str, str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    place: str = ""
+    strict: bool = True
+
+    def expanded(
+        self, layers: Sequence[Iterable[str]], parameters: Sequence[Mapping[str, str]]
+    ) -> dict[str, str]:
+        """Layer's path in the source -> in the target, of all that the map speaks of.
+
+        Args:
+            layers: paths of the layers, per side.
+            parameters: name of a parameter -> its layer's path, per side.
+
+        Raises:
+            ModelError: for a name that its side does not have (E703).
+        """
+        paths = [{plain_name(p): p for p in side} for side in layers]
+        found: dict[str, str] = {}
+        # the longest first: what is said of a layer comes before what is said of the module around it
+        for source, target in sorted(self.pairs.items(), key=lambda item: -item[0].count(".")):
+            if source in parameters[0] and target in parameters[1]:
+                found.setdefault(parameters[0][source], parameters[1][target])
+                continue
+            below = [_below(side, name) for side, name in zip(paths, (source, target), strict=True)]
+            for name, held, side in ((source, below[0], 0), (target, below[1], 1)):
+                if not held and self.strict:
+                    raise self._unknown(name, side, [*layers[side], *parameters[side]])
+            for rest, path in below[0].items():
+                if rest in below[1]:
+                    found.setdefault(path, below[1][rest])
+        return found
+
+    def _unknown(self, name: str, side: int, known: Sequence[str]) -> ModelError:
+        near = get_close_matches(name, known, 3, 0.5)
+        return ModelError(
+            "E703",
+            f"`{name}` is no module with parameters and no parameter of the {('source', 'target')[side]}"
+            + (f"; near: {', '.join(f'`{n}`' for n in near)}" if near else ""),
+            place=self.place,
+        )
+
+
+def _below(paths: Mapping[str, str], name: str) -> dict[str, str]:
+    """What follows `name` in a path -> the path, for the module of that name and all below it."""
+    name = plain_name(name)
+    return {
+        p.removeprefix(name): path for p, path in paths.items() if not name or f"{p}.".startswith(f"{name}.")
+    }
+
+
+def read_pair_map(path: Path | str) -> PairMap:
+    """Read a map.
+
+    Raises:
+        ModelError: when it is missing, malformed, or no object of paths (E101).
+    """
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError("E101", f"cannot read the map: {error}", place=str(path)) from error
+    if isinstance(document, dict) and document.get("format") == "regraft-renames":
+        return _of_renames(read_renames(path), str(path))
+    if not isinstance(document, dict) or not all(v is None or isinstance(v, str) for v in document.values()):
+        raise ModelError(
+            "E101",
+            "expected an object of paths in the source and in the target",
+            place=str(path),
+            hint='for example {"layer1.0": "stage1.block0", "fc.weight": "head.weight", "aux": null}',
+        )
+    taken = [v for v in document.values() if v is not None]
+    twice = next((v for v in taken if taken.count(v) > 1), None)
+    if twice is not None:
+        raise ModelError("E101", f"`{twice}` stands for several paths of the source", place=str(path))
+    return PairMap(
+        {k: v for k, v in document.items() if v is not None},
+        frozenset(k for k, v in document.items() if v is None),
+        str(path),
+    )
+
+
+def _of_renames(document: Mapping[str, object], place: str) -> PairMap:
+    rows = document.get("parameters")
+    if not isinstance(rows, list) or not all(
+        isinstance(r, dict) and isinstance(r.get("target"), str) and isinstance(r.get("source"), str)
+        for r in rows
+    ):
+        raise ModelError("E101", "expected a list of rows under `parameters`", place=place)
+    pairs = {
+        str(row.get("source_path") or row["source"]): row["target"]
+        for row in rows
+        if row["source"] and row["target"] and not row.get("tie")
+    }
+    return PairMap(pairs, place=place, strict=False)

@@ -1,0 +1,298 @@
+"""Pairs the layers of two nets that people wrote apart: by a map, by name, by neighbours, by order and shape.
+
+A pair is made only where nothing else could be meant. What can be meant in several ways is either paired in the
+order of the calls, with a note that lists it, or refused with the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import prod
+
+import numpy as np
+
+from ..ir import Graph, ModelError
+from .layers import Layer, Net, describe, plain_name, plain_shape
+from .pair_map import PairMap
+
+_LISTED = 8
+"""Names of one side that a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPair:
+    """A parameter of the source and the target's that stands for it.
+
+    Attributes:
+        source: name in the source.
+        target: name in the target.
+        by: why: "map", "name", "neighbours" or "order".
+        shape: in the source.
+        target_shape: in the target.
+        keys: node keys on both sides.
+    """
+
+    source: str
+    target: str
+    by: str
+    shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    keys: tuple[int, int]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the values of one are those of the other, at most with axes of one element added."""
+        return prod(self.shape) == prod(self.target_shape) and plain_shape(self.shape) == plain_shape(
+            self.target_shape
+        )
+
+    def applied(self, array: np.ndarray) -> np.ndarray:
+        """An array of the source's shape in the target's."""
+        return array.reshape(self.target_shape)
+
+
+@dataclass(slots=True)
+class Pairing:
+    """Which layers and parameters of two nets stand for each other.
+
+    Attributes:
+        source: the source, described.
+        target: the target, described.
+        layers: path of a layer in the source -> the target's.
+        by: path of a layer in the source -> why.
+        parameters: the pairs, in the source's order of calls.
+        only_source: names of parameters without a counterpart.
+        only_target: likewise in the target.
+        notes: pairs that the order of the calls alone decided.
+    """
+
+    source: Net
+    target: Net
+    layers: dict[str, str] = field(default_factory=dict)
+    by: dict[str, str] = field(default_factory=dict)
+    parameters: list[ParameterPair] = field(default_factory=list)
+    only_source: list[str] = field(default_factory=list)
+    only_target: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairing:
+    """Pair the layers and parameters of two graphs.
+
+    Args:
+        source: the source's graph, or its static part.
+        target: likewise.
+        mapping: what the user says; it comes before everything else.
+
+    Raises:
+        ModelError: when layers of one shape remain on both sides and nothing tells which is which, or a name
+            of the map is on neither side (E703).
+    """
+    search = _Search(describe(source), describe(target), mapping or PairMap())
+    search.run()
+    search.refuse_ambiguity()
+    return search.result()
+
+
+class _Search:
+    def __init__(self, source: Net, target: Net, mapping: PairMap) -> None:
+        self.mapping = mapping
+        self.pairing = Pairing(source, target)
+        self.free = [{layer.path: layer for layer in net.layers} for net in (source, target)]
+        self.all = [dict(side) for side in self.free]
+        self.number: list[dict[str, int]] = [{}, {}]  # path -> number of its pair
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._by_map()
+        self._by_name()
+        while self._by_neighbours() or self._by_order():
+            pass
+
+    def _join(self, source: str, target: str, by: str) -> None:
+        number = len(self.pairing.layers)
+        self.pairing.layers[source], self.pairing.by[source] = target, by
+        for side, path in enumerate((source, target)):
+            self.number[side][path] = number
+            del self.free[side][path]
+
+    def _by_map(self) -> None:
+        stated = self.mapping.expanded([list(side) for side in self.free], self._names())
+        for source, target in stated.items():
+            if source in self.free[0] and target in self.free[1]:
+                self._join(source, target, "map")
+        for path in self.mapping.without:
+            for side in self.free:
+                for name in [n for n in side if n == path or n.startswith(f"{path}.")]:
+                    del side[name]
+
+    def _names(self) -> list[dict[str, str]]:
+        """Per side: a parameter's name -> its layer's path."""
+        return [
+            {
+                name: layer.path
+                for layer in side.values()
+                for key in layer.parameters.values()
+                for name in net.graph.parameter_paths().get(key, [net.names[key]])
+            }
+            for side, net in zip(self.free, (self.pairing.source, self.pairing.target), strict=True)
+        ]
+
+    def _by_name(self) -> None:
+        """The same path, and the same shapes."""
+        theirs = {plain_name(path): path for path in self.free[1]}
+        for path, layer in list(self.free[0].items()):
+            other = theirs.get(plain_name(path))
+            if other in self.free[1] and self.free[1][other].signature == layer.signature:
+                self._join(path, other, "name")
+
+    def _by_neighbours(self) -> bool:
+        """Layers of one shape whose inputs come from, or whose results go to, the same paired layers."""
+        found = False
+        nets = (self.pairing.source, self.pairing.target)
+        for edges in ([net.before for net in nets], [net.after for net in nets]):
+            while made := list(self._unique(edges)):
+                for source, target in made:
+                    self._join(source, target, "neighbours")
+                found = True
+        return found
+
+    def _unique(self, edges: Sequence[Mapping[str, frozenset[str]]]) -> Iterator[tuple[str, str]]:
+        groups: list[dict[object, list[str]]] = [{}, {}]
+        for side in (0, 1):
+            for path, layer in self.free[side].items():
+                known = edges[side].get(path)
+                if not known or any(n[0] not in "<>" and n not in self.number[side] for n in known):
+                    continue
+                token = frozenset(n if n[0] in "<>" else self.number[side][n] for n in known)
+                groups[side].setdefault((layer.signature, token), []).append(path)
+        for token, paths in groups[0].items():
+            others = groups[1].get(token, [])
+            if len(paths) == len(others) == 1:
+                yield paths[0], others[0]
+
+    def _by_order(self) -> bool:
+        """What lies between the same two pairs in the order of calls, where shapes leave one possibility."""
+        gaps = [self._gaps(side) for side in (0, 1)]
+        for between, mine in gaps[0].items():
+            theirs = gaps[1].get(between, [])
+            shapes = [[layer.signature for layer in layers] for layers in (mine, theirs)]
+            if shapes[0] == shapes[1]:
+                self._note_parallel(mine, theirs)
+                for source, target in zip(mine, theirs, strict=True):
+                    self._join(source.path, target.path, "order")
+                return True
+            single = [
+                (a.path, b.path)
+                for a in mine
+                for b in theirs
+                if a.signature == b.signature
+                and shapes[0].count(a.signature) == 1 == shapes[1].count(b.signature)
+            ]
+            for source, target in single:
+                self._join(source, target, "order")
+            if single:
+                return True
+        return False
+
+    def _gaps(self, side: int) -> dict[tuple[int, int], list[Layer]]:
+        """(number of the pair before, of that after) -> the unpaired layers between, in order."""
+        found: dict[tuple[int, int], list[Layer]] = {}
+        open_: list[Layer] = []
+        last = -1
+        for path, layer in [*self.all[side].items(), ("", None)]:
+            if layer is not None and path not in self.number[side]:
+                if path in self.free[side]:
+                    open_.append(layer)
+                continue
+            number = self.number[side].get(path, -1)
+            if open_:
+                found[last, number] = open_
+            open_, last = [], number
+        return found
+
+    def _note_parallel(self, mine: Sequence[Layer], theirs: Sequence[Layer]) -> None:
+        """A note for layers of one shape with one input: only the order of the calls tells them apart."""
+        groups: dict[object, list[int]] = {}
+        for at, layer in enumerate(mine):
+            come = self.pairing.source.before.get(layer.path)
+            groups.setdefault((layer.signature, come), []).append(at)
+        for group in groups.values():
+            if len(group) > 1:
+                pairs = ", ".join(f"`{mine[i].path}` with `{theirs[i].path}`" for i in group[:_LISTED])
+                self.pairing.notes.append(
+                    f"paired by the order of the calls alone, as they have one shape and one input: {pairs}; "
+                    "if that is wrong, say it with --map"
+                )
+
+    # -- what is left ------------------------------------------------------------------------------
+
+    def refuse_ambiguity(self) -> None:
+        """Refuse when layers of one shape remain on both sides."""
+        shapes = [{layer.signature for layer in side.values()} for side in self.free]
+        common = shapes[0] & shapes[1]
+        left = [[path for path, layer in side.items() if layer.signature in common] for side in self.free]
+        if not left[0]:
+            return
+        lines = []
+        for what, at in (("only in the source", 0), ("only in the target", 1)):
+            for path in left[at][:_LISTED]:
+                layer = self.free[at][path]
+                same = [n for n in left[1 - at] if self.free[1 - at][n].signature == layer.signature]
+                near = get_close_matches(path, same, 1, 0.3) or same[:1]
+                many = f", or {len(same) - 1} more of its shape" if len(same) > 1 else ""
+                lines.append(f"  {what}: `{path}` {_shape(layer, self._net(at))} (near `{near[0]}`{many})")
+            if len(left[at]) > _LISTED:
+                lines.append(f"  {what}: {len(left[at]) - _LISTED} more")
+        example = f'{{"{left[0][0]}": "{left[1][0]}"}}'
+        raise ModelError(
+            "E703",
+            "expected names, neighbours or the order of calls to tell which layer is which, but of these there "
+            "are several of one shape:\n" + "\n".join(lines),
+            hint=f"say it with --map FILE, a JSON object of paths in the source and in the target: {example}; "
+            "null for what has no counterpart",
+        )
+
+    def _net(self, side: int) -> Net:
+        return self.pairing.target if side else self.pairing.source
+
+    def result(self) -> Pairing:
+        """The parameters of the paired layers, role by role."""
+        done = self.pairing
+        held = [{p.path: p for p in net.layers} for net in (done.source, done.target)]
+        taken: set[int] = set()
+        for layer in done.source.layers:
+            target = held[1].get(done.layers.get(layer.path, ""))
+            theirs = dict(target.parameters) if target is not None else {}
+            for role, key in layer.parameters.items():
+                name = done.source.names[key]
+                other = theirs.pop(role, None)
+                if other is None:
+                    if layer.path not in self.mapping.without:
+                        done.only_source.append(name)
+                    continue
+                taken.add(other)
+                done.parameters.append(
+                    ParameterPair(
+                        name,
+                        done.target.names[other],
+                        done.by[layer.path],
+                        done.source.parameter(key).data.shape,
+                        done.target.parameter(other).data.shape,
+                        (key, other),
+                    )
+                )
+        done.only_target = [
+            done.target.names[key]
+            for layer in done.target.layers
+            for key in layer.parameters.values()
+            if key not in taken and layer.path not in self.mapping.without
+        ]
+        return done
+
+
+def _shape(layer: Layer, net: Net) -> str:
+    return " ".join(str(list(net.parameter(key).data.shape)) for key in list(layer.parameters.values())[:1])
