@@ -21,8 +21,7 @@ from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tre
 from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
 from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
 from .passes.base import Change, Pass
-from .verification import Report
-from .verification import read_pair_map
+from .verification import Report, read_pair_map
 from .verification import verify as compare
 from .verification.recording import record_calls
 
@@ -184,7 +183,7 @@ def verify(
     train: bool = False,
     expected: Sequence[np.ndarray] | None = None,
     map: str | Path | None = None,  # noqa: A002 - as --map
-    copy: bool = True,
+    copy: bool | None = None,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -199,7 +198,8 @@ def verify(
         expected: outputs recorded elsewhere for `inputs`, in order; both sides are compared with them too.
         map: where `target` is a model: a JSON file that says which module or parameter of the source is which
             of the target, ``{"layer1.0": "stage1.block0", "aux": null}``, or a ``renames.json``.
-        copy: where `target` is a model: whether it is given the source's weights for the comparison.
+        copy: where `target` is a model: whether it is given the source's weights for the comparison; None
+            gives them to nets that were drawn apart, where no weight is equal.
         options: loading options, as in `load`.
 
     Returns:

@@ -26,7 +26,10 @@ from .printing import doing, print_json, print_report, reported
     help="Where TARGET is a MODEL: JSON object of paths, source to target; or a renames.json.",
 )
 @click.option(
-    "--own-weights", is_flag=True, help="Where TARGET is a MODEL: leave it its weights, instead of SOURCE's."
+    "--copy-weights/--own-weights",
+    "copy",
+    default=None,
+    help="Where TARGET is a MODEL: give it SOURCE's weights or not; by default where none are equal.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
@@ -37,7 +40,7 @@ def verify(
     loading: Loading,
     train: bool,
     map_: Path | None,
-    own_weights: bool,
+    copy: bool | None,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
@@ -46,17 +49,17 @@ def verify(
     PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
     statistics.
 
-    Two MODELs that people wrote apart are paired layer by layer, and TARGET is given SOURCE's weights; their
-    settings and initial distributions are compared too (the latter count with --train).
+    Two MODELs that people wrote apart are paired layer by layer, and TARGET is given SOURCE's weights for the
+    comparison; settings and initial distributions are compared too (the latter count with --train).
     """
     from .. import api
 
     with reported(ctx):
         graph = load(source, loading)
         with doing(f"verifying {target}"):
-            report = api.verify(graph, target, train=train, map=map_, copy=not own_weights)
+            report = api.verify(graph, target, train=train, map=map_, copy=copy)
         if as_json:
             print_json(report.to_json())
         else:
-            print_report(report)
+            print_report(report, brief=report.nets is not None)
         ctx.exit(0 if report.passed else 1)

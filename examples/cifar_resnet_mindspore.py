@@ -1,4 +1,4 @@
-"""The port of cifar_resnet_torch.py to MindSpore, as it was written by hand: it computes the same, and trains worse.
+"""The port of cifar_resnet_torch.py to MindSpore, written by hand: it computes the same, and trains worse.
 
 Its convolutions start from `weight_init="Uniform"`, which is ±0.07 whatever their size.
 """
@@ -12,7 +12,14 @@ def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     """A convolution that keeps the size at stride 1."""
     padding = kernel // 2
     return nn.Conv2d(
-        inputs, outputs, kernel, stride, pad_mode="pad", padding=padding, weight_init="Uniform", has_bias=False
+        inputs,
+        outputs,
+        kernel,
+        stride,
+        pad_mode="pad",
+        padding=padding,
+        weight_init="Uniform",
+        has_bias=False,
     )
 
 

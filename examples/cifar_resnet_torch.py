@@ -34,7 +34,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 3x3 stem without pooling, four groups of blocks, a linear classifier: (N, 3, 32, 32) -> (N, classes)."""
+    """A 3x3 stem without pooling, four groups of blocks, a classifier: (N, 3, 32, 32) -> (N, classes)."""
 
     def __init__(self, layers: tuple[int, ...], width: int = 64, classes: int = 10) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Compares the settings of paired modules, read from their operators: padding, epsilon, momentum, ratios, order."""
+"""Compares the settings of paired modules, as their operators have them: padding and the like."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRAINING = ("momentum", "ratio")
 _POOLS = ("MaxPool", "AveragePool")
 _REMARKS = {
     "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
-    "ratio": "the share that is dropped; the first argument of MindSpore's nn.Dropout is what is kept: write p=",
+    "ratio": "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p=",
 }
 
 
@@ -92,8 +92,14 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
         name = module.class_name if module is not None else ""
         mine, theirs = sides[0].get(path, []), sides[1].get(other, [])
         rows += _settings(path, other, name, (source, mine), (target, theirs))
-        rows += _structure(path, other, name, (source, mine), (target, theirs))
+        if not _is_leaf(source, path) or not _is_leaf(target, other):  # one layer may be several operators
+            rows += _structure(path, other, name, (source, mine), (target, theirs))
     return rows + _orders(source, target, modules)
+
+
+def _is_leaf(graph: Graph, path: str) -> bool:
+    module = graph.modules.find(path)
+    return module is not None and bool(path) and not module.children
 
 
 def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
@@ -162,11 +168,9 @@ def _structure(
     rows: list[AttributeRow] = []
     for op_type in _COUNTED:
         counts = [sum(_counts(graph, o, op_type) for o in ops) for graph, ops in (source, target)]
-        if counts[0] != counts[1] and not (
-            op_type == "Dropout" or _decomposed_anywhere(op_type, source, target)
-        ):
+        if counts[0] != counts[1] and op_type != "Dropout":
             what = f"number of {op_type}"
-            rows.append(AttributeRow(path, other, name, what, *counts, structure=True))
+            rows.append(AttributeRow(path, other, name, what, counts[0], counts[1], structure=True))
     return rows
 
 
@@ -188,7 +192,7 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
             name = module.class_name if module is not None else ""
             at = next(i for i, (a, b) in enumerate(zip(*sequences, strict=True)) if a != b)
             parts = [tuple(p.removeprefix(f"{path}.") for p in s[at : at + 3]) for s in sequences]
-            rows.append(AttributeRow(path, other, name, "order of calls", *parts, structure=True))
+            rows.append(AttributeRow(path, other, name, "order of calls", parts[0], parts[1], structure=True))
     return rows
 
 
@@ -224,10 +228,6 @@ def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
     return all(
         v is not None and isinstance(graph.node(v.node), Operator) for v in graph.operands(operator.key)
     )
-
-
-def _decomposed_anywhere(op_type: str, *sides: tuple[Graph, list[Operator]]) -> bool:
-    return op_type == "LeakyRelu" and any(_decomposed(graph, ops) for graph, ops in sides)
 
 
 def _decomposed(graph: Graph, operators: Sequence[Operator]) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..ir import Initializer, Parameter
-from .pairing import ParameterPair, Pairing
+from .pairing import Pairing, ParameterPair
 from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
 from .spelling import spelling, written
 
@@ -90,7 +90,7 @@ class _Comparison:
         return found[0], found[1]
 
     def borrow(self, pairs: Sequence[ParameterPair], sides: dict[str, tuple[_Side, _Side]]) -> None:
-        """Let a torch tensor too small to show that it was drawn anew have the law of the larger of its kind."""
+        """Let a torch tensor too small to show how it was drawn have the law of the larger of its kind."""
         if self.pairing.source.graph.origin.framework != "torch":
             return
         shown: dict[tuple[str, str], Initializer] = {}
@@ -121,7 +121,8 @@ class _Comparison:
             pair.target,
             path,
             tree.module(module).class_name if module in tree else "",
-            *("" if side.law is None else written(side.law) for side in (source, target)),
+            "" if source.law is None else written(source.law),
+            "" if target.law is None else written(target.law),
             tuple(name for name, side in (("source", source), ("target", target)) if side.measured),
         )
         row = self._tested(row, source, target)

@@ -1,4 +1,4 @@
-"""Pairs the modules of two nets, given the pairs of their layers: by contents, by name, and leaves by class."""
+"""Pairs the modules of two nets, given the pairs of their layers: by name, by contents, leaves by class."""
 
 from __future__ import annotations
 

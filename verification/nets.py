@@ -25,7 +25,8 @@ class NetComparison:
         source: the source's graph.
         target: the target's.
         mapping: what the user says of their pairs.
-        copy: whether the target is given the source's values.
+        copy: whether the target is given the source's values; None gives them to nets that were drawn apart,
+            where no weight is equal.
         train: whether what acts in training only counts.
 
     Raises:
@@ -33,7 +34,13 @@ class NetComparison:
     """
 
     def __init__(
-        self, source: Graph, target: Graph, mapping: PairMap | None, *, copy: bool = True, train: bool = False
+        self,
+        source: Graph,
+        target: Graph,
+        mapping: PairMap | None,
+        *,
+        copy: bool | None = None,
+        train: bool = False,
     ) -> None:
         self.pairing: Pairing = pair(source, target, mapping)
         self.modules = module_pairs(self.pairing, mapping)
@@ -52,14 +59,15 @@ class NetComparison:
                 if drawn or not same:
                     (equal if same else other).append(p.source)
             rows.append(PairRow(p.source, p.target, p.by, p.shape, p.target_shape, same))
+        self.copied = bool(other) and (copy if copy is not None else not equal)
         unread = [_unread(graph) for graph in (source, target)]
         self.nets = Nets(
             target.origin.framework,
             rows,
             [n for n in self.pairing.only_source if n not in unread[0]],
             [n for n in self.pairing.only_target if n not in unread[1]],
-            copy and bool(other),
-            other if equal or not copy else [],
+            self.copied,
+            [] if self.copied else other,
             compare_attributes(source, target, self.modules),
             compare_laws(self.pairing),
             train,
@@ -76,25 +84,27 @@ class NetComparison:
             culprit: the call that it found.
             agree: whether the nets' outputs do.
         """
+        known = {row.module for row in self.nets.settings if not row.structure}
         out: list[ModuleRow] = []
         for row in rows:
             path = row.call.rpartition("#")[0]
             if path not in self.modules:
                 row = replace(row, reason="it has no counterpart in the target")
-            elif agree and row.passed is False:
+            elif agree and row.passed is False and path not in known:
                 row = replace(row, passed=None, reason="its boundary lies elsewhere in the target")
             out.append(row)
-        return out, None if agree else culprit
+        wrong = not agree or (culprit or "").rpartition("#")[0] in known
+        return out, culprit if wrong else None
 
     def values(self) -> dict[str, np.ndarray]:
-        """Name of a parameter in the target -> the source's values in its shape and element type."""
+        """What the target is given: parameter -> the source's values in its shape and element type."""
         source, target = self.pairing.source.graph, self.pairing.target.graph
         return {
             p.target: p.applied(source.parameter(p.keys[0]).data.numpy()).astype(
                 target.parameter(p.keys[1]).data.numpy().dtype
             )
             for p in self.pairing.parameters
-            if p.fits
+            if p.fits and self.copied
         }
 
 

@@ -42,8 +42,7 @@ class Nets:
         only_source: names of the source's parameters without a counterpart, that it computes with.
         only_target: likewise in the target.
         copied: whether the source's values were given to the target for the comparison.
-        differing: parameters of other values, where others were equal from the start; empty where the nets were
-            drawn apart.
+        differing: parameters of other values, where the target was not given the source's.
         settings: attributes in which paired modules differ.
         laws: the initial distributions, a row a pair.
         train: whether what acts in training only counts.
@@ -104,6 +103,8 @@ class Nets:
         lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'})"]
         if self.copied:
             lines.append("weights: the target was given the source's for this comparison")
+        if self.differing:
+            lines.append("weights: each net kept its own; --copy-weights gives the target the source's")
         lines += [f"weights: `{name}` has other values in the target" for name in braced(self.differing)]
         for row in self.pairs:
             if row.equal is None:
@@ -158,7 +159,7 @@ def _many(count: int, class_name: str) -> str:
 
 
 def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]]:
-    """(class, what to write, the laws in words) -> the layers in the target, parameters of one layer together."""
+    """(class, what to write, the laws in words) -> the layers in the target, each once."""
     layers: dict[str, list[LawRow]] = {}
     for row in rows:
         layers.setdefault(row.layer, []).append(row)

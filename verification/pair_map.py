@@ -1,7 +1,7 @@
 """What ``--map`` says of two nets: which module or parameter of the source is which of the target.
 
-The file is a JSON object of paths, ``{"layer1.0": "stage1.block0", "fc.weight": "head.weight"}``: a module stands
-for everything below it under equal names, null for what has no counterpart. A ``renames.json`` does as well.
+The file is a JSON object of paths, ``{"layer1.0": "stage1.block0", "fc.weight": "head.weight"}``: a module
+stands for everything below it under equal names, null for what has no counterpart. ``renames.json`` does too.
 """
 
 from __future__ import annotations

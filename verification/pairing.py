@@ -1,7 +1,7 @@
 """Pairs the layers of two nets that people wrote apart: by a map, by name, by neighbours, by order and shape.
 
-A pair is made only where nothing else could be meant. What can be meant in several ways is either paired in the
-order of the calls, with a note that lists it, or refused with the candidates.
+A pair is made only where nothing else could be meant. What can be meant in several ways is either paired in
+the order of the calls, with a note that lists it, or refused with the candidates.
 """
 
 from __future__ import annotations
@@ -150,24 +150,48 @@ class _Search:
                 self._join(path, other, "name")
 
     def _by_neighbours(self) -> bool:
-        """Layers of one shape whose inputs come from, or whose results go to, the same paired layers."""
-        found = False
+        """Layers of one shape whose inputs come from, or whose results go to, the same paired layers.
+
+        Pairs are followed from the inputs onwards and from the outputs back, each for itself, and made where
+        neither way contradicts the other: of four layers in a row and three, nobody knows which is missing.
+        """
         nets = (self.pairing.source, self.pairing.target)
-        for edges in ([net.before for net in nets], [net.after for net in nets]):
-            while made := list(self._unique(edges)):
-                for source, target in made:
-                    self._join(source, target, "neighbours")
-                found = True
+        ways = [self._followed([n.before for n in nets]), self._followed([n.after for n in nets])]
+        backs = [{target: source for source, target in way.items()} for way in ways]
+        agreed = {
+            source: target
+            for way in ways
+            for source, target in way.items()
+            if all(w.get(source, target) == target for w in ways)
+            and all(b.get(target, source) == source for b in backs)
+        }
+        for source, target in agreed.items():
+            self._join(source, target, "neighbours")
+        return bool(agreed)
+
+    def _followed(self, edges: Sequence[Mapping[str, frozenset[str]]]) -> dict[str, str]:
+        """The pairs that follow from those made, one after another, in one direction."""
+        number = [dict(side) for side in self.number]
+        found: dict[str, str] = {}
+        while made := list(self._unique(edges, number)):
+            for source, target in made:
+                found[source] = target
+                for side, path in enumerate((source, target)):
+                    number[side][path] = -len(found)  # numbers of pairs that are made are not negative
         return found
 
-    def _unique(self, edges: Sequence[Mapping[str, frozenset[str]]]) -> Iterator[tuple[str, str]]:
+    def _unique(
+        self, edges: Sequence[Mapping[str, frozenset[str]]], number: Sequence[Mapping[str, int]]
+    ) -> Iterator[tuple[str, str]]:
         groups: list[dict[object, list[str]]] = [{}, {}]
         for side in (0, 1):
             for path, layer in self.free[side].items():
                 known = edges[side].get(path)
-                if not known or any(n[0] not in "<>" and n not in self.number[side] for n in known):
+                if path in number[side] or not known:
                     continue
-                token = frozenset(n if n[0] in "<>" else self.number[side][n] for n in known)
+                if any(n[0] not in "<>" and n not in number[side] for n in known):
+                    continue
+                token = frozenset(n if n[0] in "<>" else number[side][n] for n in known)
                 groups[side].setdefault((layer.signature, token), []).append(path)
         for token, paths in groups[0].items():
             others = groups[1].get(token, [])
@@ -250,9 +274,9 @@ class _Search:
         example = f'{{"{left[0][0]}": "{left[1][0]}"}}'
         raise ModelError(
             "E703",
-            "expected names, neighbours or the order of calls to tell which layer is which, but of these there "
-            "are several of one shape:\n" + "\n".join(lines),
-            hint=f"say it with --map FILE, a JSON object of paths in the source and in the target: {example}; "
+            "expected names, neighbours or the order of calls to tell which layer is which, but of these "
+            "there are several of one shape:\n" + "\n".join(lines),
+            hint=f"say it with --map FILE, an object of paths in the source and in the target: {example}; "
             "null for what has no counterpart",
         )
 

@@ -42,7 +42,7 @@ def verify(
     expected: Sequence[np.ndarray] | None = None,
     train: bool = False,
     mapping: PairMap | None = None,
-    copy: bool = True,
+    copy: bool | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -56,14 +56,14 @@ def verify(
         threads: for ONNX Runtime.
         modules: whether to compare modules too.
         own: run a target graph's own live model in its framework instead of the graph in ONNX Runtime, paired
-            with the source layer by layer and given its values until the end. Not for a rewritten graph, whose
-            own model is still the source's.
+            with the source layer by layer. Not for a rewritten graph, whose own model is still the source's.
         expected: outputs recorded from the source in its own framework for `inputs`, in order; both sides
             are compared with them too.
         train: whether to compare one training step too: a forward in training mode, the gradients of a loss
             that sums every output times fixed numbers, the running statistics, the values after plain SGD.
         mapping: with `own`, which module or parameter of the source is which of the target.
-        copy: with `own`, whether the target is given the source's values.
+        copy: with `own`, whether the target is given the source's values; None gives them to nets that were
+            drawn apart, where no weight is equal.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -79,8 +79,7 @@ def verify(
     try:
         runners.append(own_runner(source, threads))
         if paired is not None and isinstance(target, Graph):
-            values = paired.values() if copy else {}
-            runners.append(paired_runner(target, values, paired.modules, threads))
+            runners.append(paired_runner(target, paired.values(), paired.modules, threads))
         else:
             runners.append(target_runner(target, threads=threads))
         exact = exact_runner(source)
