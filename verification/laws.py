@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +13,6 @@ from .spelling import spelling, written
 
 LEVEL = 1e-3
 """Probability that equal laws are called different somewhere in a net, divided among its tensors."""
-
-_TELLING = 1000
-"""Values from which on a sample tells two laws of like spread apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +66,7 @@ def compare_laws(pairing: Pairing) -> list[LawRow]:
     """
     pairs = [p for p in pairing.parameters if p.fits and _is_float(pairing.source.parameter(p.keys[0]))]
     comparison = _Comparison(pairing, max(len(pairs), 1))
-    sides = {p.source: comparison.sides(p) for p in pairs}
-    comparison.borrow(pairs, sides)
-    return [comparison.row(p, *sides[p.source]) for p in pairs]
+    return [comparison.row(p, *comparison.sides(p)) for p in pairs]
 
 
 class _Comparison:
@@ -88,30 +82,6 @@ class _Comparison:
         nets = (self.pairing.source, self.pairing.target)
         found = [_believed(net.parameter(key), self.tests) for net, key in zip(nets, pair.keys, strict=True)]
         return found[0], found[1]
-
-    def borrow(self, pairs: Sequence[ParameterPair], sides: dict[str, tuple[_Side, _Side]]) -> None:
-        """Let a torch tensor too small to show how it was drawn have the law of the larger of its kind."""
-        if self.pairing.source.graph.origin.framework != "torch":
-            return
-        shown: dict[tuple[str, str], Initializer] = {}
-        for pair in pairs:
-            side = sides[pair.source][0]
-            if side.values is not None and len(side.values) >= _TELLING and side.law is not None:
-                shown.setdefault(self._kind(pair), side.law)
-        for pair in pairs:
-            source, target = sides[pair.source]
-            law = shown.get(self._kind(pair))
-            small = source.values is not None and 1 < len(source.values) < _TELLING
-            if small and law is not None and law != source.law and source.values is not None:
-                found = resolved(law, pair.shape)
-                if found is not None and one_sample(source.values, found) * self.tests > LEVEL:
-                    sides[pair.source] = (replace(source, law=law, distribution=found), target)
-
-    def _kind(self, pair: ParameterPair) -> tuple[str, str]:
-        """Class and attribute of a parameter in the source."""
-        tree = self.pairing.source.graph.modules
-        module = tree.find(pair.source.rpartition(".")[0])
-        return (module.class_name if module else "", pair.source.rpartition(".")[2])
 
     def row(self, pair: ParameterPair, source: _Side, target: _Side) -> LawRow:
         path, module = self.owners[pair.keys[1]]

@@ -186,7 +186,7 @@ class Report:
         if failed:
             return f"DIFFERENT: {what}, {failed} beyond tolerance"
         if self.nets is not None and not self.nets.passed:
-            return f"DIFFERENT: {what}, none beyond tolerance; {self.nets.differences()}"
+            return f"DIFFERENT in {self.nets.differences()}: {what}, none beyond tolerance"
         return f"NOT PROVEN: {what}"
 
 
