@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     "--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output."
 )
 @click.option(
+    "--explicit-initializers",
+    is_flag=True,
+    help="State every initial distribution in a MindSpore output, not only where defaults differ.",
+)
+@click.option(
     "--emit-tests",
     is_flag=True,
     help="Also write test_model.py beside a MindSpore output: each class against what the source computed.",
@@ -59,6 +64,7 @@ def rewrite(
     extra: tuple[str, ...],
     only: tuple[str, ...],
     checkpoint_format: str | None,
+    explicit_initializers: bool,
     emit_tests: bool,
     no_verify: bool,
     force: bool,
@@ -79,7 +85,9 @@ def rewrite(
         graph = load(model, loading)
         with doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
-        options = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
+        options: dict[str, object] = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
+        if explicit_initializers:
+            options["explicit_initializers"] = True
         with doing("writing" if no_verify else "writing and verifying"):
             files, report = api.rewrite_file(
                 graph,

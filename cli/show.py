@@ -44,6 +44,11 @@ def show(
             return
         summary = summarise(graph, depth)
         rows = summary.rows
+        unknown = [
+            p.name
+            for p in graph.parameters()
+            if not p.is_buffer and (p.initializer is None or p.initializer.law == "unknown")
+        ]
         if as_json:
             print_json(
                 {
@@ -63,6 +68,7 @@ def show(
                     "trainable": summary.trainable,
                     "used": summary.used,
                     "buffers": summary.buffers,
+                    "unknown_initial_distributions": unknown,
                 }
             )
             return
@@ -82,5 +88,8 @@ def show(
             + (f": {summary.used:,} used, {unused:,} never used" if unused else "")
             + (f"; {summary.buffers:,} elements of other state" if summary.buffers else "")
         )
+        if unknown:
+            shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
+            click.echo(f"initial distribution unknown: {shown}")
         for note in graph.origin.notes:
             click.echo(f"note: {note}")

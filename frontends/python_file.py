@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -58,8 +58,10 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             "E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference
         )
     try:
-        with _seeded():
-            return target(**dict(arguments or {}))
+        with _seeded(), _watched() as keep:
+            model = target(**dict(arguments or {}))
+            keep(model)
+            return model
     except Exception as error:  # the model's own code may raise anything; say where
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
 
@@ -94,6 +96,18 @@ def _seeded() -> Iterator[None]:
         np.random.set_state(numpy_state)
         if torch is not None:
             torch.set_rng_state(torch_state)
+
+
+@contextmanager
+def _watched() -> Iterator[Callable[[object], None]]:
+    """Watch a torch model being constructed, so that its initial distributions are known."""
+    if "torch" not in sys.modules:
+        yield lambda _: None
+        return
+    from .torch_module.construction import watched
+
+    with watched() as keep:
+        yield keep
 
 
 def _is_model(target: object) -> bool:

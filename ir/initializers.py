@@ -17,15 +17,17 @@ LAWS: dict[str, tuple[str, ...]] = {
     "xavier_normal": ("gain",),
     "orthogonal": ("gain",),
     "identity": (),
-    "dirac": (),
+    "dirac": ("groups",),
+    "sparse": ("sparsity", "std"),
     "bilinear": (),
-    "msra_prelu": ("slope", "factor_type"),
     "lstm_bias": ("forget_bias",),
+    "unknown": (),
 }
 """Law -> names of its arguments.
 
 ``uniform(low, high)`` and ``normal(mean, std)`` are literal bounds and moments; ``he_*`` take the negative
-slope ``a`` and ``mode`` ("fan_in" or "fan_out"); ``trunc_normal`` truncates at ``low`` and ``high``.
+slope ``a`` and ``mode`` ("fan_in" or "fan_out"); ``trunc_normal`` cuts at the values ``low`` and ``high``;
+``unknown`` states that no single law drew the parameter, which no default may replace.
 """
 
 

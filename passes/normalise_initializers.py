@@ -25,7 +25,8 @@ class NormaliseInitializers(Pass):
         distribution in another framework.
 
     Leaves alone:
-        Distributions that are stated. The values themselves: this is about how training starts anew.
+        Distributions that are stated, also as ``unknown``. The values themselves: this is about how training
+        starts anew.
 
     Refuses:
         Nothing; a parameter whose law cannot be known is reported and stays without one.
@@ -69,11 +70,12 @@ class NormaliseInitializers(Pass):
         defaults: dict[tuple[str, str], list[tuple[str, Initializer]]] = {}
         unknown: list[str] = []
         for parameter in graph.parameters():
-            if parameter.initializer is not None:
+            stated = parameter.initializer
+            if stated is not None and stated.law != "unknown":
                 continue
             place = (paths.get(parameter.key) or [parameter.name])[0]
             owner, law = _law(graph, rows, parameter, holders.get(parameter.key, []))
-            if law is None:
+            if law is None or stated is not None:
                 unknown.append(place)
                 continue
             parameter.initializer = law

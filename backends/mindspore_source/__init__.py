@@ -30,7 +30,12 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
 
 
 def write(
-    graph: Graph, folder: Path | str, *, force: bool = False, checkpoint_format: CheckpointFormat = "ckpt"
+    graph: Graph,
+    folder: Path | str,
+    *,
+    force: bool = False,
+    checkpoint_format: CheckpointFormat = "ckpt",
+    explicit_initializers: bool = False,
 ) -> list[Path]:
     """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
@@ -39,6 +44,8 @@ def write(
         folder: made if need be.
         force: replace files of the same names.
         checkpoint_format: ``ckpt`` or ``safetensors``.
+        explicit_initializers: state every initial distribution that a layer takes as an argument, not only
+            those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
 
     Returns:
         The files written.
@@ -49,7 +56,7 @@ def write(
         UsageError: when a file exists already.
     """
     folder = Path(folder)
-    legal, program = _program(graph, checkpoint_format)
+    legal, program = _program(graph, checkpoint_format, explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
     with staged(folder, names, force=force) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
@@ -69,13 +76,15 @@ def write(
     return [folder / name for name in names]
 
 
-def _program(graph: Graph, checkpoint_format: CheckpointFormat) -> tuple[Graph, Program]:
+def _program(
+    graph: Graph, checkpoint_format: CheckpointFormat, explicit: bool = False
+) -> tuple[Graph, Program]:
     prepared = graph.copy()
     prepared.remove_dead()
     _fold_slopes(prepared)
     legal = legalise(prepared, can_emit, "MindSpore source")
     legal.remove_dead()
-    return legal, make_program(legal, f"model.{checkpoint_format}")
+    return legal, make_program(legal, f"model.{checkpoint_format}", explicit=explicit)
 
 
 def _fold_slopes(graph: Graph) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir import Parameter
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, optional
-from .expressions import ADD, ATOM, MULTIPLY, call, infix
+from .expressions import ADD, ATOM, MISSING, MULTIPLY, call, infix
 
 table = EmitterTable()
 
@@ -207,7 +207,8 @@ def prelu_layer(view: View) -> Layer:
         raise Refused
     start = float(slope.initializer.argument("value", 0.25)) if slope.initializer else 0.25
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
-    return Layer(Call("nn.PReLU", (optional("channel", count, 1), optional("w", start, 0.25))), (state,))
+    first = Argument("w", Literal(start, "w"), MISSING if view.scope.explicit else 0.25)
+    return Layer(Call("nn.PReLU", (optional("channel", count, 1), first)), (state,))
 
 
 @table.call("PRelu")

@@ -19,7 +19,7 @@ from .emitting import (
     same,
 )
 from .expressions import call
-from .initial import dtype_argument, law
+from .initial import dtype_argument, law_of
 
 table = EmitterTable()
 
@@ -70,6 +70,8 @@ def _constructor(
 ) -> Call:
     _, weight, strides, dilations, group = _sizes(view)
     parameter = view.parameter(1)
+    shape = parameter.data.shape
+    shape = (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape  # as `_state` says
     arguments = [
         Argument("", Literal(channels[0], "in_channels")),
         Argument("", Literal(channels[1], "out_channels")),
@@ -79,11 +81,11 @@ def _constructor(
         optional("dilation", same(dilations), 1),
         optional("group", group, 1),
         Argument("has_bias", Literal(view.has(2), "has_bias")),
-        *initial(parameter, "weight_init", law(parameter.initializer, fan_in)),
+        *initial(parameter, "weight_init", law_of(parameter, fan_in, shape)),
     ]
     if view.has(2):
         bias = view.parameter(2)
-        arguments += initial(bias, "bias_init", law(bias.initializer, fan_in))
+        arguments += initial(bias, "bias_init", law_of(bias, fan_in))
     return Call(f"nn.{name}", (*arguments, *dtype_argument(parameter)))
 
 

@@ -17,7 +17,13 @@ class Refused(Exception):  # noqa: N818 - a signal between emitters and the tabl
 
 
 class Scope(Protocol):
-    """The class that an operator is emitted into."""
+    """The class that an operator is emitted into.
+
+    Attributes:
+        explicit: whether layers state the initial distributions that are MindSpore's defaults too.
+    """
+
+    explicit: bool
 
     def part(self, value: Value, level: int) -> Part:
         """How the class's `construct` writes a value."""

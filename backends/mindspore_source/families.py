@@ -68,6 +68,8 @@ def emit_call(view: View) -> Expression:
 class _Probe:
     """A scope that only answers whether an operator can be emitted."""
 
+    explicit = False
+
     def part(self, value: Value, level: int) -> Part:
         return Use(value, level)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import ATOM, Part, call, method
-from .initial import law
+from .initial import law_of
 
 table = EmitterTable()
 
@@ -28,7 +28,7 @@ def embedding(view: View) -> Layer:
     arguments = (
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
-        *initial(weight, "embedding_table", law(weight.initializer)),
+        *initial(weight, "embedding_table", law_of(weight)),
     )
     return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
 

@@ -18,8 +18,23 @@ def ms_dtype(dtype: str) -> Part:
     return f"ms.{_DTYPES.get(dtype, dtype)}"
 
 
+def law_of(parameter: Parameter, fan_in: Sequence[int] = (), shape: Sequence[int] = ()) -> Part | None:
+    """A parameter's initial distribution as source; None when it is unknown or MindSpore cannot say it.
+
+    Args:
+        parameter: the parameter.
+        fan_in: factors of the fan-in of the layer's weight, for bounds that depend on it.
+        shape: the shape that MindSpore's layer gives it, where that is another.
+    """
+    found = parameter.initializer
+    part = law(found, fan_in)
+    if part is None and found is not None:
+        return _values(found, tuple(shape or parameter.data.shape), parameter.data.dtype)
+    return part
+
+
 def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | None:
-    """An initializer as source; None when it is unknown or MindSpore has no counterpart.
+    """An initializer as one of MindSpore's; None when it is unknown or MindSpore has no counterpart.
 
     Args:
         initializer: the distribution.
@@ -45,7 +60,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
             return _call("Normal", Literal(std, "std"), *([Literal(mean, "mean")] if mean else []))
         case "trunc_normal":
             mean, std = get("mean", 0.0), get("std", 1.0)
-            low, high = (get("low", -2.0) - mean) / std, (get("high", 2.0) - mean) / std
+            low, high = get("low", -2.0), get("high", 2.0)  # values, as MindSpore's a and b are
             if (low, high) == (-2.0, 2.0) and not mean:
                 return _call("TruncatedNormal", Literal(std, "std"))
             return _call(
@@ -78,8 +93,39 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
         case "identity":
             return _call("Identity")
         case "dirac":
-            return _call("Dirac")
+            groups = int(get("groups", 1))
+            return _call("Dirac", *([Literal(groups, "groups")] if groups != 1 else []))
+        case "sparse":
+            return _call(
+                "Sparse", Literal(get("sparsity", 0.0), "sparsity"), Literal(get("std", 0.01), "std")
+            )
     return None
+
+
+def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:
+    """What MindSpore has no initializer for as a tensor of NumPy's, drawn anew by every net that is built."""
+    get = lambda name, default: float(initializer.argument(name, default))  # noqa: E731
+    size = Literal(shape, "shape")
+    match initializer.law:
+        case "uniform":
+            drawn = _numpy(
+                "random.uniform", Literal(get("low", 0.0), "low"), Literal(get("high", 1.0), "high"), size
+            )
+        case "bilinear" if len(shape) == 4 and shape[2] == shape[3]:
+            half = math.ceil(shape[3] / 2)
+            centre = (2 * half - 1 - half % 2) / (2 * half)
+            row = Literal([1 - abs(at / half - centre) for at in range(shape[3])], "kernel")
+            drawn = _numpy("tile", _numpy("outer", row, row), Literal((*shape[:2], 1, 1), "channels"))
+        case "lstm_bias" if len(shape) == 1 and shape[0] % 4 == 0:
+            gates = Literal([0.0, get("forget_bias", 1.0), 0.0, 0.0], "gates")
+            drawn = _numpy("repeat", gates, Literal(shape[0] // 4, "hidden_size"))
+        case _:
+            return None
+    return _call("Tensor", drawn, ms_dtype(dtype))
+
+
+def _numpy(function: str, *values: Part) -> Expression:
+    return _call(f"np.{function}", *values)
 
 
 def fan_in_of(part: Part) -> int | None:
@@ -102,7 +148,7 @@ def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:
 def own_parameter(parameter: Parameter, name: str) -> Part:
     """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
     data = parameter.data
-    found = law(parameter.initializer) or '"zeros"'
+    found = law_of(parameter) or '"zeros"'
     shape = Literal(tuple(data.shape), f"{name}_shape")
     dtype = () if data.dtype == "float32" else (Argument("", ms_dtype(data.dtype)),)
     arguments = [Argument("", Call("initializer", (Argument("", found), Argument("", shape), *dtype)))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import ADD, MULTIPLY, Part, call, infix, method
-from .initial import dtype_argument, law
+from .initial import dtype_argument, law_of
 
 table = EmitterTable()
 
@@ -18,14 +18,14 @@ def _dense(view: View) -> Layer:
     arguments = [
         Argument("", Literal(inputs, "in_channels")),
         Argument("", Literal(outputs, "out_channels")),
-        *initial(weight, "weight_init", law(weight.initializer, (inputs,))),
+        *initial(weight, "weight_init", law_of(weight, (inputs,))),
     ]
     if view.has(2):
         bias = view.parameter(2)
         if bias.data.shape != (outputs,):
             raise Refused
         states.append(State(2, "bias"))
-        arguments += initial(bias, "bias_init", law(bias.initializer, (inputs,)))
+        arguments += initial(bias, "bias_init", law_of(bias, (inputs,)))
     arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
     return Layer(Call("nn.Dense", (*arguments, *dtype_argument(weight))), tuple(states))
 

@@ -19,7 +19,7 @@ from .emitting import (
     optional,
 )
 from .expressions import ATOM, MULTIPLY, Part, call, infix, method
-from .initial import dtype_argument, law
+from .initial import dtype_argument, law_of
 
 table = EmitterTable()
 
@@ -35,8 +35,8 @@ def _affine(
         node = view.graph.node(view.value(slot).node) if view.has(slot) else None
         if isinstance(node, Parameter):
             states.append(State(slot, name))
-            found = law(node.initializer)
-            if found != ('"ones"' if fill else '"zeros"'):
+            found = law_of(node)
+            if view.scope.explicit or found != ('"ones"' if fill else '"zeros"'):
                 arguments += initial(node, f"{name}_init", found)
         else:
             constant = view.constant(slot)
@@ -54,8 +54,11 @@ def batch_norm(view: View) -> Layer:
         raise Refused
     (size,) = view.static(3)
     states, extra, initials = _affine(view, 1, 2)
-    variance = view.parameter(4)
-    view.parameter(3)
+    mean, variance = view.parameter(3), view.parameter(4)
+    for parameter, name, usual in ((mean, "moving_mean", '"zeros"'), (variance, "moving_var", '"ones"')):
+        found = law_of(parameter)
+        if view.scope.explicit or found not in (None, usual):
+            initials += initial(parameter, f"{name}_init", found)
     states += [State(3, "moving_mean"), State(4, "moving_variance")]
     inner = "bn2d." if rank == 5 else ""
     states = [State(s.slot, inner + s.name) for s in states]
@@ -103,8 +106,8 @@ def layer_norm(view: View) -> Layer:
         Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
     ]
     for parameter, name, usual in ((scale, "gamma_init", '"ones"'), (bias, "beta_init", '"zeros"')):
-        found = law(parameter.initializer)
-        if found != usual:
+        found = law_of(parameter)
+        if view.scope.explicit or found != usual:
             arguments += initial(parameter, name, found)
     constructor = Call("nn.LayerNorm", (*arguments, *dtype_argument(scale)))
     return Layer(constructor, (State(1, "gamma"), State(2, "beta")))

@@ -14,7 +14,7 @@ from .construct import ClassRenderer, Construct
 from .contraction import Contraction
 from .epilogue import epilogue
 from .expressions import MISSING, Call, Part, literal_source
-from .initial import law
+from .initial import law_of
 from .recurrent import REDRAWN
 from .units import Units
 
@@ -26,6 +26,7 @@ _INITIALIZERS = (
     "Identity",
     "Normal",
     "Orthogonal",
+    "Sparse",
     "TruncatedNormal",
     "Uniform",
     "XavierNormal",
@@ -63,19 +64,20 @@ class Program:
     buffers: list[str] = field(default_factory=list)
 
 
-def make_program(graph: Graph, checkpoint: str = "model.ckpt") -> Program:
+def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool = False) -> Program:
     """Emit a legalised graph.
 
     Args:
         graph: a copy that may be changed.
         checkpoint: file name that `build` loads by default.
+        explicit: whether to state the initial distributions that are MindSpore's defaults too.
 
     Raises:
         BackendError: when the graph cannot be expressed.
     """
     if graph.updates:
         raise BackendError("E602", "expected no state updates, got some", place="the root graph")
-    units = Units(graph, Contraction(graph))
+    units = Units(graph, Contraction(graph), explicit=explicit)
     classes = define_classes(units)
     program = Program("")
     _place(units, program)
@@ -119,7 +121,7 @@ def _place(units: Units, program: Program) -> None:
             _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
         node = units.graph.parameter(parameter)
-        if node.is_buffer and law(node.initializer) is None:
+        if node.is_buffer and law_of(node) is None:
             program.buffers.append(program.targets[parameter].name)
         forms = {(s.transform, s.shape) for h in holders if (s := units.units[h].state[parameter])}
         if len(forms) > 1:
@@ -211,7 +213,7 @@ def _notes(graph: Graph) -> list[str]:
     for name, messages in made.items():
         more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
         notes.append(f"Pass {name}: {messages[0]}{more}.")
-    unknown = [p.name for p in graph.parameters() if not p.is_buffer and law(p.initializer) is None]
+    unknown = [p.name for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""

@@ -23,6 +23,7 @@ class DraftScope:
 
     def __init__(self, units: Units, draft: Draft) -> None:
         self.units, self.draft = units, draft
+        self.explicit = units.explicit
         self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, str] = {}
 

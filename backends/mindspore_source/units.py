@@ -13,7 +13,7 @@ from .emitting import Layer, Refused, State, View
 from .expressions import Argument, Call, Expression, Part
 from .factories import Factories
 from .families import emit_call, emit_layer
-from .initial import law, own_parameter
+from .initial import law_of, own_parameter
 from .naming import attribute_name
 from .scope import DraftScope
 
@@ -21,8 +21,9 @@ from .scope import DraftScope
 class Units:
     """The units of a graph, built callee first; `levels` yields the modules whose classes may be unified."""
 
-    def __init__(self, graph: Graph, contraction: Contraction) -> None:
+    def __init__(self, graph: Graph, contraction: Contraction, *, explicit: bool = False) -> None:
         self.graph, self.tree, self.contraction = graph, graph.modules, contraction
+        self.explicit = explicit
         self.units: dict[int, Unit] = {}
         self.bodies: dict[int, Body] = {}
         for body in contraction.bodies.values():
@@ -256,7 +257,7 @@ class Units:
                     (attribute, own_parameter(self.graph.parameter(parameter), attribute))
                 )
                 node = self.graph.parameter(parameter)
-                if not node.is_buffer and law(node.initializer) is None:
+                if not node.is_buffer and law_of(node) is None:
                     draft.unknown.add(attribute)
         self._adopt_children(module, unit, draft, taken, listed)
         self.units[module.key] = unit  # its own paths are needed from here on

@@ -36,7 +36,7 @@ def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
 def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
     """The distribution of an ``__init__`` attribute: ``zeros``, or ``["xavier", {"magnitude": 3}]``.
 
-    Distributions that depend on the fans become literal bounds, from the shape; None for one we do not know.
+    None for one we do not know, such as Load and Mixed, which choose by the names of other parameters.
     """
     try:
         value = json.loads(text)
@@ -84,13 +84,23 @@ def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
 
 
 def _xavier(law: str, factor: str, magnitude: float, shape: tuple[int, ...]) -> Initializer | None:
-    """MXNet's Xavier: a uniform bound or a deviation of sqrt(magnitude / fan)."""
-    if len(shape) < 2:
+    """MXNet's Xavier: a uniform bound or a deviation of sqrt(magnitude / fan).
+
+    By its usual name where that has the same: Glorot's gain for the average of the fans, He's slope for one
+    of them as far as a slope makes its gain; else with the literal bound for the shape.
+    """
+    if len(shape) < 2 or law not in ("uniform", "gaussian") or magnitude < 0:
         return None
+    kind = "uniform" if law == "uniform" else "normal"
+    squared = magnitude / 3 if law == "uniform" else magnitude  # of the gain
+    if factor == "avg":
+        return Initializer.of(f"xavier_{kind}", gain=sqrt(squared))
+    if factor in ("in", "out") and 0 < squared <= 2:
+        return Initializer.of(f"he_{kind}", a=sqrt(2 / squared - 1), mode=f"fan_{factor}")
     receptive = prod(shape[2:])
     fan_in, fan_out = shape[1] * receptive, shape[0] * receptive
     fan = {"avg": (fan_in + fan_out) / 2, "in": fan_in, "out": fan_out}.get(factor)
-    if not fan or law not in ("uniform", "gaussian"):
+    if not fan:
         return None
     scale = sqrt(magnitude / fan)
     if law == "gaussian":

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10, prod, sqrt
+from math import ceil, floor, isclose, log10, prod, sqrt
 from typing import TYPE_CHECKING
 
 from ...ir import Initializer
@@ -118,8 +118,25 @@ def _constant(value: float, law: Initializer | None) -> Initializer:
     """All values are one number: only a constant draws that."""
     if law is not None and law.law == "constant":
         return law
-    named = {0.0: "zeros", 1.0: "ones"}.get(value)
-    return Initializer.of(named) if named else Initializer.of("constant", value=value)
+    return constant(value)
+
+
+def constant(value: float) -> Initializer:
+    """The law of a tensor that is one number everywhere."""
+    name = {0.0: "zeros", 1.0: "ones"}.get(value)
+    return Initializer.of(name) if name else Initializer.of("constant", value=value)
+
+
+def named(law: Initializer, shape: tuple[int, ...]) -> Initializer:
+    """The law by the fans that is the same distribution for a tensor of this shape; else `law` itself."""
+    own = _law_moments(law, shape) if law.law in ("uniform", "normal") else None
+    if own is None or own[0] != 0 or len(shape) < 2:
+        return law
+    for usual in _USUAL:
+        moments = _law_moments(usual, shape)
+        if usual.law != "normal" and moments and moments[2] == own[2] and isclose(moments[1], own[1]):
+            return usual
+    return law
 
 
 def _explained(samples: list[_Sample]) -> tuple[list[_Sample], Initializer | None] | None:

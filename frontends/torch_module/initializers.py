@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +16,32 @@ Rule = Callable[[Any, str], "Initializer | None"]
 ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
 
 
-def initial_laws(root: Module) -> dict[int, Initializer | None]:
-    """``id(tensor)`` -> the law of every parameter and buffer below `root`: its class's, or what it shows."""
+def initial_laws(root: Module, seen: Mapping[int, Initializer]) -> dict[int, Initializer | None]:
+    """``id(tensor)`` -> the law of every parameter and buffer below `root`: its class's, or what it shows.
+
+    Args:
+        root: the model.
+        seen: what watching its construction told (`construction`), which needs no telling.
+    """
     from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
     held: dict[int, Held] = {}
     for module in root.modules():
         rule = _rule_of(module)
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-            if tensor is None or id(tensor) in held or isinstance(tensor, UninitializedTensorMixin):
+            if (
+                tensor is None
+                or id(tensor) in held
+                or id(tensor) in seen
+                or isinstance(tensor, UninitializedTensorMixin)
+            ):
                 continue
             if rule is None and name in module._buffers:
                 continue  # computed by the model, not drawn
             law = None if rule is None else rule(module, name)
             kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
             held[id(tensor)] = Held(tensor, law, kind)
-    return dict(zip(held, told(list(held.values())), strict=True))
+    return {**dict(zip(held, told(list(held.values())), strict=True)), **seen}
 
 
 def _rule_of(module: Module) -> Rule | None:

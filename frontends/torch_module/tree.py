@@ -35,8 +35,10 @@ class Tree:
 
 def tree_of_module(graph: Graph, root: Module) -> Tree:
     """Fill the module tree of `graph` from a live module: every registration, by identity."""
+    from .construction import laws_of
+
     tree = Tree(graph)
-    laws = initial_laws(root)
+    laws = initial_laws(root, laws_of(root))
 
     def visit(module: Module, parent: int | None, name: str, path: str) -> None:
         known = tree.modules.get(id(module))

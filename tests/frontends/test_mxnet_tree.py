@@ -158,11 +158,17 @@ def xavier(law: str, factor: str, magnitude: float) -> str:
         ('["normal", {"sigma": 0.2}]', Initializer.of("normal", mean=0.0, std=0.2)),
         # sqrt(magnitude / fan), the fan of (8, 4, 3, 3) being 36 in and 72 out
         (xavier("uniform", "in", 9), Initializer.of("uniform", low=-0.5, high=0.5)),
+        (xavier("uniform", "avg", 3), Initializer.of("xavier_uniform", gain=1.0)),
+        (xavier("uniform", "out", 6), Initializer.of("he_uniform", a=0.0, mode="fan_out")),
+        (xavier("gaussian", "avg", 4), Initializer.of("xavier_normal", gain=2.0)),
+        (xavier("gaussian", "in", 1), Initializer.of("he_normal", a=1.0, mode="fan_in")),
         (xavier("gaussian", "out", 18), Initializer.of("normal", mean=0.0, std=0.5)),
         (
             '["msraprelu", {"factor_type": "in", "slope": 0.0}]',
-            Initializer.of("normal", mean=0.0, std=(2 / 36) ** 0.5),
+            Initializer.of("he_normal", a=0.0, mode="fan_in"),
         ),
+        ('["msraprelu", {"slope": 1.0}]', Initializer.of("xavier_normal", gain=1.0)),
+        ('["mixed", {"patterns": ["bias"], "initializers": ["zeros"]}]', None),
         ('["load", {"path": "x"}]', None),
         ("[[[", None),
     ],
