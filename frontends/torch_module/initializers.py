@@ -16,7 +16,9 @@ Rule = Callable[[Any, str], "Initializer | None"]
 ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
 
 
-def initial_laws(root: Module, seen: Mapping[int, Initializer]) -> dict[int, Initializer | None]:
+def initial_laws(
+    root: Module, seen: Mapping[int, Initializer] | None = None
+) -> dict[int, Initializer | None]:
     """``id(tensor)`` -> the law of every parameter and buffer below `root`: its class's, or what it shows.
 
     Args:
@@ -25,6 +27,7 @@ def initial_laws(root: Module, seen: Mapping[int, Initializer]) -> dict[int, Ini
     """
     from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
+    known = seen or {}
     held: dict[int, Held] = {}
     for module in root.modules():
         rule = _rule_of(module)
@@ -32,7 +35,7 @@ def initial_laws(root: Module, seen: Mapping[int, Initializer]) -> dict[int, Ini
             if (
                 tensor is None
                 or id(tensor) in held
-                or id(tensor) in seen
+                or id(tensor) in known
                 or isinstance(tensor, UninitializedTensorMixin)
             ):
                 continue
@@ -41,7 +44,7 @@ def initial_laws(root: Module, seen: Mapping[int, Initializer]) -> dict[int, Ini
             law = None if rule is None else rule(module, name)
             kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
             held[id(tensor)] = Held(tensor, law, kind)
-    return {**dict(zip(held, told(list(held.values())), strict=True)), **seen}
+    return {**dict(zip(held, told(list(held.values())), strict=True)), **known}
 
 
 def _rule_of(module: Module) -> Rule | None:
