@@ -19,6 +19,7 @@ from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
 from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
+from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
@@ -93,6 +94,7 @@ class Findings:
         return len(self.findings)
 
 
+@collector_paused()
 def load(
     model: object,
     inputs: Inputs = None,
@@ -131,6 +133,7 @@ def load_tree(
     return read_tree(model, _options(params, True, None, arguments))
 
 
+@collector_paused()
 def rewrite(
     graph: Graph, passes: Sequence[Pass | str] | None = None, *, verify_each: bool = False
 ) -> Rewritten:
@@ -153,6 +156,7 @@ def rewrite(
     return Rewritten(new, changes, rename_rows(new))
 
 
+@collector_paused()
 def save(
     graph: Graph, path: str | Path, to: str | None = None, *, force: bool = False, **options: object
 ) -> list[Path]:

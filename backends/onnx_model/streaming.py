@@ -30,8 +30,8 @@ def write_embedded(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
         path: the file.
     """
     graph = model.graph
-    headers = [_header(t) for t in graph.initializer if _is_external(t)]
-    small = [t for t in graph.initializer if not _is_external(t)]
+    headers = [_header(t) for t in graph.initializer if is_external(t)]
+    small = [t for t in graph.initializer if not is_external(t)]
     del graph.initializer[:]
     graph.initializer.extend(small)
     names = [name for name, _ in headers]
@@ -62,7 +62,7 @@ def write_external(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
     """
     with path.open("wb") as out:
         for tensor in model.graph.initializer:
-            if not _is_external(tensor):
+            if not is_external(tensor):
                 continue
             out.write(b"\0" * (-out.tell() % _ALIGNMENT))
             start, length = out.tell(), weights[tensor.name].nbytes
@@ -71,7 +71,8 @@ def write_external(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
                 tensor.external_data.add(key=key, value=str(value))
 
 
-def _is_external(tensor: onnx.TensorProto) -> bool:
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether an initializer's values are elsewhere, or still to come."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 

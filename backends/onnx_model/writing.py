@@ -10,7 +10,7 @@ from ...ir import BackendError, Graph, UsageError
 from ..files import staged
 from ..renames import dropped_rows, rename_rows, write_renames
 from .model import to_model, used_parameters
-from .streaming import write_embedded, write_external
+from .streaming import is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
 """Bytes of weights from which on they go to a file of their own: protobuf ends at 2 GiB."""
@@ -21,7 +21,8 @@ def write(
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
-    The file appears only after `onnx.checker` (full check, strict shape inference) has passed.
+    Nothing is written before `onnx.checker` (full check, strict shape inference) has passed; the weights it
+    never sees, whose types and sizes are compared as they are written.
 
     Args:
         graph: a validated root graph whose parameters have unique names.
@@ -46,21 +47,30 @@ def write(
     names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
     with staged(file.parent, names, force=force) as folder:
         model = to_model(graph, data=False)
+        _check(model, graph)
         if external_data:
             write_external(model, weights, folder / names[0])
             onnx.save(model, folder / file.name)
         else:
             write_embedded(model, weights, folder / file.name)
-        _check(folder / file.name, graph)
         rows = [*rename_rows(graph), *dropped_rows(graph)]
         write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]
     return [file.parent / n for n in written]
 
 
-def _check(path: Path, graph: Graph) -> None:
+def _check(model: onnx.ModelProto, graph: Graph) -> None:
+    """Check a model whose weights are not there: to the checker they are inputs of the same types."""
+    structure = onnx.ModelProto()
+    structure.CopyFrom(model)
+    main = structure.graph
+    weights = [t for t in main.initializer if is_external(t)]
+    constants = [t for t in main.initializer if not is_external(t)]
+    del main.initializer[:]
+    main.initializer.extend(constants)
+    main.input.extend(onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in weights)
     try:
-        onnx.checker.check_model(str(path), full_check=True)
+        onnx.checker.check_model(structure, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise BackendError(
             "E602",

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from math import ceil, floor, isclose, log10, prod, sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...ir import Initializer
+from .capture import array_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,19 +101,19 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
 
 def _sampled(at: int, held: Held) -> _Sample | float:
     """A parameter's moments; where all its values are one number, that number."""
-    x = held.values.detach().flatten()[:_SAMPLE].double().cpu()
-    first = float(x[0])
-    if bool((x == first).all()):
-        return first
-    square = x.square()
+    x = array_of(held.values.detach().flatten()[:_SAMPLE])
+    if bool((x == x[0]).all()):
+        return float(x[0])
+    x = x.astype(np.float64)
+    square = x * x
     return _Sample(
         at,
         held,
         len(x),
         float(x.mean()),
         float(square.mean()),
-        float(square.square().mean()),
-        float(x.abs().max()),
+        float((square * square).mean()),
+        float(max(x.max(), -x.min())),
     )
 
 
