@@ -189,12 +189,17 @@ def test_initial_distributions_are_those_that_torch_draws_from():
 def test_initializers_of_unknown_classes_are_unknown():
     class Own(nn.Linear):
         def reset_parameters(self):
+            nn.init.normal_(self.weight, 0.3)
+
+    class Filled(nn.Linear):
+        def reset_parameters(self):
             nn.init.constant_(self.weight, 3.0)
 
     class Plain(nn.Linear):
         pass
 
     assert read_tree(Own(2, 2), OPTIONS).parameters()[0].initializer is None
+    assert str(read_tree(Filled(2, 2), OPTIONS).parameters()[0].initializer) == "constant(value=3.0)"
     assert read_tree(Plain(2, 2), OPTIONS).parameters()[0].initializer is not None
     padded = read_tree(nn.Embedding(5, 3, padding_idx=0), OPTIONS)
     assert padded.parameters()[0].initializer is None
