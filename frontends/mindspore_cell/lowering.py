@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
 from ..lowering import LoweringTable
-from . import activation, conv, indexing, linear, math, norm, pool, reduce, resize, shape
+from . import activation, conv, indexing, linear, math, norm, pool, recurrent, reduce, resize, shape
 from .batch import Batch, BatchFill
 from .calls import Attribution, Marker
 from .mindir import MONAD, Node, Program
@@ -26,6 +26,7 @@ TABLE.include(
     math.table,
     norm.table,
     pool.table,
+    recurrent.table,
     reduce.table,
     resize.table,
     shape.table,

@@ -7,6 +7,7 @@ from types import MethodType
 from typing import Any
 
 from .recording import CellCall
+from .recurrent import recurrent_kind, whole_construct
 
 
 def add_markers(calls: Sequence[CellCall]) -> None:
@@ -24,7 +25,7 @@ def add_markers(calls: Sequence[CellCall]) -> None:
         arity[id(call.cell)] = (call.cell, max(inputs, len(call.sources)), max(results, call.results))
     construct = _marking_construct()
     for cell, inputs, results in arity.values():
-        own = cell.construct
+        own = whole_construct(cell) if recurrent_kind(cell) else cell.construct
         for side, count in (("entry", inputs), ("exit", results)):
             made = []
             for position in range(count):
@@ -59,11 +60,23 @@ def _marking_construct() -> Any:
             return self.regraft_exit[0](output)
         if isinstance(output, tuple):
             results = ()
+            position = 0
             for i in range(len(output)):
                 if isinstance(output[i], Tensor):
-                    results = results + (self.regraft_exit[i](output[i]),)  # noqa: RUF005
+                    results = results + (self.regraft_exit[position](output[i]),)  # noqa: RUF005
+                    position = position + 1
+                elif isinstance(output[i], tuple):
+                    inner = ()
+                    for j in range(len(output[i])):
+                        if isinstance(output[i][j], Tensor):
+                            inner = inner + (self.regraft_exit[position](output[i][j]),)  # noqa: RUF005
+                        else:
+                            inner = inner + (output[i][j],)  # noqa: RUF005
+                        position = position + 1
+                    results = results + (inner,)  # noqa: RUF005
                 else:
                     results = results + (output[i],)  # noqa: RUF005
+                    position = position + 1
             return results
         return output
 

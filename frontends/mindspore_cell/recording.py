@@ -18,7 +18,7 @@ class CellCall:
         cell: the Cell.
         parent: number of the call it was made in, None for the outermost.
         sources: per positional argument, where its value came from.
-        results: number of its results; 1 for a single tensor.
+        results: number of its results, those of a tuple in a tuple each counted; 1 for a single tensor.
     """
 
     cell: Any
@@ -52,7 +52,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
             result = original(cell, *args, **kwargs)
         finally:
             stack.pop()
-        results = result if isinstance(result, (tuple, list)) else (result,)
+        results = [v for part in _parts(result) for v in (part if isinstance(part, tuple) else (part,))]
         call.results = len(results)
         for value in results:
             alive.append(value)
@@ -68,3 +68,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
     finally:
         Cell.__call__ = original
     return calls, result
+
+
+def _parts(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, (tuple, list)) else (result,)

@@ -10,6 +10,7 @@ from typing import Any
 from ...ir import Graph, Parameter, TensorData, dtype_name
 from .initializers import initial_distribution
 from .places import Places
+from .recurrent import recurrent_kind
 
 _CONTAINERS = {"SequentialCell": "sequential", "CellList": "list", "CellDict": "dict"}
 _RUNNING = ("moving_mean", "moving_variance")
@@ -64,7 +65,7 @@ def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name:
         if parameter is not None:
             _add_parameter(graph, tree, cell, key, attribute, parameter)
     for child_name, child in cell._cells.items():
-        if child is not None:
+        if child is not None and not recurrent_kind(cell):  # what MindSpore builds a recurrent layer of
             _add_cell(graph, tree, child, key, child_name, Places(child, places))
 
 
