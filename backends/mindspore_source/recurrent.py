@@ -50,7 +50,7 @@ def stack_layer(view: View) -> Layer:
     given = tuple(slot for slot in range(2, stack.first_parameter) if view.has(slot))
     lengths = {"seq_length": 1} if view.has(1) else {}
     return Layer(
-        _drawn(Call(f"nn.{stack.kind}", tuple(arguments)), held, stack.hidden),
+        _drawn(view, Call(f"nn.{stack.kind}", tuple(arguments)), held, stack.hidden),
         states,
         inputs=(0, given if stack.kind == "LSTM" else given[0]) if given else (0,),
         named=lengths,
@@ -78,7 +78,7 @@ def cell_layer(view: View) -> Layer:
         arguments.append(optional("nonlinearity", view.operator.str("nonlinearity", "tanh"), "tanh"))
     constructor = Call(f"nn.{kind}", (*arguments, *dtype_argument(held["weight_ih"])))
     return Layer(
-        _drawn(constructor, held, hidden),
+        _drawn(view, constructor, held, hidden),
         states,
         inputs=(0, (1, 2)) if is_lstm else (0, 1),
         results=(0, 1) if is_lstm else (),
@@ -86,10 +86,11 @@ def cell_layer(view: View) -> Layer:
     )
 
 
-def _drawn(constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
+def _drawn(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
     """The layer as it is where its parameters start from MindSpore's own law, else drawn anew.
 
-    MindSpore's recurrent layers take no initializers; theirs is torch's, uniform over ±1/sqrt(hidden_size).
+    MindSpore's recurrent layers take no initializers; theirs is torch's, uniform over ±1/sqrt(hidden_size),
+    in every version.
     """
     bound = 1 / math.sqrt(hidden)
     laws = {name: p.initializer for name, p in held.items()}
@@ -99,7 +100,8 @@ def _drawn(constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
         if not group or len({laws[n] for n in group}) > 1:
             continue
         initializer, *_ = [laws.pop(n) for n in group]
-        found = None if _is_uniform(initializer, bound) else law(initializer, (hidden,))
+        usual = _is_uniform(initializer, bound) and not view.scope.explicit
+        found = None if usual else law(initializer, (hidden,))
         others += [] if found is None else [Argument(start, found)]
     return Call("redrawn", (Argument("", constructor), *others)) if others else constructor
 

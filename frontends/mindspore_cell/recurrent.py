@@ -79,7 +79,8 @@ def _primitive() -> Any:
             for name, value in (("cell_id", id(cell)), ("kind", kind), ("lengths", lengths)):
                 self.add_prim_attr(name, value)
 
-        def infer_shape(self, x: Any, *others: Any) -> Any:
+        def infer_shape(self, *operands: Any) -> Any:
+            x, *others = operands
             cell, count = self.regraft_cell, _RESULTS[self.regraft_kind]
             if self.regraft_kind in _CELLS:
                 state = tuple(others[0])
@@ -88,9 +89,9 @@ def _primitive() -> Any:
             state = (cell.num_layers * directions, x[0 if cell.batch_first else 1], cell.hidden_size)
             return ((x[0], x[1], directions * cell.hidden_size), *[state] * (count - 1))
 
-        def infer_dtype(self, x: Any, *_: Any) -> Any:
+        def infer_dtype(self, *operands: Any) -> Any:
             count = _RESULTS[self.regraft_kind]
-            return (x,) * count if count > 1 else x
+            return operands[:1] * count if count > 1 else operands[0]
 
     return Recurrent
 

@@ -142,6 +142,15 @@ def test_initial_distributions(tmp_path):
     assert not drawn["other.bias_hh_l0"].any()
 
 
+def test_usual_distributions_on_request(tmp_path):
+    graph = regraft.rewrite(regraft.load(nn.LSTM(4, 16, batch_first=True), (floats(2, 3, 4),))).graph
+    write(graph, tmp_path, explicit_initializers=True)
+    text = (tmp_path / "model.py").read_text()
+    assert "weight=Uniform(1 / math.sqrt(16))" in text
+    drawn = imported(tmp_path / "model.py").build(checkpoint=None).parameters_dict()
+    assert all(0.15 < np.abs(p.asnumpy()).max() <= 0.25 for p in drawn.values())
+
+
 def test_what_mindspore_has_not_is_refused(tmp_path):
     projected = regraft.load(nn.LSTM(4, 5, proj_size=3, batch_first=True), (floats(2, 3, 4),))
     with pytest.raises((BackendError, UnsupportedError), match="LSTM"):
