@@ -7,6 +7,7 @@ from .deduplicate_modules import DeduplicateModules
 from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
 from .fold_constants import FoldConstants
+from .fuse_gelu import FuseGelu
 from .infer_types import InferTypes
 from .normalise_conv_padding import NormaliseConvPadding
 from .normalise_initializers import NormaliseInitializers
@@ -23,6 +24,7 @@ PIPELINES: dict[str, list[str]] = {
         "drop-unused-modules",
         "eliminate-identities",  # they would stand between the operators that the next ones look at
         "fold-constants",  # pads and shapes become numbers
+        "fuse-gelu",  # whose factors are constants only now
         "normalise-conv-padding",
         "normalise-initializers",
         "rename-parameters",  # last: names follow from the tree that the others leave
@@ -37,6 +39,7 @@ PASSES: dict[str, type[Pass]] = {
         DropUnusedModules,
         EliminateIdentities,
         FoldConstants,
+        FuseGelu,
         InferTypes,
         NormaliseConvPadding,
         NormaliseInitializers,
@@ -106,6 +109,7 @@ __all__ = [
     "DropUnusedModules",
     "EliminateIdentities",
     "FoldConstants",
+    "FuseGelu",
     "InferTypes",
     "NormaliseConvPadding",
     "NormaliseInitializers",

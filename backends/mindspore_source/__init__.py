@@ -8,12 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import Graph, Operator, TensorData, Value
+from ...ir import Graph, TensorData
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from .checkpoint import Entry, write_ckpt, write_safetensors
 from .families import can_emit
+from .preparation import prepare
 from .program import Program, make_program
 
 CheckpointFormat = Literal["ckpt", "safetensors"]
@@ -81,29 +82,10 @@ def _program(
 ) -> tuple[Graph, Program]:
     prepared = graph.copy()
     prepared.remove_dead()
-    _fold_slopes(prepared)
+    prepare(prepared)
     legal = legalise(prepared, can_emit, "MindSpore source")
     legal.remove_dead()
     return legal, make_program(legal, f"model.{checkpoint_format}", explicit=explicit)
-
-
-def _fold_slopes(graph: Graph) -> None:
-    """PRelu's slope as the parameter itself: ONNX wants (C, 1, 1), MindSpore's layer wants (C)."""
-    for node in graph.operators():
-        if node.op_type != "PRelu":
-            continue
-        slope = graph.operands(node.key)[1]
-        assert slope is not None
-        shaping = graph.node(slope.node)
-        if isinstance(shaping, Operator) and shaping.op_type in ("Reshape", "Unsqueeze"):
-            source = graph.operands(shaping.key)[0]
-            if (
-                source is not None
-                and isinstance(source, Value)
-                and source.node in {p.key for p in graph.parameters()}
-            ):
-                graph.set_operand(node.key, 1, source)
-    graph.remove_dead()
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:

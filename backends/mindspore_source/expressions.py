@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ class Expression:
     Attributes:
         parts: texts, literals, uses, calls and further expressions.
         level: how tightly the whole binds.
-        host: "int" or "tuple" for a shape computation that is no tensor, else empty.
+        host: "int", "float" or "tuple" for a shape computation that is no tensor, else empty.
         outputs: number of values that it evaluates to, as a tuple when more than one.
     """
 
@@ -182,6 +183,17 @@ def substituted(part: Expression, old: Value, new: Value) -> Expression:
     return found
 
 
+_ELEMENT = re.compile(r"\.shape\[(\d*):\d+\]\[0\]")
+
+_OF_ONE = re.compile(r"^\(([^(),]+),\)\[0\]$")
+"""``(n + 1,)[0]``, which is ``(n + 1)``."""
+
+
+def _element(found: re.Match[str]) -> str:
+    """``x.shape[1:2][0]`` reads better as ``x.shape[1]``."""
+    return f".shape[{found[1] or 0}]"
+
+
 class Renderer:
     """Turns parts into text; a subclass says what literals and values are called."""
 
@@ -207,7 +219,8 @@ class Renderer:
             text, level = self.value(part)
             return f"({text})" if level < part.level else text
         if isinstance(part, Expression):
-            return "".join(self.text(p) for p in part.parts)
+            text = "".join(self.text(p) for p in part.parts)
+            return _OF_ONE.sub(r"(\1)", _ELEMENT.sub(_element, text)) if text.endswith("[0]") else text
         if part.callee == "[]":
             inner = self.arguments(part)
             return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
 from .expressions import ATOM, Part, call, method
 from .initial import law_of
@@ -57,6 +59,11 @@ def gather(view: View) -> Expression:
         return Expression(("(", *items, ")"), host="tuple")
     if indices is not None and indices.ndim == 0:
         return _subscript(view, axis, view.rank(), Literal(int(indices), "index"))
+    if indices is not None and indices.ndim == 1 and indices.size and (np.diff(indices) == 1).all():
+        start, stop = int(indices[0]), int(indices[-1]) + 1
+        if start >= 0 or stop <= 0:
+            bounds = [Literal(start, "start")] * bool(start) + [":"] + [Literal(stop, "stop")] * bool(stop)
+            return _subscript(view, axis, view.rank(), Expression(tuple(bounds)))
     if indices is not None and indices.size and int(indices.min()) < 0:
         raise Refused  # ops.gather gives zeros for a negative index
     return call("ops.gather", view.use(0), view.use(1), axis)
@@ -123,8 +130,8 @@ def unique(view: View) -> Expression:
 
 def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
     """Bounds of a slice: numbers, or sizes that are computed."""
-    if view.host(slot) == "tuple" and count == 1:
-        return [Expression((view.use(slot, ATOM), "[0]"))]
+    if view.constant(slot) is None:
+        return [Expression((view.use(slot, ATOM), f"[{i}]")) for i in range(count)]
     return list(view.constant_ints(slot))
 
 

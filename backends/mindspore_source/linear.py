@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
-from .expressions import ADD, MULTIPLY, Part, call, infix, method
+from .expressions import ADD, MULTIPLY, Part, call, infix
 from .initial import dtype_argument, law_of
 
 table = EmitterTable()
@@ -85,33 +85,3 @@ def gemm(view: View) -> Expression:
 def matmul(view: View) -> Expression:
     """ops.matmul."""
     return call("ops.matmul", view.use(0), view.use(1))
-
-
-@table.call("Einsum")
-def einsum(view: View) -> Expression:
-    """A matrix product between transpositions; ops.einsum has no kernel on CPUs."""
-    terms, _, result = view.operator.str("equation").replace(" ", "").partition("->")
-    letters = [list(term) for term in terms.split(",")]
-    if len(letters) != 2 or "." in terms or not result:
-        raise Refused
-    if any(len(set(term)) != len(term) for term in (*letters, list(result))):
-        raise Refused
-    left, right = letters
-    shared = [x for x in result if x in left and x in right]
-    rows, columns = [x for x in result if x not in right], [x for x in result if x not in left]
-    inner = [x for x in left if x in right and x not in result]
-    if not len(rows) == len(columns) == len(inner) == 1 or {*left, *right} != {*result, *inner}:
-        raise Refused
-    product = call(
-        "ops.matmul",
-        _ordered(view.atom(0), left, [*shared, *rows, *inner]),
-        _ordered(view.atom(1), right, [*shared, *inner, *columns]),
-    )
-    return _ordered(product, [*shared, *rows, *columns], list(result))
-
-
-def _ordered(part: Part, axes: list[str], wanted: list[str]) -> Expression:
-    """A tensor with its named axes in another order."""
-    if axes == wanted:
-        return Expression((part,))
-    return method(part, "transpose", *(axes.index(x) for x in wanted))

@@ -96,7 +96,11 @@ def _of_tuples(view: View, symbol: str, level: int) -> Expression:
             return Literal(int(constant.reshape(-1)[0]), "size")
         return Expression((view.use(slot, ATOM), "[0]"))
 
-    found = infix(size(0), symbol, size(1), level)
+    less = view.constant(1) if symbol == "+" else None
+    if less is not None and int(less.reshape(-1)[0]) < 0:
+        found = infix(size(0), "-", Literal(-int(less.reshape(-1)[0]), "size"), level)
+    else:
+        found = infix(size(0), symbol, size(1), level)
     return Expression(("(", found, ",)"), host="tuple")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .emitting import EmitterTable, Expression, Refused, View
 from .expressions import call
 
@@ -39,12 +41,14 @@ def resize(view: View) -> Expression:
     )
     if operator.ints("axes") not in ([], list(range(view.rank())), list(range(2, view.rank()))):
         raise Refused
-    if (
-        mode == "nearest"
-        and where == "asymmetric"
-        and operator.str("nearest_mode", "round_prefer_floor") == "floor"
-    ):
-        return call("ops.interpolate", view.use(0), size=_size(view, rank), mode="nearest")
+    if where != "align_corners" and not _to_size(view):
+        raise Refused  # ops.interpolate takes a size, and factors from it
+    if mode == "nearest":
+        rounding = operator.str("nearest_mode", "round_prefer_floor")
+        kind = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
+        if (where, rounding) not in kind:
+            raise Refused
+        return call("ops.interpolate", view.use(0), size=_size(view, rank), mode=kind[where, rounding])
     if mode == "linear" and (where in _HALF or where == "align_corners"):
         aligned = where == "align_corners"
         size = _size(view, rank)
@@ -59,3 +63,17 @@ def resize(view: View) -> Expression:
             "ops.interpolate", view.use(0), size=_size(view, rank), mode="bicubic", align_corners=True
         )
     raise Refused
+
+
+def _to_size(view: View) -> bool:
+    """Whether the factors are those of the sizes: given ones count also where a size is rounded."""
+    factors, to = view.constant(2), view.output_type()
+    if factors is None or not factors.size or to is None or to.shape is None:
+        return not view.has(2)
+    pairs = list(zip(view.shape(), to.shape, strict=True))
+    axes = view.operator.ints("axes", list(range(len(pairs))))
+    given = zip(factors.reshape(-1), (pairs[a] for a in axes), strict=True)
+    return all(
+        bool(np.isclose(f, m / n, rtol=1e-6)) if isinstance(n, int) and isinstance(m, int) else f == 1
+        for f, (n, m) in given
+    )

@@ -7,6 +7,7 @@ import numpy as np
 from .emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
 from .expressions import ATOM, Part, call, method
 from .initial import ms_dtype
+from .scope import tensor
 
 table = EmitterTable()
 
@@ -98,10 +99,18 @@ def concat(view: View) -> Expression:
         return Expression(("(", *(parts if len(parts) == 2 else parts[:-1]), ")"), host="tuple")
     inputs: list[Part] = []
     for slot in range(count):
-        inputs += [", "] * bool(slot) + [view.use(slot)]
+        inputs += [", "] * bool(slot) + [_vector(view, slot)]
     return call(
         "ops.cat", Expression(("(", *inputs, "," if count == 1 else "", ")")), axis=view.operator.int("axis")
     )
+
+
+def _vector(view: View, slot: int) -> Part:
+    """An operand; a constant of one element as a tensor, where arithmetic would do with its number."""
+    constant = view.constant(slot)
+    if constant is None or constant.size != 1:
+        return view.use(slot)
+    return Expression((view.scope.attribute("constant", tensor(constant, view.type(slot).dtype)),))
 
 
 @table.call("Split")
@@ -182,6 +191,7 @@ def pad(view: View) -> Expression:
     pads, rank = view.constant_ints(1), view.rank()
     axes = [a % rank for a in view.constant_ints(3)] if view.has(3) else list(range(rank))
     begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))
+    source = _cropped(view, begins, ends) if mode is None else view.use(0)
     flat = [p for axis in reversed(range(rank)) for p in (begins.get(axis, 0), ends.get(axis, 0))]
     least = 2 if mode is None else 2 * (rank - 2)  # the other modes pad all spatial axes
     while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
@@ -191,7 +201,23 @@ def pad(view: View) -> Expression:
         fits = len(flat) // 2 in (rank - 1, rank - 2) and min(flat) >= 0
         if not fits or (mode == "reflect" and len(flat) > 4):
             return _padded_by_places(view, view.operator.str("mode"), begins, ends)
-    return call("ops.pad", view.use(0), tuple(flat), mode=mode, value=value if value else None)
+    if not any(flat):
+        return source if isinstance(source, Expression) else Expression((source,))
+    return call("ops.pad", source, tuple(flat), mode=mode, value=value if value else None)
+
+
+def _cropped(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
+    """The value without what negative pads take away, which ops.pad gets wrong; they become 0."""
+    cut = [a for a in range(view.rank()) if min(begins.get(a, 0), ends.get(a, 0)) < 0]
+    if not cut:
+        return view.use(0)
+    parts: list[Part] = []
+    for axis in range(max(cut) + 1):
+        start, stop = -min(begins.get(axis, 0), 0), min(ends.get(axis, 0), 0)
+        begins[axis], ends[axis] = max(begins.get(axis, 0), 0), max(ends.get(axis, 0), 0)
+        parts += [", "] * bool(axis) + [Literal(start, "start")] * bool(start) + [":"]
+        parts += [Literal(stop, "stop")] * bool(stop)
+    return Expression((view.atom(), "[", *parts, "]"))
 
 
 def _padded_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .lengths import measuring_modules, symbolic_lengths
 from .substitutes import substituted
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
         return found
     refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, bound, axes))
+    if refused and measuring_modules(module):
+        with symbolic_lengths(module):
+            again = _export(module, traced, axes)
+        if not any(_specialised(again, bound, axes)):
+            found, refused = again, []
     if refused:
         found = _export(module, bound, {})
         found.notes.append(f"static shapes: the model insists on one size of {', '.join(refused)}")

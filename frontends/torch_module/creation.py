@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ir import Value, numpy_dtype
 from ..lowering import LoweringTable
 from .context import Call, Lowering
@@ -112,6 +114,17 @@ def tril(call: Call) -> Value:
     """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
     diagonal = call.constant(call.int("diagonal"))
     return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.target)
+
+
+@CREATION.op("aten.eye.default", "aten.eye.m")
+def eye(call: Call) -> Value:
+    """Ones on the diagonal: a constant where the size is static."""
+    call.ignore("n", "m", "dtype", "layout", "device", "pin_memory")
+    rows, columns = call.result_shape
+    if isinstance(rows, int) and isinstance(columns, int):
+        return call.constant(np.eye(rows, columns, dtype=numpy_dtype(call.dtype)))
+    down, across = (call.op("Range", *map(call.context.size_scalar, (0, n, 1))) for n in (rows, columns))
+    return call.cast(call.op("Equal", call.op("Unsqueeze", down, call.constant([1])), across), call.dtype)
 
 
 @CREATION.op("aten.linspace.default")

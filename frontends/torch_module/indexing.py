@@ -7,6 +7,7 @@ import numpy as np
 from ...ir import Value
 from ..lowering import LoweringTable
 from .context import Call, Lowering
+from .symbols import Size
 
 INDEXING: LoweringTable[Lowering] = LoweringTable("torch")
 _END = np.iinfo(np.int64).max
@@ -131,9 +132,10 @@ def index_put(call: Call) -> Value:
     call.ignore("unsafe") if "unsafe" in call.attributes else None
     indices = call.arg("indices")
     x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
-    single = len(indices) == 1 and not call.rank("values") and not call.flag("accumulate")
-    if single and call.dtype_of(indices[0]) == "bool":
-        mask = indices[0]
+    mask = indices[0] if len(indices) == 1 else None
+    masked = 0 if mask is None else call.graph.known_type(mask).rank or 0
+    same = call.rank("values") <= call.rank("self") - masked and not call.flag("accumulate")
+    if mask is not None and call.dtype_of(mask) == "bool" and same:
         for _ in range(call.rank("self") - (call.graph.known_type(mask).rank or 0)):
             mask = call.op("Unsqueeze", mask, call.constant([-1]))
         return call.op("Where", mask, values, x)
@@ -210,34 +212,58 @@ def unique(call: Call) -> list[Value | None]:
 @INDEXING.op("aten.select_scatter.default")
 def select_scatter(call: Call) -> Value:
     """One slice replaced."""
-    axis, at = call.axis("dim"), call.int("index")
+    axis, at = call.axis("dim"), call.arg("index")
     part = call.op("Unsqueeze", call.cast(call.value("src"), call.dtype), call.constant([axis]))
-    return replaced(call, call.value("self"), part, axis, at, at + 1 or None)  # -1 ends where the axis does
+    return replaced(call, call.value("self"), part, axis, at, at + 1 if at != -1 else None)
 
 
 @INDEXING.op("aten.slice_scatter.default")
 def slice_scatter(call: Call) -> Value:
     """A range of an axis replaced."""
-    call.require("step", 1)
-    axis, start, end = call.axis("dim"), call.arg("start"), call.arg("end")
     part = call.cast(call.value("src"), call.dtype)
-    return replaced(
-        call, call.value("self"), part, axis, 0 if start is None else start, _END if end is None else end
-    )
+    start, end, step = call.arg("start"), call.arg("end"), call.int("step")
+    return replaced(call, call.value("self"), part, call.axis("dim"), start, end, step)
 
 
-def replaced(call: Call, x: Value, part: Value, axis: int, start: int, end: int | None) -> Value:
-    """`x` with its range [start, end) along an axis replaced by `part`."""
+def replaced(
+    call: Call, x: Value, part: Value, axis: int, start: Size | None, end: Size | None, step: int = 1
+) -> Value:
+    """`x` with a range of an axis replaced by `part`; negative bounds count from the end."""
     size = call.shape("self")[axis]
-    end = _END if end is None else end
-    if not all(isinstance(v, int) for v in (size, start, end)):
-        raise call.unsupported("expected a static axis")
-    start = min(start + size if start < 0 else start, size)
-    end = min(end + size if end < 0 else end, size)
+    start, end = 0 if start is None else start, _END if end is None else end
+    if isinstance(size, int):
+        start, end = _inside(start, size), _inside(end, size)
+    if step != 1:
+        return _strided(call, x, part, axis, range(*_static(call, start, end), step))
     along = call.constant([axis])
     parts = [part]
-    if start > 0:
-        parts.insert(0, call.op("Slice", x, call.constant([0]), call.constant([start]), along))
-    if end < size:
-        parts.append(call.op("Slice", x, call.constant([end]), call.constant([size]), along))
+    if start != 0:
+        head = (call.context.sizes([bound]) for bound in (0, start))
+        parts.insert(0, call.op("Slice", x, *head, along))
+    if end not in (_END, size):
+        tail = (call.context.sizes([bound]) for bound in (end, _END))
+        parts.append(call.op("Slice", x, *tail, along))
     return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
+
+
+def _inside(bound: Size, size: int) -> Size:
+    """A bound of a range counted from the front and within the axis; a symbolic one as it is."""
+    if not isinstance(bound, int):
+        return bound
+    return min(max(bound + size if bound < 0 else bound, 0), size)
+
+
+def _static(call: Call, *bounds: Size) -> tuple[int, ...]:
+    if not all(isinstance(b, int) and b != _END for b in bounds):
+        raise call.unsupported(f"expected a static range, got {[str(b) for b in bounds]}")
+    return bounds
+
+
+def _strided(call: Call, x: Value, part: Value, axis: int, places: range) -> Value:
+    """The elements at some places replaced: a look-up in both, one after the other."""
+    size = call.shape("self")[axis]
+    if not isinstance(size, int):
+        raise call.unsupported(f"expected a static size of axis {axis}, got `{size}`")
+    table = np.arange(size)
+    table[places.start : places.stop : places.step] = size + np.arange(len(places))
+    return call.op("Gather", call.op("Concat", x, part, axis=axis), call.constant(table), axis=axis)

@@ -52,3 +52,26 @@ def bilinear(call: Call) -> Value:
     y = call.op("Einsum", left, weight, right, equation="...i,kij,...j->...k")
     bias = call.optional("bias")
     return y if bias is None else call.op("Add", y, bias)
+
+
+@LINEAR.op("transformers.grouped_mm_fallback.default")
+def grouped_matmul(call: Call) -> Value:
+    """Rows sorted by group, each times its group's matrix: all products, of which each row keeps its own.
+
+    Row r is of group g where offs[g - 1] <= r < offs[g]; rows past the last offset are zeros.
+    """
+    x, weight, ends = call.value("input"), call.value("weight"), call.cast(call.value("offs"), "int64")
+    groups = call.shape("weight")[0]
+    if not isinstance(groups, int):
+        raise call.unsupported(f"expected a static number of groups, got `{groups}`")
+    rows = call.op("Range", *(call.context.size_scalar(n) for n in (0, call.shape("input")[0], 1)))
+    starts = call.op(
+        "Concat", call.constant([0]), call.op("Slice", ends, call.constant([0]), call.constant([-1])), axis=0
+    )
+    first, last = (call.op("Unsqueeze", bound, call.constant([1])) for bound in (starts, ends))
+    own = call.op("And", call.op("GreaterOrEqual", rows, first), call.op("Less", rows, last))
+    product = call.op("MatMul", call.op("Unsqueeze", x, call.constant([0])), weight)
+    kept = call.op(
+        "Where", call.op("Unsqueeze", own, call.constant([2])), product, call.constant(0, call.dtype)
+    )
+    return call.op("ReduceSum", kept, call.constant([0]), keepdims=0)

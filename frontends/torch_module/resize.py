@@ -47,9 +47,10 @@ def _nearest(call: Call) -> Value:
 def _smooth(mode: str) -> Lowering:
     def smooth(call: Call) -> Value:
         transformation = "align_corners" if call.flag("align_corners") else "half_pixel"
-        extra: dict[str, Any] = {"cubic_coeff_a": -0.75} if mode == "cubic" else {}
-        if "_aa." in call.target:  # torch's antialiased cubic is another one
-            extra = {"antialias": 1, **({"cubic_coeff_a": -0.5, "exclude_outside": 1} if extra else {})}
+        smoothed = "_aa" in call.target
+        extra: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if smoothed else {}
+        if mode == "cubic":  # with antialiasing torch follows Pillow
+            extra["cubic_coeff_a"] = -0.5 if smoothed else -0.75
         return _resized(
             call,
             call.value("input" if "input" in call.attributes else "self"),

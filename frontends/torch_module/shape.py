@@ -76,11 +76,12 @@ def _permuted(call: Call, perm: list[int]) -> Value:
     return x if perm == sorted(perm) else call.op("Transpose", x, perm=perm)
 
 
-@SHAPE.op("aten.transpose.int")
+@SHAPE.op("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")
 def transpose(call: Call) -> Value:
     """Two axes swapped."""
     perm = list(range(call.rank("self")))
-    a, b = call.axis("dim0"), call.axis("dim1")
+    names = ("dim0", "dim1") if "dim0" in call.attributes else ("axis0", "axis1")
+    a, b = (call.axis(name) for name in names)
     if perm:
         perm[a], perm[b] = perm[b], perm[a]
     return _permuted(call, perm)

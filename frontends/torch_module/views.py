@@ -36,21 +36,17 @@ def _last_two_swapped(call: Call, new: Value) -> Value:
     return _permuted_back(call, new, perm[:-2] + perm[-2:][::-1])
 
 
-def _select(call: Call, new: Value) -> Value | None:
+def _select(call: Call, new: Value) -> Value:
     axis, at = call.axis("dim"), call.arg("index")
-    if not isinstance(at, int) or not isinstance(call.shape("self")[axis], int):
-        return None
     part = call.op("Unsqueeze", new, call.constant([axis]))
-    return replaced(call, call.value("self"), part, axis, at, at + 1 or None)
+    return replaced(call, call.value("self"), part, axis, at, at + 1 if at != -1 else None)
 
 
-def _slice(call: Call, new: Value) -> Value | None:
-    axis, start, end = call.axis("dim"), call.arg("start"), call.arg("end")
+def _slice(call: Call, new: Value) -> Value:
     if tuple(call.shape("self")) == tuple(call.result_shape):
         return new  # the whole axis, however it was written
-    if call.arg("step") != 1 or not isinstance(call.shape("self")[axis], int):
-        return None
-    return replaced(call, call.value("self"), new, axis, start or 0, end)
+    start, end, step = call.arg("start"), call.arg("end"), call.int("step")
+    return replaced(call, call.value("self"), new, call.axis("dim"), start, end, step)
 
 
 INVERSES: dict[str, Inverse] = {

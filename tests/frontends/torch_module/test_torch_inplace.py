@@ -44,6 +44,10 @@ def test_a_view_taken_before_a_write_sees_it(check):
         lambda y: y[:, 1:].select(1, 0).fill_(5.0),
         lambda y: y[:, -1].copy_(y[:, 0]),
         lambda y: y.permute(1, 0)[0].zero_(),
+        lambda y: y[:, ::2].mul_(2),
+        lambda y: y[:, 1::2].select(1, 0).zero_(),
+        lambda y: y[0].zero_(),
+        lambda y: y[-1:].add_(1),
     ],
 )
 def test_a_write_into_a_view_is_seen_by_its_base(check, write):
@@ -65,6 +69,27 @@ def test_assignment_to_a_slice(check):
         return y
 
     check(function, floats(2, 4))
+
+
+def test_writes_by_indices_and_masks(check):
+    at = torch.tensor([1, 3])
+    places = np.array([[0, 5, 5, 1, 2], [5, 0, 1, 5, 5]])
+
+    def columns(x):
+        y = x.clone()
+        y[:, at] = 1.0
+        y[..., at] = x[..., :2]
+        return y
+
+    def masked(x, i):
+        y = x.clone()
+        y[i > 3] = 0
+        y[i > 2] = x[0, 0]
+        y[i > 1] += 1
+        return y, x[i > 3].sum()
+
+    check(columns, floats(2, 5, 4))
+    check(masked, floats(2, 5, 4), places)
 
 
 def test_an_input_that_is_overwritten(check):

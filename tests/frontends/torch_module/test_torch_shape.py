@@ -171,3 +171,15 @@ def test_results_as_long_as_data_say(check):
         ],
         floats(2, 3),
     )
+
+
+def test_interpolation_with_antialiasing(check):
+    for mode in ("bilinear", "bicubic"):
+        check(lambda x, m=mode: F.interpolate(x, size=(3, 8), mode=m, antialias=True), floats(2, 3, 7, 5))
+
+
+def test_what_depends_on_the_batch(check):
+    check(
+        lambda x: [x @ x.t() + torch.eye(x.shape[0]), torch.eye(3, 4).sum() + x, x.std(0), x.var(0)],
+        floats(3, 4),
+    )

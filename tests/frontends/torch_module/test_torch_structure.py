@@ -358,3 +358,12 @@ def test_attention_dropout_that_evaluation_hides_is_noted():
 
     graph = lowered(Attend(), floats(5, 2, 8))
     assert "attention dropout of `attention` (0.1) is not in the graph" in graph.origin.notes
+
+
+def test_the_length_of_a_tensor_leaves_the_batch_symbolic(check):
+    class Halves(nn.Module):
+        def forward(self, x):
+            return x.reshape(len(x) * 2, -1)[len(x) - 1 :]
+
+    check(Halves(), floats(2, 4, 3))
+    assert "len" not in globals()

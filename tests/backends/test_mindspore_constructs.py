@@ -1,0 +1,130 @@
+"""What real models do between their layers, as MindSpore source: against torch, at another batch size too."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import regraft
+
+NUMBER = count()
+
+pytestmark = pytest.mark.xdist_group("mindspore")
+
+
+class Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: torch.Tensor) -> object:
+        return self.function(*arguments)
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def assert_same(model: object, folder: Path, *inputs: np.ndarray, batches: tuple[int, ...] = (2, 3)) -> str:
+    """Emit, run in PyNative mode at every batch size, compare; returns the source."""
+    import mindspore as ms
+
+    module = model if isinstance(model, torch.nn.Module) else Function(model)
+    graph = regraft.rewrite(regraft.load(module, inputs)).graph
+    regraft.save(graph, folder, to="mindspore")
+    name = f"constructs_{next(NUMBER)}"
+    spec = importlib.util.spec_from_file_location(name, folder / "model.py")
+    emitted = importlib.util.module_from_spec(spec)
+    sys.modules[name] = emitted
+    spec.loader.exec_module(emitted)
+    net, before = emitted.build(), ms.get_context("mode")
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    try:
+        for batch in batches:
+            given = [np.concatenate([i, i[:1]])[:batch] if i.shape[0] == 2 else i for i in inputs]
+            with torch.no_grad():
+                want = module(*[torch.from_numpy(g.copy()) for g in given])
+            got = net(*[ms.Tensor(g) for g in given])
+            want = want if isinstance(want, (list, tuple)) else [want]
+            got = got if isinstance(got, (list, tuple)) else [got]
+            for w, g in zip(want, got, strict=True):
+                assert g.shape == tuple(w.shape)
+                np.testing.assert_allclose(g.asnumpy(), w.numpy(), rtol=1e-4, atol=2e-5)
+    finally:
+        ms.set_context(mode=before)
+    return (folder / "model.py").read_text()
+
+
+def test_einsum_of_every_kind(tmp_path):
+    """One or many rows, columns and summed axes, none of them, an ellipsis, axes of one operand only."""
+
+    def function(x, y, z, row):
+        return [
+            torch.einsum("bnd,csd->bcns", x, y),
+            torch.einsum("bqc,bqhw->bchw", x, z),
+            torch.einsum("...d,csd->...cs", x, y),
+            torch.einsum("bnd,d->bn", x, row),
+            torch.einsum("bnd,bnd->bn", x, x),
+            torch.einsum("bni,bnj->bnij", x, x),
+            torch.einsum("bnd,d,bnd->bn", x, row, x),
+            torch.einsum("bnij->ijbn", z),
+            torch.einsum("bnij,chd->bc", z, y),
+        ]
+
+    assert_same(function, tmp_path / "out", floats(2, 3, 4), floats(6, 5, 4), floats(2, 3, 5, 3), floats(4))
+
+
+def test_indices_from_the_end_and_slices(tmp_path):
+    def function(x):
+        return [
+            x[:, :, [-1]],
+            x[:, [-1, 0]],
+            x[:, [1, 2]],
+            x[:, [1, -2], [0, -1]],
+            x.flip(-1),
+            x.flip(1, 2),
+            x[:, 1:] - x[:, :-1],
+            x[x.shape[0] - 1 :],
+            x.reshape(x.shape[0] * 2, -1) * x.shape[0],
+        ]
+
+    source = assert_same(function, tmp_path / "out", floats(2, 4, 3))
+    assert "[:, 1:3]" in source  # two neighbours are a slice
+    assert ".shape[0] - 1) :]" in source
+
+
+def test_writes_with_steps_and_into_the_batch(tmp_path):
+    def function(x):
+        y = x.clone()
+        y[:, ::2] *= 2
+        y[0, 1:3] = 0
+        y[..., 1] = y[..., 0]
+        return y
+
+    assert_same(function, tmp_path / "out", floats(2, 5, 4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": (7, 9), "mode": "bicubic"},
+        {"size": (2, 2), "mode": "bilinear", "antialias": True},
+        {"size": (3, 8), "mode": "bicubic", "antialias": True},
+        {"size": (2, 3), "mode": "nearest-exact"},
+        {"scale_factor": 0.5, "mode": "bilinear"},
+        {"scale_factor": 1.7, "mode": "nearest"},
+    ],
+)
+def test_interpolation(tmp_path, options):
+    """What ops.interpolate computes otherwise is a product with the weights of each axis."""
+    assert_same(lambda x: F.interpolate(x, **options), tmp_path / "out", floats(2, 3, 5, 7))
