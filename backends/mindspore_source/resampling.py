@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...ir import Builder, Graph, Operator, Value, numpy_dtype
@@ -50,7 +52,9 @@ def _weights(node: Operator, size: int, wanted: int, scale: float | None) -> np.
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    attributes = {k: v for k, v in node.attributes.items() if k not in ("axes", "keep_aspect_ratio_policy")}
+    attributes: dict[str, Any] = {
+        k: v for k, v in node.attributes.items() if k not in ("axes", "keep_aspect_ratio_policy")
+    }
     resize = onnx.helper.make_node("Resize", ["x", "", "s", "n"], ["y"], axes=[1], **attributes)
     resize.input[:] = ["x", "", "s", ""] if scale is not None else ["x", "", "", "n"]
     infos = [
@@ -65,4 +69,5 @@ def _weights(node: Operator, size: int, wanted: int, scale: float | None) -> np.
         "s": np.array([scale or 1.0], np.float32),
         "n": np.array([wanted]),
     }
-    return ReferenceEvaluator(proto).run(None, given)[0]
+    (weights, *_) = list(ReferenceEvaluator(proto).run(None, given))
+    return np.asarray(weights)

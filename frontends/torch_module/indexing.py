@@ -234,7 +234,8 @@ def replaced(
     if isinstance(size, int):
         start, end = _inside(start, size), _inside(end, size)
     if step != 1:
-        return _strided(call, x, part, axis, range(*_static(call, start, end), step))
+        first, last = _static(call, start, end)
+        return _strided(call, x, part, axis, range(first, last, step))
     along = call.constant([axis])
     parts = [part]
     if start != 0:
