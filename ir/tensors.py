@@ -60,6 +60,10 @@ class TensorData:
         """A short digest of dtype, shape and bytes; reads the data once."""
         if self.digest:
             return self.digest
+        digest = hashlib.sha256(f"{self.dtype}{list(self.shape)}".encode())
         array = np.ascontiguousarray(self.numpy())
-        head = f"{self.dtype}{list(self.shape)}".encode()
-        return hashlib.sha256(head + array.tobytes()).hexdigest()[:16]
+        if array.dtype.hasobject:
+            digest.update(array.tobytes())
+        elif array.size:
+            digest.update(array.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()[:16]

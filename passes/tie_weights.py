@@ -11,6 +11,8 @@ from ..ir import Graph, Parameter, PassError
 from .base import Change, Pass
 from .twins import has_twin, make_twin
 
+_CHUNK = 1 << 16  # elements compared at a time: most tensors vary within the first
+
 
 @dataclass(frozen=True)
 class TieWeights(Pass):
@@ -231,4 +233,5 @@ def _probe(parameter: Parameter) -> bytes:
 def _varies(array: np.ndarray) -> bool:
     """Whether an array is more than one number repeated."""
     flat = array.reshape(-1)
-    return flat.size > 1 and bool((flat != flat[0]).any())
+    chunks = (flat[at : at + _CHUNK] for at in range(0, flat.size, _CHUNK))
+    return any(bool((chunk != flat[0]).any()) for chunk in chunks)
