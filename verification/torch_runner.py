@@ -218,16 +218,26 @@ class _Slot:
 
 
 class _Frozen:
-    """A with block in which a module tree is in eval mode; afterwards every flag is what it was."""
+    """A with block in which a module tree is in eval mode; afterwards every flag is what it was.
+
+    Attention runs its own operators as in training: the fused ones differ where a query sees no key at all.
+    """
 
     def __init__(self, model: Any, *, keep: bool) -> None:
         self._flags = [] if keep else [(module, module.training) for module in model.modules()]
 
     def __enter__(self) -> None:
+        import torch
+
+        self._fastpath = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
         for module, _ in self._flags:
             module.training = False
 
     def __exit__(self, *_: object) -> None:
+        import torch
+
+        torch.backends.mha.set_fastpath_enabled(self._fastpath)
         for module, flag in self._flags:
             module.training = flag
 

@@ -244,8 +244,14 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).max(initial=0.0))
+    """The largest difference; equal infinities, as in masks, have none."""
+    with np.errstate(invalid="ignore"):
+        return float(np.where(a == b, 0.0, np.abs(a - b)).max(initial=0.0))
 
 
 def _scale(array: np.ndarray | None) -> float:
-    return 0.0 if array is None else float(np.abs(np.nan_to_num(_wide(array), nan=0.0)).max(initial=0.0))
+    """The largest finite magnitude."""
+    if array is None:
+        return 0.0
+    wide = _wide(array)
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))

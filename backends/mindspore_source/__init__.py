@@ -12,6 +12,7 @@ from ...ir import Graph, TensorData
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
+from .attention import adopt_projections
 from .checkpoint import Entry, write_ckpt, write_safetensors
 from .families import can_emit
 from .preparation import prepare
@@ -83,6 +84,7 @@ def _program(
     prepared = graph.copy()
     prepared.remove_dead()
     prepare(prepared)
+    adopt_projections(prepared)
     legal = legalise(prepared, can_emit, "MindSpore source")
     legal.remove_dead()
     return legal, make_program(legal, f"model.{checkpoint_format}", explicit=explicit)

@@ -64,6 +64,8 @@ class Layer:
         named: keyword of its call -> operand slot.
         results: the operator's outputs as its call returns them; empty for one that returns its only output.
         hints: names for variables of the outputs, where they have usual ones.
+        options: keyword of its call -> text.
+        pick: what of its result is the only output, ``[0]``.
     """
 
     constructor: Part
@@ -73,6 +75,8 @@ class Layer:
     named: dict[str, int] = field(default_factory=dict)
     results: tuple[Nested, ...] = ()
     hints: tuple[str, ...] = ()
+    options: dict[str, Part] = field(default_factory=dict)
+    pick: str = ""
 
     @property
     def slots(self) -> list[int]:
@@ -89,7 +93,8 @@ class Layer:
         """
         given = [Argument("", _nested(slots, operand)) for slots in self.inputs]
         given += [Argument(name, operand(slot)) for name, slot in self.named.items()]
-        return Expression((Call(path, tuple(given)),))
+        given += [Argument(name, part) for name, part in self.options.items()]
+        return Expression((Call(path, tuple(given)), *([self.pick] if self.pick else [])))
 
     def targets(self, used: Sequence[int]) -> str:
         """How its results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty where plain."""

@@ -114,11 +114,11 @@ def _is_uniform(initializer: Initializer | None, bound: float) -> bool:
 
 
 REDRAWN = '''def redrawn(layer, **laws):
-    """A recurrent layer with parameters whose names start so drawn from other laws than MindSpore's."""
+    """The layer with parameters whose names start so drawn from other laws than MindSpore's."""
     for name, parameter in layer.parameters_and_names():
         for start, law in laws.items():
             if name == start or name.split("_l")[0].startswith(start):
                 parameter.set_data(initializer(law, parameter.shape, parameter.dtype))
     return layer
 '''
-"""The function that an emitted file gets where a recurrent layer starts from another law."""
+"""The function that an emitted file gets where a layer starts from another law."""

@@ -147,7 +147,8 @@ class Units:
         if layer is None or not self._owns(module, operator, layer):
             return None
         operands = self.graph.operands(operator.key)
-        if {operands[s] for s in layer.slots} != set(body.inputs):
+        given = [operands[s] for s in layer.slots]
+        if {v for v in given if v and not isinstance(self.graph.node(v.node), Constant)} != set(body.inputs):
             return None
         unit = Unit(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
         for state in layer.state:
@@ -225,7 +226,7 @@ class Units:
                 return False
             inner = self.contraction.bodies[key]
             layer = self.units[inner.module].layer if inner.module in self.units else None
-            if inner.inputs != [at] or len(inner.outputs) != 1 or (layer and layer.results):
+            if inner.inputs != [at] or len(inner.outputs) != 1 or (layer and (layer.results or layer.pick)):
                 return False
             at = inner.outputs[0]
             order.append(inner.module)

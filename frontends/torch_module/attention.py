@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Value
+from ...ir.composites.multihead import INPUTS
 from ..lowering import LoweringTable
 from .context import Call, Lowering
 
@@ -12,10 +13,6 @@ ATTENTION: LoweringTable[Lowering] = LoweringTable("torch")
 @ATTENTION.op("aten.scaled_dot_product_attention.default")
 def scaled_dot_product_attention(call: Call) -> Value:
     """The composite; grouped keys and values are repeated for their queries."""
-    if call.float("dropout_p"):
-        raise call.unsupported(
-            "expected no `dropout_p` in evaluation mode", hint="pass 0.0 unless self.training"
-        )
     query, key, value = call.value("query"), call.value("key"), call.value("value")
     if call.flag("enable_gqa"):
         key, value = (_repeated_heads(call, v, n) for v, n in ((key, "key"), (value, "value")))
@@ -28,7 +25,27 @@ def scaled_dot_product_attention(call: Call) -> Value:
         mask,
         is_causal=call.flag("is_causal"),
         scale=call.arg("scale"),
+        dropout=call.float("dropout_p") or None,
     )
+
+
+@ATTENTION.op("regraft.multihead_attention.default")
+def multihead_attention(call: Call) -> list[Value | None]:
+    """A whole `nn.MultiheadAttention`; that a mask is causal, as `is_causal` says, the mask shows itself."""
+    call.ignore("is_causal")
+    operands = [call.optional(name) for name in INPUTS]
+    weighs = call.flag("need_weights")
+    found = call.b.ops(
+        "regraft.MultiheadAttention",
+        *operands,
+        outputs=2 if weighs else 1,
+        num_heads=call.int("num_heads"),
+        batch_first=call.flag("batch_first"),
+        dropout=call.float("dropout") or None,
+        add_zero_attn=call.flag("add_zero_attn") or None,
+        average_weights=call.flag("average_weights"),
+    )
+    return [found[0], found[1] if weighs else None]
 
 
 def _repeated_heads(call: Call, value: Value, name: str) -> Value:

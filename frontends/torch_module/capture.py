@@ -17,6 +17,7 @@ from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
 from .lengths import measuring_modules, symbolic_lengths
 from .substitutes import substituted
+from .whole import layers_kept_whole
 
 if TYPE_CHECKING:
     import torch
@@ -273,7 +274,7 @@ def _export(
         calls.clear()
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
-    with _evaluation(module), _recorded(calls), warnings.catch_warnings():
+    with _evaluation(module), layers_kept_whole(), _recorded(calls), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             program = export()

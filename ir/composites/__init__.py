@@ -11,10 +11,13 @@ from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
+from .multihead import TABLE as MULTIHEAD
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(ACTIVATION, ATTENTION, LINEAR, LOSS, POOL, RECURRENT)
+COMPOSITES: dict[str, Composite] = CompositeTable.merge(
+    ACTIVATION, ATTENTION, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT
+)
 """Every composite by name."""
 
 

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import BackendError
+from ..nodes import Operator, Parameter
 from ..operators import AttributeSpec
 from ..types import TensorType
 from .base import CompositeTable
 
 if TYPE_CHECKING:
     from ..builder import Builder
-    from ..nodes import Operator, Value
+    from ..nodes import Value
 
 TABLE = CompositeTable()
+
+DROPOUT = AttributeSpec("dropout", "float", default=0.0)
+"""Ratio at which weights are dropped in training."""
 
 
 def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
@@ -33,23 +37,72 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
     assert query is not None
     assert key is not None
     assert value is not None
-    rank = b.graph.known_type(key).rank
-    if rank is None:
+    if b.graph.known_type(key).rank is None:
         raise BackendError("E602", "expected keys of known rank", place=b.graph.describe(operator.key))
     scaled = b.op("Mul", query, b.scalar_like(_scale(b, operator, query), query))
-    perm = [*range(rank - 2), rank - 1, rank - 2]
-    scores = b.op("MatMul", scaled, b.op("Transpose", key, perm=perm))
+    scores = b.op("MatMul", scaled, transposed(b, key))
     if operator.int("is_causal"):
         scores = b.op("Where", _causal(b, query, key), scores, b.scalar_like(-np.inf, scores))
+    weights = safe_softmax(b, scores, mask)
+    return [b.op("MatMul", dropped(b, weights, operator.float("dropout", 0.0)), value)]
+
+
+def transposed(b: Builder, key: Value) -> Value:
+    """Keys with their last two axes swapped, in one transposition with any that made them."""
+    rank = b.graph.known_type(key).rank
+    assert rank is not None
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    producer = b.graph.node(key.node)
+    if isinstance(producer, Operator) and producer.qualified_name == "Transpose":
+        before = producer.ints("perm", list(range(rank - 1, -1, -1)))
+        source = b.graph.operands(producer.key)[0]
+        return b.op("Transpose", source, perm=[before[p] for p in perm])
+    return b.op("Transpose", key, perm=perm)
+
+
+def dropped(b: Builder, weights: Value, ratio: float) -> Value:
+    """Weights some of which training drops."""
+    return b.op("Dropout", weights, b.constant(ratio, "float32")) if ratio else weights
+
+
+def safe_softmax(b: Builder, scores: Value, mask: Value | None, empty: float = 0.0) -> Value:
+    """Softmax over masked scores, finite throughout: MindSpore's spoils the rows beside one of -inf only.
+
+    Args:
+        b: builds the operators.
+        scores: (..., length, keys).
+        mask: truth values of what is kept, or numbers that are added; broadcast to the scores.
+        empty: the weights of a row without any key, 0 or (for a mask of numbers) NaN.
+    """
     if mask is None:
-        return [b.op("MatMul", b.op("Softmax", scores, axis=-1), value)]
-    if b.graph.known_type(mask).dtype != "bool":
-        return [b.op("MatMul", b.op("Softmax", b.op("Add", scores, mask), axis=-1), value)]
-    weights = b.op("Softmax", b.op("Where", mask, scores, b.scalar_like(-np.inf, scores)), axis=-1)
-    weights = b.op(
-        "Where", mask, weights, b.scalar_like(0.0, weights)
-    )  # a row without any key gives 0, not NaN
-    return [b.op("MatMul", weights, value)]
+        return b.op("Softmax", scores, axis=-1)
+    known = _known(b, mask)
+    logical = b.graph.known_type(mask).dtype == "bool"
+    if known is not None and (known if logical else known > -np.inf).any(axis=-1).all():
+        masked = b.op("Where", mask, scores, _lowest(b, scores)) if logical else b.op("Add", scores, mask)
+        return b.op("Softmax", masked, axis=-1)
+    if logical:
+        weights = b.op("Softmax", b.op("Where", mask, scores, _lowest(b, scores)), axis=-1)
+        return b.op("Where", mask, weights, b.scalar_like(0.0, weights))
+    finite = b.op("Max", mask, _lowest(b, mask))
+    weights = b.op("Softmax", b.op("Add", scores, finite), axis=-1)
+    largest = b.op("ReduceMax", mask, b.constant([-1]), keepdims=1)
+    hidden = b.op("Equal", largest, b.scalar_like(-np.inf, mask))
+    return b.op("Where", hidden, b.scalar_like(empty, weights), weights)
+
+
+def _lowest(b: Builder, like: Value) -> Value:
+    """A number whose exponential is 0 beside any score, and to which scores can be added."""
+    narrow = b.graph.known_type(like).dtype == "float16"
+    return b.scalar_like(-3e4 if narrow else -1e38, like)
+
+
+def _known(b: Builder, mask: Value) -> np.ndarray | None:
+    """The values of a mask that is a constant or a buffer."""
+    node = b.graph.node(mask.node)
+    if isinstance(node, Parameter) and node.is_buffer and node.data.load is not None:
+        return node.data.numpy()
+    return b.graph.constant_value(mask)
 
 
 def _scale(b: Builder, operator: Operator, query: Value) -> float:
@@ -85,7 +138,11 @@ def _length(b: Builder, value: Value) -> int | str | None:
 TABLE.add(
     "ScaledDotProductAttention",
     inputs="Q K V mask?",
-    attributes=[AttributeSpec("is_causal", "int", default=0), AttributeSpec("scale", "float")],
+    attributes=[
+        AttributeSpec("is_causal", "int", default=0),
+        AttributeSpec("scale", "float"),
+        DROPOUT,
+    ],
     infer=_infer,
     expand=_expand,
     summary="softmax(Q @ K.T * scale + mask) @ V over (..., length, width); scale defaults to 1/sqrt(width); "

@@ -101,6 +101,19 @@ def torch_cell(kind):
     return run
 
 
+def torch_multihead(query, key, value, out, out_bias, weight, bias, num_heads, batch_first):
+    import torch
+
+    assert batch_first
+    given = [torch.from_numpy(x).transpose(0, 1) for x in (query, key, value)]
+    weights = [torch.from_numpy(x) for x in (weight, bias)]
+    rest = [torch.from_numpy(x) for x in (out, out_bias)]
+    y, _ = torch.nn.functional.multi_head_attention_forward(
+        *given, query.shape[-1], num_heads, *weights, None, None, False, 0.0, *rest, need_weights=False
+    )
+    return y.transpose(0, 1).numpy()
+
+
 def full_pool(x, mode, kernel_shape, strides, pads, count_include_pad=1):
     """MXNet's rule, window by window: as many as cover the padded input, divided by what is in them."""
     rank = len(kernel_shape)
@@ -163,6 +176,12 @@ def cell(kind, *, bias=True, **options):
     return Case(kind, [draw(2, 4), *states, *parameters], options, torch_cell(kind))
 
 
+def multihead(width, heads):
+    arrays = [draw(2, 5, width), draw(2, 4, width), draw(2, 4, width)]
+    arrays += [draw(width, width), draw(width), draw(3 * width, width), draw(3 * width)]
+    return Case("MultiheadAttention", arrays, {"num_heads": heads, "batch_first": 1}, torch_multihead)
+
+
 TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
 LABEL = draw(2, 4)
 CASES = [
@@ -184,6 +203,7 @@ CASES = [
     attention((2,), 3, 5, 4, is_causal=1),
     attention((2, 3), 5, 5, 4, mask=TRIANGLE),
     attention((2, 3), 5, 5, 4, mask=np.where(TRIANGLE, 0, -1e9).astype(np.float32)),
+    multihead(8, 2),
     *(full((5, 6), mode, [2, 3], [3, 2], [1, 1, 1, 1]) for mode in ("max", "average", "sum")),
     *(full((7,), mode, [3], [2], [0, 0]) for mode in ("max", "average", "sum")),
     full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),
@@ -215,7 +235,14 @@ CASES = [
 
 
 STACKS = {"LSTM": 3, "GRU": 2, "RNN": 2}
-BATCHED = {"ScaledDotProductAttention": 2, **STACKS, "LSTMCell": 2, "GRUCell": 1, "RNNCell": 1}
+BATCHED = {
+    "MultiheadAttention": 2,
+    "ScaledDotProductAttention": 2,
+    **STACKS,
+    "LSTMCell": 2,
+    "GRUCell": 1,
+    "RNNCell": 1,
+}
 """Composites that have the batch in more inputs than the first -> the last of these."""
 
 

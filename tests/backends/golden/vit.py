@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mindspore as ms
 from mindspore import Parameter, nn, ops
-from mindspore.common.initializer import HeUniform, Uniform, XavierUniform, initializer
+from mindspore.common.initializer import HeUniform, Uniform, initializer
 
 
 def dense(in_channels, out_channels):
@@ -27,39 +27,13 @@ def dense(in_channels, out_channels):
     )
 
 
-class MultiheadAttentionLayer(nn.Cell):
-    """The source's `MultiheadAttention`: `blocks.0.attention`, `blocks.1.attention` and 1 more."""
-
-    def __init__(self):
-        super().__init__()
-        self.in_proj_weight = Parameter(initializer(XavierUniform(), (72, 24)))
-        self.in_proj_bias = Parameter(initializer("zeros", (72,)))
-        self.out_proj = nn.Dense(
-            24,
-            24,
-            weight_init=HeUniform(math.sqrt(5)),
-            bias_init="zeros",
-            has_bias=True,
-        )
-
-    def construct(self, x):
-        x = x.swapaxes(0, 1)
-        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias).reshape(17, -1, 3, 24)
-        x = x.expand_dims(0).swapaxes(0, 3).squeeze(3)
-        out = x[2].reshape(17, -1, 6).swapaxes(0, 1).reshape(-1, 4, 17, 6)
-        y = x[0].reshape(17, -1, 6).swapaxes(0, 1).reshape(-1, 4, 17, 6) * 0.4082483
-        x = (
-            x[1]
-            .reshape(17, -1, 6)
-            .swapaxes(0, 1)
-            .reshape(-1, 4, 17, 6)
-            .swapaxes(-2, -1)
-        )
-        y = ops.matmul(y, x)
-        y = ops.softmax(y, axis=-1)
-        y = ops.matmul(y, out).transpose(2, 0, 1, 3).reshape(-1, 24)
-        y = self.out_proj(y)
-        return y.reshape(17, -1, 24).swapaxes(0, 1)
+def drawn(layer, laws):
+    """The layer, with some parameters drawn from other distributions than its own."""
+    for name, parameter in layer.parameters_and_names():
+        if name in laws:
+            start = initializer(laws[name], parameter.shape, parameter.dtype)
+            parameter.set_data(start)
+    return layer
 
 
 class EncoderBlock(nn.Cell):
@@ -68,7 +42,9 @@ class EncoderBlock(nn.Cell):
     def __init__(self):
         super().__init__()
         self.norm1 = nn.LayerNorm([24], epsilon=1e-06)
-        self.attention = MultiheadAttentionLayer()
+        self.attention = drawn(
+            nn.MultiheadAttention(24, 4, batch_first=True), {"out_proj.bias": "zeros"}
+        )
         self.norm2 = nn.LayerNorm([24], epsilon=1e-06)
         self.mlp = nn.SequentialCell(
             dense(24, 96),
@@ -79,7 +55,9 @@ class EncoderBlock(nn.Cell):
         )
 
     def construct(self, x):
-        x = x + self.attention(self.norm1(x))
+        out = self.norm1(x)
+        out = self.attention(out, out, out, need_weights=False)[0]
+        x = x + out
         return x + self.mlp(self.norm2(x))
 
 

@@ -45,7 +45,7 @@ def test_transformer_with_a_batch_of_one(check):
     ids = np.random.default_rng(0).integers(0, 100, (1, 16))
     graph = check(model, ids)
     kinds = [o.qualified_name for o in graph.operators()]
-    assert kinds.count("regraft.ScaledDotProductAttention") == 2
+    assert kinds.count("regraft.MultiheadAttention") == 2
     assert kinds.count("Dropout") == 6
     assert "Shape" not in kinds
 

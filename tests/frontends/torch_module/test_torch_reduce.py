@@ -1,4 +1,4 @@
-"""Reductions, scans, sorting, matrix products and attention."""
+"""Reductions, scans, sorting and matrix products."""
 
 from __future__ import annotations
 
@@ -80,60 +80,6 @@ def test_products(check):
 def test_linear(check, bias, shape):
     graph = check(nn.Linear(4, 6, bias=bias), floats(*shape))
     assert [o.qualified_name for o in graph.operators()] == ["regraft.Linear"]
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("scale", [None, 0.3])
-def test_attention(check, causal, scale):
-    check(
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale),
-        floats(2, 3, 5, 4),
-        floats(2, 3, 7, 4),
-        floats(2, 3, 7, 6),
-    )
-
-
-def test_attention_with_masks(check):
-    seen = np.random.default_rng(1).random((2, 1, 5, 7)) < 0.5
-    seen[0, 0, 0] = False  # a query that sees nothing
-    check(
-        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m),
-        floats(2, 3, 5, 4),
-        floats(2, 3, 7, 4),
-        seen,
-    )
-    check(
-        lambda q, k, m: F.scaled_dot_product_attention(q, k, k, m),
-        floats(2, 3, 5, 4),
-        floats(2, 3, 7, 4),
-        floats(2, 1, 5, 7),
-    )
-
-
-def test_attention_with_grouped_heads(check):
-    check(
-        lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True),
-        floats(2, 6, 5, 4),
-        floats(2, 2, 7, 4),
-    )
-
-
-@pytest.mark.parametrize("weights", [False, True])
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_multihead_attention(check, weights, batch_first):
-    class Attend(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attention = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=batch_first)
-
-        def forward(self, x):
-            return self.attention(x, x, x, need_weights=weights)
-
-    check(Attend(), floats(2, 5, 8))
-
-
-def test_causal_attention_of_symbolic_length(check):
-    check(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), floats(5, 4))
 
 
 def test_bilinear(check):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from regraft.frontends.options import LoadOptions
@@ -348,16 +349,15 @@ def test_a_lazy_module_is_refused_by_name():
 
 
 def test_attention_dropout_that_evaluation_hides_is_noted():
-    class Attend(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attention = nn.MultiheadAttention(8, 2, dropout=0.1)
-
+    class Own(nn.MultiheadAttention):
         def forward(self, x):
-            return self.attention(x, x, x)[0]
+            parts = F.linear(x, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+            return F.scaled_dot_product_attention(*parts, dropout_p=self.dropout if self.training else 0.0)
 
-    graph = lowered(Attend(), floats(5, 2, 8))
-    assert "attention dropout of `attention` (0.1) is not in the graph" in graph.origin.notes
+    graph = lowered(nn.Sequential(Own(8, 2, dropout=0.1)), floats(5, 2, 8))
+    assert "attention dropout of `0` (0.1) is not in the graph" in graph.origin.notes
+    whole = lowered(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1), floats(5, 2, 8))
+    assert not any("attention dropout" in note for note in whole.origin.notes)
 
 
 def test_the_length_of_a_tensor_leaves_the_batch_symbolic(check):
