@@ -16,6 +16,15 @@ from mindspore import Parameter, nn, ops
 from mindspore.common.initializer import HeUniform, Normal, Uniform, initializer
 
 
+def redrawn(layer, **laws):
+    """The layer with parameters whose names start so drawn from other laws than MindSpore's."""
+    for name, parameter in layer.parameters_and_names():
+        for start, law in laws.items():
+            if name == start or name.split("_l")[0].startswith(start):
+                parameter.set_data(initializer(law, parameter.shape, parameter.dtype))
+    return layer
+
+
 def dense(in_channels, out_channels):
     """nn.Dense with bias, drawn as in the source."""
     return nn.Dense(
@@ -27,23 +36,14 @@ def dense(in_channels, out_channels):
     )
 
 
-def drawn(layer, laws):
-    """The layer, with some parameters drawn from other distributions than its own."""
-    for name, parameter in layer.parameters_and_names():
-        if name in laws:
-            start = initializer(laws[name], parameter.shape, parameter.dtype)
-            parameter.set_data(start)
-    return layer
-
-
 class TransformerEncoderLayerBlock(nn.Cell):
     """The source's `TransformerEncoderLayer`: `layers.0`, `layers.1`."""
 
     def __init__(self):
         super().__init__()
-        self.self_attn = drawn(
+        self.self_attn = redrawn(
             nn.MultiheadAttention(32, 4, dropout=0.1, batch_first=True),
-            {"out_proj.bias": "zeros"},
+            **{"out_proj.bias": "zeros"},
         )
         self.linear1 = dense(32, 128)
         self.dropout = nn.Dropout(p=0.1)
