@@ -30,15 +30,16 @@ def layers_kept_whole() -> Iterator[None]:
     from torch.nn.modules import transformer
 
     _define()
-    layer, helpers = nn.MultiheadAttention, vars(transformer)
-    forward, detect = layer.forward, helpers["_detect_is_causal_mask"]
+    layer = nn.MultiheadAttention
+    helpers: Any = transformer
+    forward, detect = layer.forward, helpers._detect_is_causal_mask
     layer.forward = _attend
-    helpers["_detect_is_causal_mask"] = lambda _mask, is_causal=None, _size=None: bool(is_causal)
+    helpers._detect_is_causal_mask = lambda _mask, is_causal=None, _size=None: bool(is_causal)
     try:
         yield
     finally:
         layer.forward = forward
-        helpers["_detect_is_causal_mask"] = detect
+        helpers._detect_is_causal_mask = detect
 
 
 def _attend(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TABLE = CompositeTable()
 
-INPUTS = (
+INPUTS: tuple[str, ...] = (
     "query",
     "key",
     "value",
