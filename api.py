@@ -225,9 +225,22 @@ def verify(
         )
     if isinstance(target, Graph) or _is_written(target):
         return compare(graph, target, given, train=train, expected=expected)  # type: ignore[arg-type]
-    other = load(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
+    other = _captured_or_named(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
     mapping = None if map is None else read_pair_map(map)
     return compare(graph, other, given, own=True, train=train, expected=expected, mapping=mapping, copy=copy)
+
+
+def _captured_or_named(target: object, inputs: Inputs) -> Graph:
+    """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
+    try:
+        return load(target, inputs)
+    except UnsupportedError as error:
+        tree = load_tree(target)
+        tree.origin.notes.append(
+            "the target's settings are not compared, as its operators cannot be read: "
+            f"{error.code} {error.message}"
+        )
+        return tree
 
 
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import Initializer, Parameter
+from ..ir import Initializer, ModuleTree, Parameter
 from .pairing import Pairing, ParameterPair
 from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
 from .spelling import spelling, written
@@ -101,9 +101,9 @@ class _Comparison:
         if passed is False and source.law is not None:
             attribute = pair.target.rpartition(".")[2]
             framework = self.pairing.target.graph.origin.framework
-            return replace(
-                row, remedy=spelling(_portable(source, pair), framework, row.class_name, attribute)
-            )
+            own = not _inside_a_layer(tree, row.layer)
+            law = _portable(source, pair)
+            return replace(row, remedy=spelling(law, framework, row.class_name, attribute, own=own))
         return row
 
     def _tested(self, row: LawRow, source: _Side, target: _Side) -> LawRow:
@@ -158,6 +158,12 @@ def _portable(source: _Side, pair: ParameterPair) -> Initializer:
     kind, numbers = source.distribution.kind, source.distribution.numbers
     names = {"uniform": ("low", "high"), "normal": ("mean", "std")}.get(kind)
     return source.law if names is None else Initializer.of(kind, **dict(zip(names, numbers, strict=True)))
+
+
+def _inside_a_layer(tree: ModuleTree, path: str) -> bool:
+    """Whether a layer is made by one of the framework's own, such as attention's output projection."""
+    above = tree.find(path.rpartition(".")[0])
+    return above is not None and above.class_name.startswith(("MultiheadAttention", "Transformer"))
 
 
 def _is_float(parameter: Parameter) -> bool:

@@ -68,11 +68,15 @@ class NetComparison:
             [n for n in self.pairing.only_target if n not in unread[1]],
             self.copied,
             [] if self.copied else other,
-            compare_attributes(source, target, self.modules),
+            compare_attributes(source, target, self.modules) if target.operators() else [],
             compare_laws(self.pairing),
             train,
             dict(self.modules),
         )
+
+    def notes(self) -> list[str]:
+        """What a reader should know of how the nets were read and paired."""
+        return [*self.pairing.target.graph.origin.notes, *self.pairing.notes]
 
     def judged(
         self, rows: list[ModuleRow], culprit: str | None, agree: bool

@@ -112,6 +112,11 @@ class Nets:
                 lines.append(f"shape: `{row.source}` {sizes} in `{row.target}`")
         for side, names in (("source", self.only_source), ("target", self.only_target)):
             lines += [f"only in the {side}: `{name}`" for name in braced(names)]
+        biases = [self.modules.get(n.rpartition(".")[0], "") for n in self.only_source if n.endswith("bias")]
+        if any(biases) and self.framework == "mindspore":
+            lines.append(
+                f"  write: has_bias=True in {', '.join(f'`{n}`' for n in braced(filter(None, biases)))}"
+            )
         return lines
 
     def _settings(self, agree: bool) -> list[str]:

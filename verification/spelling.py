@@ -23,7 +23,7 @@ _ARGUMENTS = {
 _HOLDERS = ("Conv", "Dense", "BatchNorm", "GroupNorm", "LayerNorm", "Embedding", "InstanceNorm")
 
 
-def spelling(law: Initializer, framework: str, class_name: str, attribute: str) -> str:
+def spelling(law: Initializer, framework: str, class_name: str, attribute: str, *, own: bool = True) -> str:
     """What makes `attribute` of a layer start from `law`; empty where the framework has no counterpart.
 
     Args:
@@ -31,6 +31,7 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str) 
         framework: "mindspore", "torch" or "mxnet".
         class_name: the layer's class there.
         attribute: the parameter's name in it.
+        own: whether the user's code constructs the layer, rather than a layer of the framework.
 
     Example:
         >>> spelling(Initializer.of("he_uniform", a=5 ** 0.5, mode="fan_in"), "mindspore", "Conv2d", "weight")
@@ -41,7 +42,7 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str) 
     if framework == "mindspore":
         part = mindspore_law(_rounded(law))
         text = "" if part is None else Renderer().text(part)
-        if not text or (class_name.startswith(_HOLDERS) and attribute in _ARGUMENTS):
+        if not text or (own and class_name.startswith(_HOLDERS) and attribute in _ARGUMENTS):
             return text and f"{_ARGUMENTS[attribute]}={text}"
         return f"layer.{attribute}.set_data(initializer({text}, layer.{attribute}.shape))"
     if framework == "torch":

@@ -121,7 +121,7 @@ class _Verification:
     ) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
         self.paired = paired
-        self.notes: list[str] = [] if paired is None else list(paired.pairing.notes)
+        self.notes: list[str] = [] if paired is None else paired.notes()
         self.rows: list[OutputRow] = []
         self.training: list[TrainingRow] = []
         operators = {node.op_type for _, node in walk_operators(graph)}

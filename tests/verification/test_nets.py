@@ -181,7 +181,7 @@ def test_parameter_that_one_side_lacks_is_a_difference(source: Graph) -> None:
     report = compared(source, Port("bias"))
     assert not report.passed
     assert report.nets.only_source == ["fc2.bias"]
-    assert "only in the source: `fc2.bias`" in report.render()
+    assert "only in the source: `fc2.bias`\n  write: has_bias=True in `head`" in report.render()
 
 
 # -- pairing -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import regraft
@@ -81,6 +82,58 @@ def test_two_cells() -> None:
     right = regraft.verify(Small(), Renamed(), ["4x1x6x6"])
     assert right.passed, right.render()
     assert right.nets.settings == []
+
+
+class Layers(torch.nn.Module):
+    """Layers whose tensors the frameworks lay out or name in their own ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb = torch.nn.Embedding(20, 8)
+        self.conv = torch.nn.Conv1d(8, 8, 3, padding=1)
+        self.lstm = torch.nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+        self.att = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+        self.prelu = torch.nn.PReLU()
+        self.fc = torch.nn.Linear(12, 3)
+
+    def forward(self, ids):
+        x = self.conv(self.emb(ids).transpose(1, 2)).transpose(1, 2)
+        x, _ = self.lstm(x)
+        x, _ = self.att(x, x, x, need_weights=False)
+        return self.fc(self.prelu(x).mean(1))
+
+
+class PortedLayers(nn.Cell):
+    """The same by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.window = nn.Conv1d(8, 8, 3, pad_mode="pad", padding=1, has_bias=True)
+        self.rnn = nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+        self.mha = nn.MultiheadAttention(12, 3, batch_first=True)
+        self.act = nn.PReLU()
+        self.head = nn.Dense(12, 3)
+
+    def construct(self, ids):
+        x = self.window(self.embed(ids).transpose(0, 2, 1)).transpose(0, 2, 1)
+        x, _ = self.rnn(x)
+        x = self.mha(x, x, x, need_weights=False)[0]
+        return self.head(self.act(x).mean(1))
+
+
+def test_layers_of_other_layouts() -> None:
+    torch.manual_seed(0)
+    report = regraft.verify(Layers(), PortedLayers(), {"ids": np.arange(14).reshape(2, 7)})
+    assert report.passed, report.render()
+    pairs = {row.source: row for row in report.nets.pairs}
+    assert len(pairs) == 18
+    assert pairs["conv.weight"].target_shape == (8, 8, 1, 3)
+    assert pairs["lstm.weight_ih_l0_reverse"].target.startswith("rnn.")
+    assert pairs["prelu.weight"].target.startswith("act.")
+    remedies = {row.parameter: row.remedy for row in report.nets.laws if row.passed is False}
+    assert remedies["emb.weight"] == "embedding_table=Normal(1.0)"
+    assert remedies["att.out_proj.bias"].startswith('layer.bias.set_data(initializer("zeros"')
 
 
 class Ported(nn.Cell):
