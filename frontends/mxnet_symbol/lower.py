@@ -16,6 +16,7 @@ from . import (
     math,
     norm,
     pool,
+    recurrent,
     reduce,
     resize,
     shape,
@@ -39,6 +40,7 @@ TABLE = new_table().include(
     math.TABLE,
     norm.TABLE,
     pool.TABLE,
+    recurrent.TABLE,
     reduce.TABLE,
     resize.TABLE,
     shape.TABLE,
@@ -70,12 +72,16 @@ def lower(
         UnsupportedError: for a form of an operator or an attribute that nothing reads.
         ModelError: when the parameters do not fit the inputs.
     """
-    values: dict[int, list[Value]] = {i: [v] for i, v in tree.parameters.items()}
+    values: dict[int, list[Value | None]] = {i: [v] for i, v in tree.parameters.items()}
+    states = _begin_states(symbol)
     for index, node in variables.inputs.items():
         values[index] = [graph.add_input(node.name, types[node.name])]
     names = {node.index: node.name for node in symbol.nodes}
     root = graph.modules.add_call(0)
     for node in symbol.operators():
+        if node.index in states:
+            values[node.index] = [None]
+            continue
         call = root
         if node.index in tree.modules:
             call = graph.modules.add_call(tree.modules[node.index], root)
@@ -85,17 +91,31 @@ def lower(
         use = Use(builder, node, attributes, inputs, [names[i] for i, _ in node.inputs])
         _check_parameters(use, variables)
         before = graph._next
-        values[node.index] = _lowered(use)
+        values[node.index] = list(_lowered(use))
         _check_alignment(use, before)
     for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
         index, output = reference
         if index in variables.labels or output >= len(values[index]):
             raise ModelError("E101", f"expected an output of a node as head, got {list(reference)}")
-        graph.outputs.append((name, values[index][output]))
+        value = values[index][output]
+        assert value is not None, name
+        graph.outputs.append((name, value))
+
+
+def _begin_states(symbol: Symbol) -> set[int]:
+    """Zeros that only recurrent operators start from, often of a batch that nothing states."""
+    users: dict[int, set[str]] = {index: {""} for index, _ in symbol.heads}
+    for node in symbol.operators():
+        for index, _ in node.inputs:
+            users.setdefault(index, set()).add(node.op)
+    return {n.index for n in symbol.operators() if n.op == "_zeros" and users.get(n.index) == {"RNN"}}
 
 
 def _operand(
-    values: Mapping[int, list[Value]], node: SymbolNode, variables: Variables, reference: tuple[int, int]
+    values: Mapping[int, list[Value | None]],
+    node: SymbolNode,
+    variables: Variables,
+    reference: tuple[int, int],
 ) -> Value | None:
     index, output = reference
     if index in variables.labels:

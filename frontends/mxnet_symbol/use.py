@@ -21,7 +21,7 @@ class Use:
         b: the builder, inside the module call that the node belongs to.
         node: the node of the symbol file.
         attrs: its attributes, typed.
-        inputs: its operands; None for a label, which inference does not read.
+        inputs: its operands; None for a label, which inference does not read, and for a state of zeros.
         names: names of its operands in the file.
     """
 

@@ -14,7 +14,7 @@ from regraft.ir import Graph, UnsupportedError, validate
 from ..corpora.mxnet.cases import Case, cases
 
 LARGE = ("zoo/vgg11", "zoo/resnet18_v1", "zoo/gcv_resnest14", "zoo/gcv_googlenet")
-NOT_YET = {"RNN", "SpatialTransformer"}
+NOT_YET = {"SpatialTransformer"}
 
 
 def load(case: Case, folder: Path, *, dynamic: bool = True, batch: int | None = None) -> Graph:
