@@ -86,10 +86,11 @@ def define_classes(units: Units) -> list[Class]:
 def _with_optional_children(
     groups: list[list[Draft]],
 ) -> list[tuple[list[Draft], dict[str, dict[int, Part]]]]:
-    """Two groups that differ in one child, such as `downsample`, become one with that child optional.
+    """Groups that differ in one child, such as `downsample`, or in a shortcut become one with it optional.
 
     Returns:
-        (drafts, those with every child first; optional child -> module key -> how that module constructs it).
+        (drafts, those with everything first; optional child -> module key -> how that module constructs it;
+        a shortcut is True where there is one).
     """
     merged: list[tuple[list[Draft], dict[str, dict[int, Part]]]] = [(group, {}) for group in groups]
     at = 0
@@ -99,7 +100,7 @@ def _with_optional_children(
             (
                 (i, found)
                 for i, (other, _) in enumerate(merged)
-                if i != at and (found := _extra_child(larger[0], other[0]))
+                if i != at and (found := _extra_child(larger[0], other[0]) or _shortcut(larger[0], other[0]))
             ),
             None,
         )
@@ -108,9 +109,14 @@ def _with_optional_children(
             continue
         index, child = partner
         smaller, more = merged[index]
-        given = {d.module: dict(d.attributes)[child] for d in larger}
-        for draft in larger:
-            _make_optional(draft, child)
+        if child in dict(larger[0].attributes):
+            given = {d.module: dict(d.attributes)[child] for d in larger}
+            for draft in larger:
+                _make_optional(draft, child)
+        else:
+            given: dict[int, Part] = {d.module: Literal(True) for d in larger}
+            for draft in larger:
+                _make_shortcut_optional(draft, child)
         merged[at] = (larger + smaller, {**more, **optional, child: given})
         del merged[index]
         at = 0
@@ -126,19 +132,57 @@ def _extra_child(larger: Draft, smaller: Draft) -> str | None:
     found = None if child is None else _step_of(larger, child)
     if child is None or found is None:
         return None
-    at, value = found
-    target = larger.statements[at].targets[0]
-    without = replace(
-        larger,
-        attributes=[(n, p) for n, p in larger.attributes if n != child],
+    return child if _structure(_without(larger, *found, child)) == _structure(smaller) else None
+
+
+def _without(draft: Draft, at: int, value: Value, child: str = "") -> Draft:
+    """A draft without one step, whose result is `value` instead, and without the child that it calls."""
+    target = draft.statements[at].targets[0]
+    return replace(
+        draft,
+        attributes=[(n, p) for n, p in draft.attributes if n != child],
         statements=[
             replace(s, expression=substituted(s.expression, target, value))
-            for i, s in enumerate(larger.statements)
+            for i, s in enumerate(draft.statements)
             if i != at
         ],
-        outputs=[value if v == target else v for v in larger.outputs],
+        outputs=[value if v == target else v for v in draft.outputs],
     )
-    return child if _structure(without) == _structure(smaller) else None
+
+
+_SHORTCUTS = ("shortcut", "use_shortcut", "add_input")
+
+
+def _shortcut(larger: Draft, smaller: Draft) -> str | None:
+    """What to call the addition of the input that `larger` has and `smaller` has not, where that is all."""
+    found = _addition(larger)
+    if found is None or larger.source_class != smaller.source_class:
+        return None
+    if _structure(_without(larger, *found)) != _structure(smaller):
+        return None
+    taken = {name for name, _ in larger.attributes}
+    return next((name for name in _SHORTCUTS if name not in taken), None)
+
+
+def _addition(draft: Draft) -> tuple[int, Value] | None:
+    """The last step that adds an input of the draft to a value, and that value."""
+    for at, step in reversed(list(enumerate(draft.statements))):
+        if len(step.targets) != 1 or len(step.expression.parts) != 3 or step.expression.parts[1] != " + ":
+            continue
+        operands = [p.value for p in step.expression.parts if isinstance(p, Use)]
+        others = [v for v in operands if v not in draft.inputs]
+        if len(operands) == 2 and len(others) == 1:
+            return at, others[0]
+    return None
+
+
+def _make_shortcut_optional(draft: Draft, flag: str) -> None:
+    """``x + y if self.shortcut else y``, the flag being a constructor argument."""
+    found = _addition(draft)
+    assert found is not None
+    at, value = found
+    step = draft.statements[at]
+    step.expression = Expression((step.expression, f" if self.{flag} else ", Use(value)), ANY)
 
 
 def _step_of(draft: Draft, child: str) -> tuple[int, Value] | None:
@@ -164,6 +208,10 @@ def _make_optional(draft: Draft, child: str) -> None:
 
 def _add_optional(class_: Class, optional: dict[str, dict[int, Part]]) -> None:
     for child, given in optional.items():
+        if all(isinstance(part, Literal) for part in given.values()):
+            present = tuple(d.module in given for d in class_.drafts)
+            class_.formals.append(Formal(child, present, False, in_construct=True))
+            continue
         holes = _follows(class_, given)
         if holes is None:
             values = tuple(given.get(d.module) for d in class_.drafts)

@@ -33,45 +33,32 @@ def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0, group=1)
 
 
 class InvertedResidual(nn.Cell):
-    """The source's `InvertedResidual`: `features.1`, `features.3`."""
+    """The source's `InvertedResidual`: `features.2`, `features.4` and 2 more."""
 
-    def __init__(self, in_channels, out_channels, conv_out_channels):
+    def __init__(self, in_channels, out_channels, stride=1, shortcut=False):
         super().__init__()
+        self.shortcut = shortcut
         self.conv = nn.SequentialCell(
-            conv2d(in_channels, out_channels, 1),
-            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
+            conv2d(in_channels, 6 * in_channels, 1),
+            nn.BatchNorm2d(6 * in_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
             conv2d(
-                out_channels, out_channels, 3, stride=2, padding=1, group=out_channels
+                6 * in_channels,
+                6 * in_channels,
+                3,
+                stride=stride,
+                padding=1,
+                group=6 * in_channels,
             ),
-            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
+            nn.BatchNorm2d(6 * in_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
-            conv2d(out_channels, conv_out_channels, 1),
-            nn.BatchNorm2d(conv_out_channels, eps=1e-05, momentum=0.9),
+            conv2d(6 * in_channels, out_channels, 1),
+            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
         )
 
     def construct(self, x):
-        return self.conv(x)
-
-
-class InvertedResidual2(nn.Cell):
-    """The source's `InvertedResidual`: `features.2`, `features.4`."""
-
-    def __init__(self, in_channels, out_channels):
-        super().__init__()
-        self.conv = nn.SequentialCell(
-            conv2d(in_channels, out_channels, 1),
-            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
-            nn.ReLU6(),
-            conv2d(out_channels, out_channels, 3, padding=1, group=out_channels),
-            nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
-            nn.ReLU6(),
-            conv2d(out_channels, in_channels, 1),
-            nn.BatchNorm2d(in_channels, eps=1e-05, momentum=0.9),
-        )
-
-    def construct(self, x):
-        return x + self.conv(x)
+        out = self.conv(x)
+        return x + out if self.shortcut else out
 
 
 class MobileNet(nn.Cell):
@@ -85,10 +72,10 @@ class MobileNet(nn.Cell):
                 nn.BatchNorm2d(8, eps=1e-05, momentum=0.9),
                 nn.ReLU6(),
             ),
-            InvertedResidual(8, 48, 12),
-            InvertedResidual2(12, 72),
-            InvertedResidual(12, 72, 16),
-            InvertedResidual2(16, 96),
+            InvertedResidual(8, 12, stride=2),
+            InvertedResidual(12, 12, shortcut=True),
+            InvertedResidual(12, 16, stride=2),
+            InvertedResidual(16, 16, shortcut=True),
         )
         self.classifier = nn.SequentialCell(
             nn.Dropout(p=0.2),
