@@ -71,12 +71,18 @@ def define_classes(units: Units) -> list[Class]:
         gather(drafts)
         for draft in drafts:
             groups.setdefault(_structure(draft), []).append(draft)
-        for drafts, optional in _with_optional_children(list(groups.values())):
-            found = _unify(drafts, taken, reserved)
+        merged = _with_optional_children(list(groups.values()))
+        names: dict[int, str] = {}
+        for drafts, _ in sorted(
+            merged, key=lambda group: -len(group[0])
+        ):  # the most usual has the plain name
+            names[drafts[0].module] = class_name(drafts[0].source_class, taken)
+            taken.add(names[drafts[0].module])
+        for drafts, optional in merged:
+            found = _unify(drafts, names[drafts[0].module], reserved)
             _add_optional(found, optional)
             _derive(found)
             _take_shapes_apart(found)
-            taken.add(found.name)
             classes.append(found)
             for at, draft in enumerate(drafts):
                 units.units[draft.module].constructor = _construction(found, at)
@@ -342,8 +348,8 @@ def _literals(draft: Draft) -> Iterator[tuple[Literal, object, str, bool]]:
             yield literal, default, statement.attribute, True
 
 
-def _unify(drafts: list[Draft], taken: set[str], reserved: set[str]) -> Class:
-    found = Class(class_name(drafts[0].source_class, taken), drafts)
+def _unify(drafts: list[Draft], name: str, reserved: set[str]) -> Class:
+    found = Class(name, drafts)
     by_values: dict[tuple[object, ...], Formal] = {}
     names = {name for name, _ in drafts[0].attributes} | {"self"} | reserved
     for column in zip(*(_literals(d) for d in drafts), strict=True):

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from .emitting import EmitterTable, Expression, Refused, View
+from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View
 from .expressions import call
 
 table = EmitterTable()
 
 _HALF = {"half_pixel", "pytorch_half_pixel"}
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def _target(view: View, rank: int) -> dict[str, object]:
+    """How `ops.interpolate` is told the size: by a whole factor where the source has one, else by numbers.
+
+    Without ``recompute_scale_factor`` MindSpore takes a factor in no mode but area and bicubic.
+    """
+    factors = None if not view.has(2) else view.constant(2)
+    if factors is None or factors.size == 0:
+        return {"size": _size(view, rank)}
+    spatial, others = [float(f) for f in factors.ravel()[-rank:]], factors.ravel()[:-rank]
+    if any(f < 1 or f != int(f) for f in spatial) or len(set(spatial)) > 1 or np.any(others != 1):
+        return {"size": _size(view, rank)}
+    return {"scale_factor": spatial[0], "recompute_scale_factor": True}
 
 
 def _size(view: View, rank: int) -> tuple[int, ...]:
@@ -28,41 +42,44 @@ def _size(view: View, rank: int) -> tuple[int, ...]:
     return tuple(spatial)
 
 
-@table.call("Resize")
-def resize(view: View) -> Expression:
-    """ops.interpolate, for the modes in which MindSpore computes what ONNX says."""
+def _interpolation(view: View) -> dict[str, object]:
+    """The arguments of MindSpore's interpolation, for the modes in which it computes what ONNX says."""
     operator = view.operator
     rank = view.rank() - 2
     if rank not in _LINEAR or operator.int("antialias") or operator.int("exclude_outside"):
         raise Refused
-    mode, where = (
-        operator.str("mode", "nearest"),
-        operator.str("coordinate_transformation_mode", "half_pixel"),
-    )
+    mode = operator.str("mode", "nearest")
+    where = operator.str("coordinate_transformation_mode", "half_pixel")
     if operator.ints("axes") not in ([], list(range(view.rank())), list(range(2, view.rank()))):
         raise Refused
-    if where != "align_corners" and not _to_size(view):
+    aligned = where == "align_corners"
+    if not aligned and not _to_size(view):
         raise Refused  # ops.interpolate takes a size, and factors from it
     if mode == "nearest":
         rounding = operator.str("nearest_mode", "round_prefer_floor")
-        kind = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
-        if (where, rounding) not in kind:
-            raise Refused
-        return call("ops.interpolate", view.use(0), size=_size(view, rank), mode=kind[where, rounding])
-    if mode == "linear" and (where in _HALF or where == "align_corners"):
-        aligned = where == "align_corners"
-        size = _size(view, rank)
-        return call("ops.interpolate", view.use(0), size=size, mode=_LINEAR[rank], align_corners=aligned)
-    if (
-        mode == "cubic"
-        and where == "align_corners"
-        and rank == 2
-        and operator.float("cubic_coeff_a", -0.75) == -0.75
-    ):
-        return call(
-            "ops.interpolate", view.use(0), size=_size(view, rank), mode="bicubic", align_corners=True
-        )
+        if (where, rounding) == ("half_pixel", "round_prefer_ceil"):
+            return {"size": _size(view, rank), "mode": "nearest-exact"}
+        if (where, rounding) == ("asymmetric", "floor"):
+            return {**_target(view, rank), "mode": "nearest"}
+    if mode == "linear" and (where in _HALF or aligned):
+        return {**_target(view, rank), "mode": _LINEAR[rank], "align_corners": aligned}
+    usual = operator.float("cubic_coeff_a", -0.75) == -0.75
+    if mode == "cubic" and aligned and rank == 2 and usual:
+        return {"size": _size(view, rank), "mode": "bicubic", "align_corners": True}
     raise Refused
+
+
+@table.call("Resize")
+def resize(view: View) -> Expression:
+    """ops.interpolate."""
+    return call("ops.interpolate", view.use(0), **_interpolation(view))
+
+
+@table.layer("Resize")
+def upsample(view: View) -> Layer:
+    """nn.Upsample, where a module of its own does nothing else."""
+    arguments = tuple(Argument(name, Literal(value, name)) for name, value in _interpolation(view).items())
+    return Layer(Call("nn.Upsample", arguments), ())
 
 
 def _to_size(view: View) -> bool:

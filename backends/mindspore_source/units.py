@@ -17,6 +17,8 @@ from .initial import law_of, own_parameter
 from .naming import attribute_name
 from .scope import DraftScope
 
+_PLAIN_CONTAINERS = ("Sequential", "SequentialCell", "HybridSequential")
+
 
 class Units:
     """The units of a graph, built callee first; `levels` yields the modules whose classes may be unified."""
@@ -172,7 +174,7 @@ class Units:
         return set(state) <= held and used <= set(state) and len(set(state)) == len(state)
 
     def _container(self, module: Module) -> Unit | None:
-        if module.container not in ("sequential", "list") or module.key == 0:
+        if module.container not in ("sequential", "list") or self._is_chain_of_its_own(module):
             return None
         body = self.bodies.get(module.key)
         names = list(module.children)
@@ -216,6 +218,14 @@ class Units:
             return None
         return unit
 
+    def _is_chain_of_its_own(self, module: Module) -> bool:
+        """Whether a container is the whole net, or of a class that its author derived and named."""
+        named = module.container == "sequential" and module.class_name not in _PLAIN_CONTAINERS
+        names = list(module.children)
+        ordinal = bool(names) and names == [str(i) for i in range(len(names))]
+        body = self.bodies.get(module.key)
+        return module.key == 0 or (named and ordinal and body is not None and self._is_chain(module, body))
+
     def _is_chain(self, module: Module, body: Body) -> bool:
         """Whether the body is the children in order, each given what the one before returned."""
         if len(body.inputs) != 1 or len(body.outputs) != 1:
@@ -238,12 +248,7 @@ class Units:
         names = list(module.children)
         ordinal = bool(names) and names == [str(i) for i in range(len(names))]
         body = self.bodies.get(module.key)
-        chain = (
-            module.key == 0
-            and body is not None
-            and module.container == "sequential"
-            and self._is_chain(module, body)
-        )
+        chain = body is not None and module.container == "sequential" and self._is_chain(module, body)
         listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
         base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
         draft = unit.draft = Draft(module.key, module.class_name, base, self.paths[module.key])

@@ -363,6 +363,11 @@ class Tagger(nn.Module):
         return self.head(self.dropout(states))
 
 
+def small_mobilenet_v2():
+    settings = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1)]
+    return example("mobilenet_v2").MobileNetV2(10, settings)
+
+
 NETS = {
     "vit": (ViT, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "bottleneck": (Narrow, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
@@ -370,6 +375,8 @@ NETS = {
     "resnet18": (lambda: example("resnet").resnet18(), [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "transformer": (lambda: example("transformer").transformer(), [ids(2, 16)], [ids(3, 16)]),
     "mobilenet": (MobileNet, [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
+    "mobilenet_v2": (small_mobilenet_v2, [floats(2, 3, 64, 64)], [floats(3, 3, 64, 64)]),
+    "unet": (lambda: example("unet").UNet(width=4), [floats(2, 3, 32, 32)], [floats(3, 3, 32, 32)]),
     "densenet": (DenseNet, [floats(2, 3, 16, 16)], [floats(1, 3, 16, 16)]),
     "lenet": (LeNet, [floats(2, 1, 28, 28)], [floats(3, 1, 28, 28)]),
     "siamese": (Siamese, [floats(2, 1, 8, 8), floats(2, 1, 8, 8, seed=1)], None),
