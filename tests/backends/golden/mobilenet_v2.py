@@ -59,7 +59,7 @@ class ConvBNReLU(nn.SequentialCell):
         )
 
 
-class InvertedResidual(nn.Cell):
+class InvertedResidual2(nn.Cell):
     """The source's `InvertedResidual`: `features.1`."""
 
     def __init__(self):
@@ -74,7 +74,7 @@ class InvertedResidual(nn.Cell):
         return self.conv(x)
 
 
-class InvertedResidual2(nn.Cell):
+class InvertedResidual(nn.Cell):
     """The source's `InvertedResidual`: `features.3`, `features.5` and 10 more."""
 
     def __init__(self, in_channels, out_channels, stride=1, shortcut=False):
@@ -106,17 +106,17 @@ class MobileNetV2(nn.Cell):
         super().__init__()
         self.features = nn.SequentialCell(
             ConvBNReLU(3, 32, 3, stride=2, padding=1),
-            InvertedResidual(),
-            InvertedResidual2(16, 24, stride=2),
-            InvertedResidual2(24, 24, shortcut=True),
-            InvertedResidual2(24, 32, stride=2),
-            InvertedResidual2(32, 32, shortcut=True),
-            InvertedResidual2(32, 32, shortcut=True),
-            InvertedResidual2(32, 64, stride=2),
-            *[InvertedResidual2(64, 64, shortcut=True) for _ in range(3)],
-            InvertedResidual2(64, 96),
-            InvertedResidual2(96, 96, shortcut=True),
-            InvertedResidual2(96, 96, shortcut=True),
+            InvertedResidual2(),
+            InvertedResidual(16, 24, stride=2),
+            InvertedResidual(24, 24, shortcut=True),
+            InvertedResidual(24, 32, stride=2),
+            InvertedResidual(32, 32, shortcut=True),
+            InvertedResidual(32, 32, shortcut=True),
+            InvertedResidual(32, 64, stride=2),
+            *[InvertedResidual(64, 64, shortcut=True) for _ in range(3)],
+            InvertedResidual(64, 96),
+            InvertedResidual(96, 96, shortcut=True),
+            InvertedResidual(96, 96, shortcut=True),
             ConvBNReLU(96, 1280, 1),
         )
         self.classifier = nn.SequentialCell(
