@@ -97,6 +97,22 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
     return rows + _orders(source, target, modules)
 
 
+def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[AttributeRow]:
+    """Rows of operators that only lie in another module: both graphs have as many in all.
+
+    Args:
+        source: the source's graph.
+        target: the target's.
+        rows: what `compare_attributes` found.
+    """
+    totals = [
+        {op_type: sum(_counts(graph, o, op_type) for o in graph.operators()) for op_type in _COUNTED}
+        for graph in (source, target)
+    ]
+    equal = {f"number of {op_type}" for op_type in _COUNTED if totals[0][op_type] == totals[1][op_type]}
+    return [row for row in rows if row.structure and row.attribute in equal]
+
+
 def _is_leaf(graph: Graph, path: str) -> bool:
     module = graph.modules.find(path)
     return module is not None and bool(path) and not module.children

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph
-from .attributes import compare_attributes
+from .attributes import compare_attributes, moved
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .nets_report import Nets, PairRow
@@ -60,6 +60,11 @@ class NetComparison:
                     (equal if same else other).append(p.source)
             rows.append(PairRow(p.source, p.target, p.by, p.shape, p.target_shape, same))
         self.copied = bool(other) and (copy if copy is not None else not equal)
+        settings = compare_attributes(source, target, self.modules) if target.operators() else []
+        elsewhere = moved(source, target, settings)
+        self.moved = {row.module for row in elsewhere if row.module}
+        self.modules = {path: other for path, other in self.modules.items() if path not in self.moved}
+        settings = [row for row in settings if row not in elsewhere]
         unread = [_unread(graph) for graph in (source, target)]
         self.nets = Nets(
             target.origin.framework,
@@ -68,7 +73,7 @@ class NetComparison:
             [n for n in self.pairing.only_target if n not in unread[1]],
             self.copied,
             [] if self.copied else other,
-            compare_attributes(source, target, self.modules) if target.operators() else [],
+            settings,
             compare_laws(self.pairing),
             train,
             dict(self.modules),
@@ -76,7 +81,8 @@ class NetComparison:
 
     def notes(self) -> list[str]:
         """What a reader should know of how the nets were read and paired."""
-        return [*self.pairing.target.graph.origin.notes, *self.pairing.notes]
+        target = self.pairing.target.graph
+        return [*([] if target.operators() else target.origin.notes), *self.pairing.notes]
 
     def judged(
         self, rows: list[ModuleRow], culprit: str | None, agree: bool
@@ -93,7 +99,8 @@ class NetComparison:
         for row in rows:
             path = row.call.rpartition("#")[0]
             if path not in self.modules:
-                row = replace(row, reason="it has no counterpart in the target")
+                where = "its boundary lies elsewhere" if path in self.moved else "it has no counterpart"
+                row = replace(row, reason=f"{where} in the target")
             elif agree and row.passed is False and path not in known:
                 row = replace(row, passed=None, reason="its boundary lies elsewhere in the target")
             out.append(row)

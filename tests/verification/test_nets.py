@@ -427,3 +427,38 @@ def test_names_are_folded_as_a_shell_would() -> None:
         "layer{1,4}.{0..2}.conv{1..3}",
         "layer1.0.shortcut.0",
     ]
+
+
+class Inside(tnn.Module):
+    """The activation in the block."""
+
+    def __init__(self, slope: float = 0.0) -> None:
+        super().__init__()
+        self.block = tnn.Sequential(tnn.Linear(4, 4), tnn.LayerNorm(4), tnn.ReLU())
+        self.last = tnn.LeakyReLU(slope)
+
+    def forward(self, x):
+        return self.last(self.block(x) - 0.5)
+
+
+class Outside(Inside):
+    """The activation after the block."""
+
+    def __init__(self, slope: float = 0.0) -> None:
+        super().__init__(slope)
+        self.stage = tnn.Sequential(self.block[0], self.block[1])
+        del self.block
+
+    def forward(self, x):
+        return self.last(torch.relu(self.stage(x)) - 0.5)
+
+
+def test_boundary_that_lies_elsewhere_is_no_divergence() -> None:
+    inputs = (torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),)
+    assert regraft.verify(Inside(), Outside(), inputs).passed
+    report = regraft.verify(Inside(), Outside(0.3), inputs)
+    rows = {row.call: row for row in report.modules}
+    assert rows["block#1"].reason == "its boundary lies elsewhere in the target"
+    assert rows["block.1#1"].passed
+    assert report.first_divergence == "last#1"
+    assert str(report.nets.settings[0]) == "alpha 0 against 0.3"
