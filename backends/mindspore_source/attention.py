@@ -8,7 +8,7 @@ from ...ir import Graph, Operator, Parameter, Value
 from ...ir.composites.multihead import INPUTS
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, optional
 from .expressions import Part, Renderer
-from .initial import dtype_argument, law
+from .initial import dtype_argument, law_of
 
 table = EmitterTable()
 
@@ -80,7 +80,7 @@ def multihead_attention(view: View) -> Layer:
 
 def _other_law(parameter: Parameter, name: str) -> Part | None:
     """A law that is known and not the layer's own."""
-    found = law(parameter.initializer)
+    found = law_of(parameter)
     return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
-from .expressions import ATOM, Part, call, method
+from .expressions import ADD, ATOM, COMPARE, Part, call, infix, method
 from .initial import law_of
 
 table = EmitterTable()
@@ -33,6 +33,42 @@ def embedding(view: View) -> Layer:
         *initial(weight, "embedding_table", law_of(weight)),
     )
     return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+
+
+@table.layer("regraft.PaddedEmbedding")
+def padded_embedding(view: View) -> Layer:
+    """nn.Embedding that keeps the gradient off its padding row, which MindSpore's own does not."""
+    weight = view.parameter(0)
+    if len(weight.data.shape) != 2 or view.constant(1) is not None or weight.data.dtype != "float32":
+        raise Refused
+    rows, size = weight.data.shape
+    arguments = (
+        Argument("", Literal(rows, "vocab_size")),
+        Argument("", Literal(size, "embedding_size")),
+        *initial(weight, "embedding_table", law_of(weight)),
+        Argument("padding_idx", Literal(view.operator.int("padding_idx"), "padding_idx")),
+    )
+    return Layer(Call("PaddedEmbedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+
+
+@table.call("regraft.PaddedEmbedding")
+def padded_rows(view: View) -> Expression:
+    """Rows by ops.gather, those of padding without a gradient."""
+    rows = call("ops.gather", view.use(0), view.use(1), 0)
+    padding = infix(view.use(1, ADD), "==", Literal(view.operator.int("padding_idx"), "padding"), COMPARE)
+    hidden = method(Expression(("(", padding, ")")), "expand_dims", -1)
+    return call("ops.where", hidden, call("ops.stop_gradient", rows), rows)
+
+
+PADDED_EMBEDDING = '''class PaddedEmbedding(nn.Embedding):
+    """nn.Embedding that keeps the gradient off the row of its padding, as torch's does."""
+
+    def construct(self, ids):
+        rows = ops.gather(self.embedding_table, ids, 0)
+        padding = (ids == self.padding_idx).expand_dims(-1)
+        return ops.where(padding, ops.stop_gradient(rows), rows)
+'''
+"""The class that an emitted file gets for such layers."""
 
 
 def _subscript(view: View, axis: int, rank: int, index: Part) -> Expression:

@@ -22,6 +22,7 @@ MODULE_NAMES = frozenset(
         "build",
         "initializer",
         "redrawn",
+        "PaddedEmbedding",
     }
 )
 """Module-level names of an emitted file that no class may take."""

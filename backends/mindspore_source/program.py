@@ -14,6 +14,7 @@ from .construct import ClassRenderer, Construct
 from .contraction import Contraction
 from .epilogue import epilogue
 from .expressions import MISSING, Call, Part, literal_source
+from .indexing import PADDED_EMBEDDING
 from .initial import law_of
 from .recurrent import REDRAWN
 from .units import Units
@@ -83,7 +84,8 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     _place(units, program)
     texts = [_class_text(c) for c in classes]
     redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
-    body = "\n\n".join([redrawn, units.factories.text(), *texts])
+    padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
+    body = "\n\n".join([redrawn, padded, units.factories.text(), *texts])
     frozen = sorted(
         {
             t.name

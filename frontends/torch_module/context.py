@@ -11,6 +11,7 @@ from ...ir import (
     Graph,
     InvalidGraphError,
     Operator,
+    Parameter,
     TensorType,
     UnsupportedError,
     Value,
@@ -47,6 +48,7 @@ class Context:
         self.symbols = symbols
         self.inputs: dict[str, Value] = {}
         self.notes: list[str] = []
+        self._trains: dict[int, bool] = {}
         self._holders: dict[int | None, dict[Size, tuple[Value, int]]] = {}
 
     def saw(self, value: Value, fake: torch.Tensor) -> None:
@@ -81,6 +83,30 @@ class Context:
             return self.b.constant(size, dtype)
         value = self.b.op("Squeeze", self._computed(size), self.b.constant([0]))
         return value if dtype == "int64" else self.b.op("Cast", value, to=onnx_dtype(dtype))
+
+    def stopped(self, value: Value) -> Value:
+        """The value without a gradient into what it is made of; itself where none of that is trained."""
+        floating = self.graph.known_type(value).dtype in ("float16", "bfloat16", "float32", "float64")
+        return self.b.op("regraft.StopGradient", value) if floating and self.trains(value) else value
+
+    def trains(self, value: Value) -> bool:
+        """Whether a gradient of the value reaches a trainable parameter."""
+        waiting = [value.node]
+        while waiting:
+            key = waiting[-1]
+            node = self.graph.node(key)
+            if isinstance(node, Operator) and key not in self._trains:
+                operands = [*self.graph.operands(key), *self.graph.captured(key)]
+                sources = [v.node for v in operands if v is not None]
+                pending = [s for s in sources if s not in self._trains]
+                if pending and node.op_type != "StopGradient":
+                    waiting += pending
+                    continue
+                self._trains[key] = node.op_type != "StopGradient" and any(map(self._trains.get, sources))
+            elif not isinstance(node, Operator):
+                self._trains[key] = isinstance(node, Parameter) and node.trainable
+            waiting.pop()
+        return self._trains[value.node]
 
     def _computed(self, size: Size) -> Value:
         held = self._holders.get(self.b.call, {})

@@ -15,9 +15,12 @@ _END = np.iinfo(np.int64).max
 
 @INDEXING.op("aten.embedding.default")
 def embedding(call: Call) -> Value:
-    """Rows by number; padding and scaling concern gradients only."""
-    call.ignore("padding_idx", "scale_grad_by_freq", "sparse")
-    return call.op("Gather", call.value("weight"), call.value("indices"), axis=0)
+    """Rows by number; how gradients are scaled and stored does not matter, that padding has none does."""
+    call.ignore("scale_grad_by_freq", "sparse")
+    weight, indices, padding = call.value("weight"), call.value("indices"), call.int("padding_idx")
+    if padding >= 0 and call.context.trains(weight):
+        return call.op("regraft.PaddedEmbedding", weight, indices, padding_idx=padding)
+    return call.op("Gather", weight, indices, axis=0)
 
 
 @INDEXING.op("aten.select.int")

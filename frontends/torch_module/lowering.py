@@ -277,7 +277,10 @@ class Lowering:
         """The results of a higher-order operator that only runs its body, e.g. with gradients disabled."""
         body: GraphModule = self._resolve(node.args[position])
         arguments = [self._resolve(a) for a in node.args[position + 1 :]]
-        return self._run_body(body, arguments, own_calls=True)
+        results = self._run_body(body, arguments, own_calls=True)
+        if target_name(node.target) == "wrap_with_set_grad_enabled" and node.args[0] is False:
+            return [self.context.stopped(r) if isinstance(r, Value) else r for r in results]
+        return results
 
     def _run_body(self, body: GraphModule, arguments: list[Result], *, own_calls: bool) -> Any:
         """The results of a nested program; its operators have module calls of their own, or the current."""

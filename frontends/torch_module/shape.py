@@ -21,12 +21,16 @@ def _identity(call: Call) -> Value:
 SHAPE.op("aten.contiguous.default", "aten.clone.default")(_identity)
 
 
-@SHAPE.op(
-    "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default", "aten.lift_fresh.default"
-)
+@SHAPE.op("aten.alias.default", "aten.lift_fresh_copy.default", "aten.lift_fresh.default")
 def alias(call: Call) -> Value:
     """The same values."""
     return call.value("self")
+
+
+@SHAPE.op("aten.detach.default")
+def detach(call: Call) -> Value:
+    """The same values without a gradient."""
+    return call.context.stopped(call.value("self"))
 
 
 def _reshaped(call: Call) -> Value:

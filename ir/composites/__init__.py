@@ -9,6 +9,7 @@ from __future__ import annotations
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
+from .indexing import TABLE as INDEXING
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
 from .multihead import TABLE as MULTIHEAD
@@ -16,7 +17,7 @@ from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
-    ACTIVATION, ATTENTION, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT
+    ACTIVATION, ATTENTION, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT
 )
 """Every composite by name."""
 

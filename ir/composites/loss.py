@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..nodes import Operator
 from ..operators import AttributeSpec
 from ..types import TensorType
 from .base import CompositeTable
 
 if TYPE_CHECKING:
     from ..builder import Builder
-    from ..nodes import Operator, Value
+    from ..nodes import Value
 
 TABLE = CompositeTable()
 
@@ -28,6 +29,14 @@ def _identity(b: Builder, operator: Operator, operands: Sequence[Value | None]) 
     x = operands[0]
     assert x is not None
     return [b.op("Identity", x)]
+
+
+def _nothing(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    """The value itself, where inference may have it twice: an output needs an operator of its own."""
+    x = operands[0]
+    assert x is not None
+    given = isinstance(b.graph.node(x.node), Operator) and not b.graph.is_output(x)
+    return [x] if given else _identity(b, operator, operands)
 
 
 def _softmax(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
@@ -51,7 +60,7 @@ TABLE.add(
     "StopGradient",
     inputs="X",
     infer=_infer,
-    expand=_identity,
+    expand=_nothing,
     summary="X, through which no gradient flows back",
 )
 TABLE.add(

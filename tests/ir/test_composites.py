@@ -204,6 +204,12 @@ CASES = [
     attention((2, 3), 5, 5, 4, mask=TRIANGLE),
     attention((2, 3), 5, 5, 4, mask=np.where(TRIANGLE, 0, -1e9).astype(np.float32)),
     multihead(8, 2),
+    Case(
+        "PaddedEmbedding",
+        [draw(5, 3), np.array([[1, 0], [4, 2]])],
+        {"padding_idx": 0},
+        lambda table, indices, padding_idx: table[indices],
+    ),
     *(full((5, 6), mode, [2, 3], [3, 2], [1, 1, 1, 1]) for mode in ("max", "average", "sum")),
     *(full((7,), mode, [3], [2], [0, 0]) for mode in ("max", "average", "sum")),
     full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),
@@ -237,6 +243,7 @@ CASES = [
 STACKS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 BATCHED = {
     "MultiheadAttention": 2,
+    "PaddedEmbedding": 1,
     "ScaledDotProductAttention": 2,
     **STACKS,
     "LSTMCell": 2,
