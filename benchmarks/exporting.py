@@ -1,0 +1,57 @@
+"""From a torch module to files, against a bare ``torch.export.export`` and torch's own exporters."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measuring import in_turns, print_ratios
+from models import model_and_input
+
+
+def jobs(model: Any, example: Any, folder: Path) -> dict[str, Callable[[], object]]:
+    """Name -> job, the bare capture first: static, as torch does it unless told otherwise."""
+    import torch
+
+    import regraft
+
+    def ours(to: str, *, verified: bool) -> Callable[[], object]:
+        def job() -> object:
+            graph = regraft.load(model, (example,))
+            result = regraft.rewrite(graph)
+            out = folder / ("regraft.onnx" if to == "onnx" else "regraft")
+            regraft.save(result.graph, out, to=to, force=True)
+            return regraft.verify(graph, out) if verified else None
+
+        return job
+
+    batch = ({0: torch.export.Dim.AUTO},)
+    found: dict[str, Callable[[], object]] = {
+        "torch.export (bare)": lambda: torch.export.export(model, (example,), strict=False),
+        "torch.export (bare, dynamic batch)": lambda: torch.export.export(
+            model, (example,), dynamic_shapes=batch, strict=False
+        ),
+        "regraft -> onnx, not verified": ours("onnx", verified=False),
+        "regraft -> mindspore, not verified": ours("mindspore", verified=False),
+        "regraft -> onnx, verified": ours("onnx", verified=True),
+        "torch.onnx.export(dynamo=False)": lambda: torch.onnx.export(
+            model, (example,), folder / "script.onnx", dynamo=False
+        ),
+    }
+    if importlib.util.find_spec("onnxscript"):
+        found["torch.onnx.export(dynamo=True)"] = lambda: torch.onnx.export(
+            model, (example,), folder / "dynamo.onnx", dynamo=True, verbose=False
+        )
+    else:
+        print("  torch.onnx.export(dynamo=True) needs onnxscript, which is not installed")
+    return found
+
+
+def run(names: list[str], repeat: int, folder: Path) -> None:
+    """Print a table a model."""
+    for name in names:
+        model, example = model_and_input(name)
+        print(f"{name}, {tuple(example.shape)}: CPU seconds, median of {repeat}, in turns")
+        print_ratios(in_turns(jobs(model, example, folder), repeat))

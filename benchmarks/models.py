@@ -1,0 +1,55 @@
+"""The models that are measured, by name: the repository's own, and torchvision's where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+IMAGE = (3, 224, 224)
+NAMES = ("resnet18", "resnet50", "bert_like", "vit_b_16", "efficientnet_b0")
+
+
+class Missing(Exception):  # noqa: N818 - not an error: a line of the table
+    """What a measurement needs and is not installed."""
+
+
+def examples_resnet() -> ModuleType:
+    """The repository's own ResNet."""
+    path = Path(__file__).resolve().parent.parent / "examples" / "resnet.py"
+    spec = importlib.util.spec_from_file_location("regraft_benchmark_resnet", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def model_and_input(name: str, batch: int = 2) -> tuple[Any, Any]:
+    """A model with fresh weights in evaluation mode, and an example input.
+
+    Raises:
+        Missing: when the package that has the model cannot be imported.
+    """
+    import torch
+
+    torch.manual_seed(0)
+    if name.startswith("resnet"):
+        return getattr(examples_resnet(), name)().eval(), torch.randn(batch, *IMAGE)
+    if name == "bert_like":
+        return _bert_like().eval(), torch.randint(0, 1000, (batch, 128))
+    try:
+        import torchvision  # type: ignore[import-not-found]
+    except (ImportError, RuntimeError) as error:  # the latter where its build does not fit torch's
+        raise Missing(f"`{name}` needs torchvision: {error}") from error
+    return getattr(torchvision.models, name)().eval(), torch.randn(batch, *IMAGE)
+
+
+def _bert_like() -> Any:
+    from torch import nn
+
+    layer = nn.TransformerEncoderLayer(256, 8, 1024, activation="gelu", batch_first=True)
+    return nn.Sequential(nn.Embedding(1000, 256), nn.TransformerEncoder(layer, 4, enable_nested_tensor=False))

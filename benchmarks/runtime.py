@@ -1,0 +1,50 @@
+"""The exported model in ONNX Runtime, against torch's own exporter of today."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measuring import in_turns, print_ratios
+from models import Missing, model_and_input
+
+
+def session(file: Path) -> tuple[Any, int]:
+    """A session on one thread, and the number of nodes in the file."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    nodes = len(onnx.load(file, load_external_data=False).graph.node)
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]), nodes
+
+
+def run(names: list[str], repeat: int, folder: Path) -> None:
+    """Print a table a model: torch.onnx's file first, ours as it is, ours prepared for inference."""
+    if not importlib.util.find_spec("onnxscript"):
+        raise Missing("torch.onnx.export(dynamo=True) needs onnxscript, which is not installed")
+    import torch
+
+    import regraft
+
+    for name in names:
+        model, example = model_and_input(name, batch=1)
+        files = {n: folder / f"{n}.onnx" for n in ("torch.onnx (dynamo)", "regraft", "regraft, prepared")}
+        torch.onnx.export(
+            model, (example,), files["torch.onnx (dynamo)"], dynamo=True, verbose=False, external_data=False
+        )
+        graph = regraft.rewrite(regraft.load(model, (example,))).graph
+        regraft.save(graph, files["regraft"], force=True)
+        prepared = regraft.rewrite(graph, ["prepare-for-inference"]).graph
+        regraft.save(prepared, files["regraft, prepared"], force=True)
+        jobs: dict[str, Callable[[], object]] = {}
+        for label, file in files.items():
+            loaded, nodes = session(file)
+            feed = {loaded.get_inputs()[0].name: example.numpy()}
+            jobs[f"{label}, {nodes} nodes"] = lambda loaded=loaded, feed=feed: loaded.run(None, feed)
+        print(f"{name}, batch 1, one thread of ONNX Runtime: CPU milliseconds, median of {repeat}, in turns")
+        print_ratios(in_turns(jobs, repeat), "ms", 1e3)
