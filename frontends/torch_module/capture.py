@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
 from .substitutes import substituted
 from .whole import layers_kept_whole
@@ -274,7 +275,13 @@ def _export(
         calls.clear()
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
-    with _evaluation(module), layers_kept_whole(), _recorded(calls), warnings.catch_warnings():
+    with (
+        _evaluation(module),
+        layers_kept_whole(),
+        own_gradients() as own,
+        _recorded(calls),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         try:
             program = export()
@@ -284,7 +291,8 @@ def _export(
                     program = export()
             except Exception:  # as above; the first error is the model's own
                 raise _export_error(module, error) from error
-    return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls)
+    notes = [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
+    return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls, notes)
 
 
 def _export_error(module: Module, error: Exception) -> ModelError:

@@ -42,6 +42,27 @@ class Held(nn.Module):
         return self.left(x).detach() * x * scale + x.detach()
 
 
+class Straight(torch.autograd.Function):
+    """Rounds; its gradient is the identity's."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.round(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Rounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return Straight.apply(self.linear(x) * 4)
+
+
 def emitted(net, array, folder):
     torch.manual_seed(0)
     graph = regraft.load(net, (array,))
@@ -100,3 +121,14 @@ def test_nothing_is_held_where_nothing_is_trained():
 
     graph = regraft.load(Frozen(), (np.zeros((3, 4), np.float32),))
     assert "StopGradient" not in str(graph)
+
+
+def test_a_gradient_of_the_models_own_is_said_and_fails(tmp_path):
+    apply = vars(torch.autograd.Function)["apply"]
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    graph, folder = emitted(Rounded(), x, tmp_path)
+    assert any("`Straight`" in note for note in graph.origin.notes)
+    assert "`Straight`" in (folder / "model.py").read_text()
+    assert verify(graph, folder).passed
+    assert failed(graph, folder) == {"linear.weight", "linear.bias"}
+    assert vars(torch.autograd.Function)["apply"] is apply
