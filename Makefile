@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench golden clean
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ golden: $(READY)  ## rewrite the golden pages after a deliberate change
 
 bench: $(READY)  ## ratios side by side with what a user would run instead
 	$(BIN)/python benchmarks/run.py
+
+corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora, SAMPLE=cases of each
+	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_torch.py --sample $(or $(SAMPLE),0)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .venv-* .pytest_cache .ruff_cache build *.egg-info out
