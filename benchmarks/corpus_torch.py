@@ -3,9 +3,9 @@
     CORPORA=path/to/corpora/torch python benchmarks/corpus_torch.py [--sample N] [--corpus A,B,C,Dm,Do]
 
 The corpora are a checkout of their own: a runner, cases of torchvision (A), timm (B), transformers (C), of
-torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs in a process of its
-own, on the inputs it was converted with, on fresh ones and at batch 3. `onnx` and `mindspore` below are what the
-runner calls: (module, example inputs) -> what it shall run.
+torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs in a process of
+its own, on the inputs it was converted with, on fresh ones and at batch 3. `onnx` and `mindspore` below are
+what the runner calls: (module, example inputs) -> what it shall run.
 """
 
 from __future__ import annotations

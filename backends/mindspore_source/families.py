@@ -67,10 +67,19 @@ def emit_call(view: View) -> Expression:
     return emitter(view)
 
 
+_ON_SIZES = {"Shape", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {
+    *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
+}
+"""Operators that stay Python numbers where all that they are given are sizes."""
+
+
 class _Probe:
     """A scope that only answers whether an operator can be emitted."""
 
     explicit = False
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
 
     def part(self, value: Value, level: int) -> Part:
         return Use(value, level)
@@ -78,13 +87,26 @@ class _Probe:
     def attribute(self, name: str, constructor: Part) -> str:  # noqa: ARG002 - a probe declares nothing
         return f"self.{name}"
 
-    def host(self, value: Value) -> str:  # noqa: ARG002 - and computes nothing
-        return ""
+    def host(self, value: Value) -> str:
+        """What the value will be: a size, sizes, or a tensor."""
+        type_ = self.graph.type_of(value)
+        if type_ is None or type_.rank not in (0, 1) or not self._is_size(value):
+            return ""
+        return "tuple" if type_.rank else "int"
+
+    def _is_size(self, value: Value, depth: int = 8) -> bool:
+        node = self.graph.node(value.node)
+        if not isinstance(node, Operator) or node.op_type not in _ON_SIZES or not depth:
+            return False
+        if node.op_type == "Shape":
+            return True
+        given = [v for v in self.graph.operands(node.key) if v and self.graph.constant_value(v) is None]
+        return bool(given) and all(self._is_size(v, depth - 1) for v in given)
 
 
 def can_emit(graph: Graph, operator: Operator) -> bool:
     """Whether the backend can write this operator as it stands."""
-    view = View(graph, operator, _Probe())
+    view = View(graph, operator, _Probe(graph))
     for emit in (emit_call, emit_layer):
         try:
             emit(view)

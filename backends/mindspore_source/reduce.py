@@ -112,4 +112,6 @@ def top_k(view: View) -> Expression:
         largest=None if view.operator.int("largest", 1) else False,
         sorted=None if view.operator.int("sorted", 1) else False,
     )
+    if view.used_outputs() == 1:
+        return Expression((found, "[0]"))
     return Expression(found.parts, outputs=2)
