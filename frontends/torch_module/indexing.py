@@ -72,6 +72,27 @@ def unfold(call: Call) -> Value:
     return call.op("Transpose", y, perm=[a for a in range(rank + 1) if a != axis + 1] + [axis + 1])
 
 
+@INDEXING.op("aten.im2col.default")
+def im2col(call: Call) -> Value:
+    """Patches of two axes as columns: one Gather an axis by a table of places."""
+    kernel, dilation = call.ints("kernel_size"), call.ints("dilation")
+    padding, stride = call.ints("padding"), call.ints("stride")
+    batched, shape = call.rank("self") == 4, call.shape("self")
+    x = call.value("self") if batched else call.op("Unsqueeze", call.value("self"), call.constant([0]))
+    if any(padding):
+        pads = call.constant(padding * 2)
+        x = call.op("Pad", x, pads, call.constant(0, call.dtype), call.constant([2, 3]))
+    for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
+        size = shape[at - 2]
+        if not isinstance(size, int):
+            raise call.unsupported(f"expected static sizes of the last two axes, got `{size}`")
+        reach = dilation[at] * (kernel[at] - 1) + 1
+        starts = np.arange(0, size + 2 * padding[at] - reach + 1, stride[at])
+        places = (np.arange(kernel[at]) * dilation[at])[:, None] + starts
+        x = call.op("Gather", x, call.constant(places), axis=axis)
+    return call.reshape(call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5]), call.result_shape)
+
+
 @INDEXING.op("aten.gather.default")
 def gather(call: Call) -> Value:
     """Element by element along an axis."""

@@ -183,3 +183,11 @@ def test_what_depends_on_the_batch(check):
         lambda x: [x @ x.t() + torch.eye(x.shape[0]), torch.eye(3, 4).sum() + x, x.std(0), x.var(0)],
         floats(3, 4),
     )
+
+
+def test_patches_as_columns(check):
+    for options in (
+        {"kernel_size": 3, "padding": 1},
+        {"kernel_size": (3, 1), "stride": 2, "dilation": (1, 2)},
+    ):
+        check(lambda x, o=options: F.unfold(x, **o), floats(2, 3, 6, 5))
