@@ -20,7 +20,7 @@ from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
 from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import collector_paused
-from .passes import available_passes, default_pipeline, describe, parse_pass, run_passes
+from .passes import PIPELINES, available_passes, default_pipeline, describe, parse_pass, pipeline, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
 from .verification import verify as compare
@@ -176,7 +176,19 @@ def save(
         UsageError: when the target cannot be told or the output exists.
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
-    return write(graph, Path(path), _target(Path(path), to), force=force, **options)
+    target = _target(Path(path), to)
+    if options.pop("group", True):
+        graph = _prepared(graph, target)
+    return write(graph, Path(path), target, force=force, **options)
+
+
+def _prepared(graph: Graph, target: str) -> Graph:
+    """The graph after the passes that only this target has; those that change nothing leave it as it is."""
+    if target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
+        return graph
+    new = graph.copy()
+    results = run_passes(new, pipeline(target))
+    return new if any(change.fixed for _, changes in results for change in changes) else graph
 
 
 def verify(

@@ -8,6 +8,7 @@ from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
 from .fold_constants import FoldConstants
 from .fuse_gelu import FuseGelu
+from .group_modules import GroupModules
 from .infer_types import InferTypes
 from .normalise_conv_padding import NormaliseConvPadding
 from .normalise_initializers import NormaliseInitializers
@@ -29,6 +30,10 @@ PIPELINES: dict[str, list[str]] = {
         "normalise-initializers",
         "rename-parameters",  # last: names follow from the tree that the others leave
     ],
+    "mindspore": [  # after those, where MindSpore source is written
+        "group-modules",
+        "rename-parameters",
+    ],
 }
 """Pipeline -> its passes in order, with their options as on the command line."""
 
@@ -40,6 +45,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateIdentities,
         FoldConstants,
         FuseGelu,
+        GroupModules,
         InferTypes,
         NormaliseConvPadding,
         NormaliseInitializers,
@@ -110,6 +116,7 @@ __all__ = [
     "EliminateIdentities",
     "FoldConstants",
     "FuseGelu",
+    "GroupModules",
     "InferTypes",
     "NormaliseConvPadding",
     "NormaliseInitializers",

@@ -1,0 +1,348 @@
+"""group-modules: a flat graph gets the modules that its names and its repeated structure tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..ir import Graph, ModuleTree, Parameter
+from .base import Change, Pass
+from .grouping import Plan, is_layer
+from .regions import Block, Element, Group, Leaf, Step, steps_of
+from .scopes import by_kind
+
+
+@dataclass(frozen=True)
+class GroupModules(Pass):
+    """Give a model without module structure the modules that an engineer would have written.
+
+    What it does:
+        Looks at a graph whose modules are all leaves of the root, as MXNet's symbols are. Neighbours whose
+        names share a prefix (``stage1_``) become one module; so do rows of layers that occur several times
+        (isomorphic subgraphs), which therefore share a class; units in a row become a container. Structures
+        that have a name get it (`Bottleneck`, `BasicBlock`, `Fire`), others are named after their prefix.
+        Layers get short local names, and the prefix that all names share goes.
+
+    Why:
+        Without it the emitted source is one class with a line for every layer of the model.
+
+    Leaves alone:
+        A graph that has modules already. What is no chain or block with one value in and one out. Layers
+        called several times, and models with control flow. What is computed: only modules and calls change.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "net0_conv0_fwd" Convolution {weight=%0}
+        ...   module "net0_dense0_fwd" FullyConnected {weight=%1}
+        ...   %x = input "x" : f32[N,3,8,8]
+        ...   %0 = param "w" : f32[4,3,8,8]
+        ...   %y = Conv(%x, %0) : f32[N,4,1,1] @ "net0_conv0_fwd#1"
+        ...   %z = Flatten(%y) : f32[N,4] @ "#1"
+        ...   %1 = param "v" : f32[2,4]
+        ...   %u = regraft.Linear(%z, %1) : f32[N,2] @ "net0_dense0_fwd#1"
+        ...   return "u" = %u
+        ... }''')
+        >>> for change in GroupModules().run(graph):
+        ...     print(change)
+        GM102 2 layers have shorter names: `net0_conv0_fwd` is `conv0` - at conv0
+    """
+
+    name: ClassVar[str] = "group-modules"
+    codes: ClassVar[dict[str, str]] = {
+        "GM101": "layers without modules around them form one by their names or their repeated structure",
+        "GM102": "layers have shorter names: without the prefix that all share",
+    }
+    needs_dataflow: ClassVar[bool] = True
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Group; see the class."""
+        if not is_flat(graph):
+            return []
+        return _Regrouping(graph).run()
+
+
+def is_flat(graph: Graph) -> bool:
+    """Whether all modules are leaves of the root, each called once at most, and there is no control flow."""
+    tree = graph.modules
+    if tree.root is None or len(tree.calls(0)) != 1 or any(n.subgraphs() for n in graph.operators()):
+        return False
+    (root,) = tree.calls(0)
+    calls = [call for call in tree.calls() if call.key != root.key]
+    called = Counter(call.module for call in calls)
+    return (
+        all(not module.children for module in tree if module.key)
+        and all(call.parent == root.key and called[call.module] == 1 for call in calls)
+        and len(set(tree.root.children.values())) == len(tree.root.children)
+        and all(node.call is not None for node in graph.operators())
+    )
+
+
+class _Regrouping:
+    """The plan of a graph made true in its module tree."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.tree = graph, graph.modules
+        self.plan = Plan(graph)
+        self.names = _Names(self.plan)
+        self.old = {m.key: self.tree.path(m.key) for m in self.tree}
+        self.made: list[tuple[Group, int]] = []
+        self.root_call = self.tree.calls(0)[0].key
+        self.root_held = set(self.tree.module(0).parameters.values())
+
+    def run(self) -> list[Change]:
+        """Rebuild the tree; returns the changes."""
+        before = {child: name for name, child in self.tree.module(0).children.items()}
+        for name in list(self.tree.module(0).children):
+            self.tree.unregister(0, name)
+        self._fill(self.plan.body, 0, self.root_call)
+        placed = {child for module in self._modules() for child in module}
+        for child, name in before.items():  # what is never called
+            if child not in placed:
+                self.tree.register(0, _free(name, self.tree.module(0).children), child)
+        return self._changes()
+
+    def _modules(self) -> list[list[int]]:
+        """The children of the root and of every group."""
+        keys = [0, *(key for _, key in self.made)]
+        return [list(self.tree.module(key).children.values()) for key in keys]
+
+    def _fill(self, elements: Sequence[Element], module: int, call: int) -> None:
+        """Make elements the children and the steps of a module."""
+        names = self.names.of(elements, root=module == 0)
+        for element in written(elements):
+            if isinstance(element, Group):
+                self._group(element, names[id(element)], module, call)
+            elif element.step.module is not None:
+                self._layer(element.step, names[id(element)], module, call)
+            else:
+                self._assign(element.step, call)
+                self._adopt(element.step, module)
+
+    def _group(self, group: Group, name: str, parent: int, above: int) -> None:
+        container = "sequential" if group.container else None
+        key = self.tree.add(group.class_name, parent, name, container=container)
+        call = self.tree.add_call(key, above)
+        self.made.append((group, key))
+        if not group.container:
+            self._fill(group.elements, key, call)
+            return
+        for number, element in enumerate(group.elements):
+            if isinstance(element, Group):
+                self._group(element, str(number), key, call)
+            else:
+                assert isinstance(element, Leaf)
+                self._layer(element.step, str(number), key, call)
+
+    def _layer(self, step: Step, name: str, parent: int, above: int) -> None:
+        """Call a layer from its new owner; an operator in a container becomes a layer."""
+        if step.module is None:
+            leaf = self.tree.add(step.types[-1], parent, name)
+            self._assign(step, self.tree.add_call(leaf, above))
+            self._adopt(step, leaf)
+            return
+        self.tree.register(parent, name, step.module)
+        old = self.graph.operator(step.operators[0]).call
+        assert old is not None
+        self._assign(step, self.tree.add_call(step.module, above))
+        self.tree.remove_call(old)
+
+    def _assign(self, step: Step, call: int) -> None:
+        for key in step.operators:
+            self.graph.operator(key).call = call
+
+    def _adopt(self, step: Step, module: int) -> None:
+        """Move parameters of the root that only this step reads to the module that it is in."""
+        held = self.tree.module(0).parameters
+        for operand in self.graph.operands(step.operators[0]) if module and self.root_held else ():
+            if operand is None or operand.node not in self.root_held:
+                continue
+            users = {user for user, _ in self.graph.users(operand)}
+            if isinstance(self.graph.node(operand.node), Parameter) and users == set(step.operators):
+                name = next(n for n, key in held.items() if key == operand.node)
+                del held[name]
+                local = self.names.local_parameter(name, step)
+                taken = {**self.tree.module(module).parameters, **self.tree.module(module).children}
+                self.tree.module(module).parameters[_free(local, taken)] = operand.node
+
+    def _changes(self) -> list[Change]:
+        changes = [
+            Change("GM101", f"{_counted(group)} form {_article(group)}", place=self.tree.path(key))
+            for group, key in self.made
+        ]
+        moved = [k for k, path in self.old.items() if path and k in self.tree and self.tree.path(k) != path]
+        if moved:
+            first = f"`{self.old[moved[0]]}` is `{self.tree.path(moved[0])}`"
+            changes.append(
+                Change(
+                    "GM102", f"{len(moved)} layers have shorter names: {first}", place=self.tree.path(moved[0])
+                )
+            )
+        return changes
+
+
+def _counted(group: Group) -> str:
+    layers = sum(step.module is not None for step in steps_of(group.elements))
+    return f"{layers} layers"
+
+
+def _article(group: Group) -> str:
+    if not group.container:
+        return f"one `{group.class_name}`"
+    units = Counter(e.class_name if isinstance(e, Group) else "layer" for e in group.elements)
+    return "a container of " + " and ".join(f"{n} `{name}`" for name, n in units.items())
+
+
+def written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
+    """Layers, operators and groups in the order in which a person writes them: the way around last."""
+    for element in elements:
+        if not isinstance(element, Block):
+            yield element
+            continue
+        numbers = sorted(range(len(element.ways)), key=lambda at: at == element.shortcut)
+        for way in (element.ways[at] for at in numbers):
+            if way is not None:
+                yield from written(way.elements)
+        yield element.join
+
+
+class _Names:
+    """Attribute names: the source's where all instances of a class agree on them, else by kind.
+
+    Args:
+        plan: the plan; the ways around of its residual blocks become `downsample`.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._scopes = plan.scopes
+        self._chosen: dict[object, list[str]] = {}
+        instances: dict[object, list[Sequence[Element]]] = {}
+        for elements in _bodies(plan.body):
+            _name_shortcuts(elements)
+            instances.setdefault(self._key(elements), []).append(elements)
+        for key, rows in instances.items():
+            known = {tuple(self._local(row)) for row in rows}
+            agreed = known.pop()
+            usable = not known and len(set(agreed)) == len(agreed) and all(map(str.isidentifier, agreed))
+            self._chosen[key] = list(agreed) if usable else by_kind_of(_members(rows[0]))
+
+    def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
+        """id of a member -> its attribute name, for one module's elements."""
+        members = _members(elements)
+        names = self._local(elements) if root else self._chosen[self._key(elements)]
+        taken: dict[str, None] = {}
+        rest = iter(names)
+        for member in members:
+            given = member.name if _is_shortcut(member) else next(rest)
+            taken[_free(given or "unit", taken)] = None
+        return {id(m): name for m, name in zip(members, taken, strict=True)} | {
+            id(m): "" for m in written(elements) if isinstance(m, Leaf) and m.step.module is None
+        }
+
+    def local_parameter(self, name: str, step: Step) -> str:
+        """The local name of a parameter that an operator reads."""
+        scope = self._scopes.words(step)[:-1]
+        return name.rpartition(f"{'_'.join(scope)}_")[2] if scope else name
+
+    def _key(self, elements: Sequence[Element]) -> object:
+        return tuple(
+            m.class_name if isinstance(m, Group) else m.step.types
+            for m in written(elements)
+            if not _is_shortcut(m)
+        )
+
+    def _local(self, elements: Sequence[Element]) -> list[str]:
+        """The source's names of the members, below the scope that all of them share."""
+        members = [m for m in _members(elements) if not _is_shortcut(m)]
+        steps = [m.step for m in members if isinstance(m, Leaf)]
+        steps += [s for m in members if isinstance(m, Group) and not m.name for s in steps_of(m)]
+        depth = self._scopes.common(steps)
+        return [self._name_of(m, depth) for m in members]
+
+    def _name_of(self, member: Leaf | Group, depth: int) -> str:
+        if isinstance(member, Leaf):
+            return _identifier(self._scopes.local(member.step, depth))
+        if member.name:
+            return _identifier(member.name)
+        if member.class_name.startswith("Conv") and not member.container:
+            return _identifier(self._scopes.local(next(steps_of(member)), depth))
+        return by_kind_of([member])[0]
+
+
+def _bodies(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
+    """The elements of every class among these and inside them."""
+    for element in elements:
+        if isinstance(element, Group):
+            if not element.container:
+                yield element.elements
+            yield from _bodies(element.elements)
+        elif isinstance(element, Block):
+            for way in element.ways:
+                if way is not None:
+                    yield from _bodies(way.elements)
+
+
+def _members(elements: Sequence[Element]) -> list[Leaf | Group]:
+    """What becomes an attribute: layers and groups."""
+    return [m for m in written(elements) if isinstance(m, Group) or m.step.module is not None]
+
+
+_SHORTCUT = "downsample"
+
+
+def _name_shortcuts(elements: Sequence[Element]) -> None:
+    """The layers of a way around as one container, so that blocks with and without it share a class."""
+    for block in elements:
+        if isinstance(block, Block) and block.shortcut is not None:
+            way = block.ways[block.shortcut]
+            if way is not None and all(map(is_layer, way.elements)):
+                way.elements[:] = [Group(list(way.elements), _SHORTCUT, "Sequential", container=True)]
+
+
+def _is_shortcut(member: Leaf | Group) -> bool:
+    return isinstance(member, Group) and member.name == _SHORTCUT
+
+
+def by_kind_of(members: Sequence[Leaf | Group]) -> list[str]:
+    """Names that say what layers and groups are, the way around left out."""
+    rest = [m for m in members if not _is_shortcut(m)]
+    layers = iter(by_kind([m.step for m in rest if isinstance(m, Leaf)]))
+    plain = [next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest]
+    total, seen = Counter(plain), Counter[str]()
+    out: list[str] = []
+    for name in plain:
+        seen[name] += 1
+        out.append(f"{name}{seen[name]}" if total[name] > 1 else name)
+    return out
+
+
+def _group_name(group: Group) -> str:
+    if group.name:
+        return _identifier(group.name)
+    if group.container:
+        return "blocks"
+    if group.class_name.startswith("Conv"):
+        return "conv"
+    return {"SqueezeExcite": "se", "Transition": "transition", "Fire": "fire"}.get(group.class_name, "block")
+
+
+def _identifier(name: str) -> str:
+    found = name.strip("_") or "unit"
+    return f"_{found}" if found[0].isdigit() else found
+
+
+def _free(name: str, taken: object) -> str:
+    found, number = name, 2
+    while found in taken:  # type: ignore[operator]
+        found, number = f"{name}_{number}", number + 1
+    return found
+
+
+__all__ = ["GroupModules", "ModuleTree", "is_flat"]

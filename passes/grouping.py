@@ -1,0 +1,217 @@
+"""The plan of a module tree for a flat graph: named scopes, repeated units, containers of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ..ir import Graph
+from .regions import (
+    ACTIVATIONS,
+    HEAVY,
+    Block,
+    Chain,
+    Element,
+    Group,
+    Leaf,
+    Reduction,
+    Step,
+    chains_in,
+    find_steps,
+    steps_of,
+)
+from .repeats import Key, Numbers, Repeats, is_activation, units_in, weigh, whole
+from .scopes import Scopes, class_word, shared_prefix
+from .structures import structural_name
+
+_LONG = 10
+"""Layers of one class from which on convolutions with their normalisations become units in it."""
+_FEATURES = 6
+"""Convolutions and dense layers of an unbranched chain from which on it is one container."""
+_LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {"Clip"}
+"""Operators that a container may call as layers."""
+
+
+class Plan:
+    """What becomes of a flat graph.
+
+    Args:
+        graph: a graph all of whose modules are leaves of the root.
+
+    Attributes:
+        scopes: what the names of its steps tell.
+        numbers: hashes of its structure.
+        body: the root's own elements, in dataflow order.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        steps = find_steps(graph)
+        self.scopes, self.numbers = Scopes(steps), Numbers()
+        chains = Reduction(graph, steps).chains
+        self._rows: list[list[Element]] = []
+        tops = [self._named(chain.elements, 0) for chain in chains]
+        self._rows += tops
+        self._repeated()
+        tops = [[self._settled(e) for e in row] for row in tops]
+        self._shortened(tops)
+        for row in tops:
+            self._contain(row)
+            _features(row)
+        self.body = [element for row in tops for element in row]
+        self._title()
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _named(self, row: list[Element], depth: int) -> list[Element]:
+        """Neighbours whose names lie in one scope as a group, and so on inside it."""
+        out: list[Element] = []
+        for scope, members in groupby(zip(self._keys(row, depth), row, strict=True), key=lambda m: m[0]):
+            elements = [element for _, element in members]
+            if not scope or weigh(elements)[0] < 2:
+                out += elements
+            elif depth and len(elements) == len(row):
+                return self._named(row, depth + 1)
+            else:
+                inner = self._named(elements, depth + 1)
+                self._rows.append(inner)
+                out.append(self._made(inner, scope))
+        return out
+
+    def _keys(self, row: list[Element], depth: int) -> list[str]:
+        """The scope of every element; what has no name and no weights goes with its neighbours."""
+        if depth > max((len(self.scopes.words(s)) for e in row for s in steps_of(e)), default=0):
+            return [""] * len(row)
+        keys = [self.scopes.at(element, depth) for element in row]
+        for at, element in enumerate(row[1:], 1):
+            if not keys[at] and keys[at - 1] and isinstance(element, Leaf) and element.step.module is None:
+                enclosed = keys[at + 1 : at + 2] == [keys[at - 1]]
+                if enclosed or (is_activation(element) and not element.step.name):
+                    keys[at] = keys[at - 1]
+        return keys
+
+    def _made(self, elements: list[Element], name: str = "") -> Group:
+        group = Group(elements, name)
+        self.numbers.of(group)  # of its structure as found, whatever becomes a group in it later
+        return group
+
+    # -- repeated structure ----------------------------------------------------------------------
+
+    def _repeated(self) -> None:
+        def candidates(row: list[Element]) -> Iterator[Key]:
+            yield from units_in(self.numbers, row)
+            yield from whole(self.numbers, row)
+
+        Repeats(self.numbers, self._rows, self._made).replace(candidates)
+
+    def _settled(self, element: Element) -> Element:
+        """A named group of one unit is that unit; one of units only is a container."""
+        if not isinstance(element, Group):
+            return element
+        element.elements[:] = [self._settled(e) for e in element.elements]
+        inner = element.elements
+        if len(inner) == 1 and isinstance(inner[0], Group) and not inner[0].name:
+            inner[0].name = element.name
+            return inner[0]
+        element.container = len(inner) > 1 and all(isinstance(e, Group) for e in inner)
+        if not element.container:
+            self._contain(inner)
+        return element
+
+    def _contain(self, row: list[Element]) -> None:
+        """Neighbouring units of one kind as a container of them."""
+        out: list[Element] = []
+        for kind, found in groupby(row, key=self._kind):
+            elements = list(found)
+            if kind is None or len(elements) < 2 or len(elements) == len(row):
+                out += elements
+                continue
+            names = [e.name for e in elements if isinstance(e, Group)]
+            group = Group(elements, shared_prefix(names), container=True)
+            if group.name and group.name in (class_word(n).lower() for n in names):
+                group.name += "s"
+            out.append(group)
+        row[:] = out
+
+    def _kind(self, element: Element) -> object:
+        """What units of one container share; None for what goes into none."""
+        if not isinstance(element, Group) or element.container:
+            return None
+        return class_word(element.name) or ("unit", self.numbers.of(element))
+
+    def _shortened(self, tops: list[list[Element]]) -> None:
+        """Layers with their normalisation as units, in classes that are long without."""
+        found = [g for row in tops for g in _groups(row) if not g.container and weigh(g.elements)[0] >= _LONG]
+        rows = [row for g in found for row in (g.elements, *(c.elements for c in chains_in(g.elements)))]
+        if rows:
+            rows += [row for row in tops if any(not isinstance(e, Group) for e in row)]
+            numbers = Numbers(coarse=True)
+
+            def candidates(row: list[Element]) -> Iterator[Key]:
+                for at, element in enumerate(row):
+                    length = _unit_length(row, at)
+                    if isinstance(element, Leaf) and length > 1:
+                        yield numbers.key(row[at : at + length])
+
+            Repeats(numbers, rows, self._made).replace(candidates)
+
+    # -- class names -----------------------------------------------------------------------------
+
+    def _title(self) -> None:
+        """Class names: what the structure is known as, else what the source's names say."""
+        names: dict[int, Counter[str]] = {}
+        for group, above in _nested(self.body, ""):
+            if not group.container:
+                word = class_word(group.name)
+                own = structural_name(group) or (word if len(word) > 2 else f"{class_word(above)}{word}")
+                names.setdefault(self.numbers.of(group), Counter())[own or "Block"] += 1
+        for group, _ in _nested(self.body, ""):
+            group.class_name = (
+                "Sequential" if group.container else names[self.numbers.of(group)].most_common(1)[0][0]
+            )
+
+
+def _groups(elements: Sequence[Element]) -> Iterator[Group]:
+    """Every group among elements and inside them."""
+    return (group for group, _ in _nested(elements, ""))
+
+
+def _nested(elements: Sequence[Element], above: str) -> Iterator[tuple[Group, str]]:
+    """(group, name of the group around it) of every group among elements and inside them."""
+    for element in elements:
+        if isinstance(element, Group):
+            yield element, above
+            yield from _nested(element.elements, element.name or above)
+        elif isinstance(element, Block):
+            for way in element.ways:
+                if way is not None:
+                    yield from _nested(way.elements, above)
+
+
+def _unit_length(row: list[Element], at: int) -> int:
+    """Elements of a convolution with the normalisation and activation behind it; 0 for anything else."""
+    kinds = [e.step.kind if isinstance(e, Leaf) else "" for e in row[at : at + 3]]
+    if kinds[:1] != ["Conv"] or kinds[1:2] != ["BatchNormalization"]:
+        return 0
+    return 3 if kinds[2:] and kinds[2] in ACTIVATIONS else 2
+
+
+def _features(row: list[Element]) -> None:
+    """A long chain of plain layers as one container."""
+    out: list[Element] = []
+    number = 0
+    for plain, found in groupby(row, key=is_layer):
+        elements = list(found)
+        if plain and sum(isinstance(e, Leaf) and e.step.kind in HEAVY for e in elements) >= _FEATURES:
+            number += 1
+            elements = [Group(elements, f"features{number if number > 1 else ''}", container=True)]
+        out += elements
+    row[:] = out
+
+
+def is_layer(element: Element) -> bool:
+    """Whether an element can be a layer that a container calls."""
+    return isinstance(element, Leaf) and element.step.kind in _LAYERS and len(element.step.types) == 1
+
+
+__all__ = ["Chain", "Plan", "is_layer"]

@@ -1,0 +1,219 @@
+"""Repeated structure: rows of elements that occur several times in the chains of a graph, told by hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, steps_of
+
+_LONGEST = 48
+"""Elements of the longest unit that is looked for, which keeps the search linear."""
+_CLASS_LINES = 9
+"""Lines of a class besides its layers and steps."""
+_USE_LINES = 1.3
+"""Lines that one use of a class takes, some being folded into comprehensions."""
+
+Key = tuple[int, ...]
+
+
+class Numbers:
+    """Bottom-up hashes: elements of equal structure have equal numbers.
+
+    Residual blocks are equal when their main ways are: with a convolution as a way around, or without.
+
+    Args:
+        coarse: whether kernels and groups make no difference.
+    """
+
+    def __init__(self, *, coarse: bool = False) -> None:
+        self._coarse = coarse
+        self._known: dict[object, int] = {}
+        self._of: dict[int, tuple[Element, int]] = {}
+
+    def of(self, element: Element) -> int:
+        """The number of an element; it stays what it was when something in the element becomes a group."""
+        if id(element) not in self._of:
+            self._of[id(element)] = (element, self._known.setdefault(self._form(element), len(self._known)))
+        return self._of[id(element)][1]
+
+    def key(self, elements: Iterable[Element]) -> Key:
+        """The numbers of a row of elements."""
+        return tuple(map(self.of, elements))
+
+    def _form(self, element: Element) -> object:
+        if isinstance(element, Leaf):
+            return ("leaf", element.step.types if self._coarse else element.step.signature())
+        if isinstance(element, Group):
+            return ("group", self.key(element.elements))
+        ways = tuple(None if way is None else self.key(way.elements) for way in element.ways)
+        if element.shortcut is None:
+            return ("block", element.join.step.signature(), ways)
+        return ("residual", element.join.step.types, ways[1 - element.shortcut])
+
+
+class Repeats:
+    """Finds units among chains and replaces them by groups, those that save most first.
+
+    Args:
+        numbers: the hashes.
+        chains: rows of elements, changed in place.
+        make: makes the group of one occurrence.
+    """
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        chains: Sequence[list[Element]],
+        make: Callable[[list[Element]], Group],
+    ) -> None:
+        self._numbers, self._chains, self._make = numbers, chains, make
+
+    def replace(self, candidates: Callable[[list[Element]], Iterator[Key]], least: float = 0) -> None:
+        """Replace units by groups until none saves more than `least` lines.
+
+        Args:
+            candidates: the units that a row proposes.
+            least: lines.
+        """
+        while True:
+            keys = [self._numbers.key(row) for row in self._chains]
+            known = dict.fromkeys(key for row in self._chains for key in candidates(row))
+            best: tuple[float, Key] | None = None
+            for unit in known:
+                found = [(at, start) for at, key in enumerate(keys) for start in _occurrences(key, unit)]
+                if len(found) > 1 and (gain := self._gain(unit, found)) > least and (not best or gain > best[0]):
+                    best = (gain, unit)
+            if best is None:
+                return
+            self._apply(best[1], keys)
+
+    def _gain(self, unit: Key, found: list[tuple[int, int]]) -> float:
+        """Lines that a class for the unit saves; nothing where it would cut a plain chain to pieces."""
+        at, start = found[0]
+        elements = self._chains[at][start : start + len(unit)]
+        layers, lines = weigh(elements)
+        if layers < 2:
+            return 0
+        if all(isinstance(e, Leaf) for e in elements) and len(found) < 4:
+            rows = {at for at, _ in found}
+            total = sum(weigh(self._chains[at])[0] for at in rows)
+            if len(found) * layers <= 0.75 * total:
+                return 0
+        return len(found) * (lines - _USE_LINES) - (_CLASS_LINES + lines)
+
+    def _apply(self, unit: Key, keys: list[Key]) -> None:
+        for row, key in zip(self._chains, keys, strict=True):
+            for start in reversed(_occurrences(key, unit)):
+                row[start : start + len(unit)] = [self._make(row[start : start + len(unit)])]
+
+
+def weigh(elements: Sequence[Element]) -> tuple[int, int]:
+    """(layers with parameters, lines of a class's layers and steps) of a row of elements, about."""
+    layers = lines = 0
+    for element in elements:
+        if isinstance(element, Group):
+            layers, lines = layers + 1, lines + 2
+            continue
+        for step in steps_of(element):
+            layers += step.module is not None
+            lines += (step.module is not None) + (step.kind in HEAVY or step.kind not in ACTIVATIONS)
+            lines -= step.kind == "BatchNormalization"
+    return layers, lines
+
+
+def _occurrences(key: Key, unit: Key) -> list[int]:
+    """Where a unit stands in a row, from left to right without overlap."""
+    out: list[int] = []
+    at = 0
+    while at + len(unit) <= len(key):
+        if key[at] == unit[0] and key[at : at + len(unit)] == unit:
+            out.append(at)
+            at += len(unit)
+        else:
+            at += 1
+    return out
+
+
+# -- candidates ------------------------------------------------------------------------------------
+
+
+def units_in(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
+    """Units that a row proposes: what it repeats, its blocks, what stands between groups, and all of it."""
+    key = numbers.key(elements)
+    for start, period, end in _runs(key):
+        at = _aligned(elements, start, period, end)
+        if not any(isinstance(e, Group) for e in elements[at : at + period]):
+            yield key[at : at + period]
+    for at, element in enumerate(elements):
+        if isinstance(element, Block):
+            yield key[at : at + 1]
+            following = elements[at + 1 : at + 2]
+            if following and is_activation(following[0]):
+                yield key[at : at + 2]
+    start = 0
+    for at in range(len(elements) + 1):
+        if at == len(elements) or isinstance(elements[at], Group):
+            if at > start and (start, at) != (0, len(elements)):
+                yield key[start:at]
+            start = at + 1
+
+
+def whole(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
+    """The row itself as a unit."""
+    if not any(isinstance(e, Group) for e in elements):
+        yield numbers.key(elements)
+
+
+def _runs(key: Key) -> Iterator[tuple[int, int, int]]:
+    """(start, period, end) of every maximal stretch that repeats with a period, its shortest."""
+    for period in range(1, min(len(key) // 2, _LONGEST) + 1):
+        start = 0
+        for at in range(period, len(key) + 1):
+            if at == len(key) or key[at] != key[at - period]:
+                if at - start >= 2 * period and not _is_periodic(key[start : start + period]):
+                    yield start, period, at
+                start = at - period + 1
+
+
+def _is_periodic(unit: Key) -> bool:
+    return any(
+        len(unit) % part == 0 and unit == unit[:part] * (len(unit) // part) for part in range(1, len(unit))
+    )
+
+
+def _aligned(elements: list[Element], start: int, period: int, end: int) -> int:
+    """Where the first unit of a stretch begins, so that units begin and end where a person would cut."""
+
+    def quality(at: int) -> float:
+        bounds = range(at, end + 1, period)
+        return sum(_cut(elements, bound) for bound in bounds)
+
+    return max(range(start, min(start + period, end - period)), key=quality)
+
+
+def _cut(elements: list[Element], at: int) -> float:
+    """How well a row is cut before element `at`: behind an activation, a pool or a block, before a layer."""
+    before = elements[at - 1] if at else None
+    after = elements[at] if at < len(elements) else None
+    value = 0.0
+    if before is None or is_activation(before) or not isinstance(before, Leaf):
+        value += 1
+    elif before.step.kind in POOLS:
+        value += 1.5
+    if after is None or not isinstance(after, Leaf) or after.step.kind in HEAVY:
+        value += 1
+    elif after.step.kind == "BatchNormalization" and not _is_heavy(before):
+        value += 0.5
+    return value
+
+
+def is_activation(element: Element) -> bool:
+    """Whether an element is one activation function."""
+    return isinstance(element, Leaf) and element.step.kind in ACTIVATIONS
+
+
+def _is_heavy(element: Element | None) -> bool:
+    return isinstance(element, Leaf) and element.step.kind in HEAVY
+
+
+__all__ = ["Chain", "Key", "Numbers", "Repeats", "units_in", "weigh", "whole"]

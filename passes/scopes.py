@@ -1,0 +1,124 @@
+"""What the names of a flat graph's nodes tell: the scopes that their prefixes spell, and short names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from .regions import HEAVY, Element, Step, steps_of
+
+_MOST = 0.7
+"""Share of the steps from which on a common prefix tells nothing."""
+
+_CALLED = {
+    "Conv": "conv",
+    "ConvTranspose": "deconv",
+    "BatchNormalization": "bn",
+    "LayerNormalization": "ln",
+    "InstanceNormalization": "norm",
+    "GroupNormalization": "norm",
+    "Linear": "fc",
+    "Gemm": "fc",
+    "MatMul": "fc",
+    "PRelu": "prelu",
+    "Gather": "embedding",
+}
+"""Operator -> how a layer of it is called where the source's names do not fit."""
+
+
+class Scopes:
+    """The scopes of all steps of a graph: ``resnet0_stage1_conv0_fwd`` lies in ``stage1``.
+
+    A prefix that most names share is the model's own and says nothing.
+
+    Args:
+        steps: the steps.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._words = {id(s): _words(s.name) for s in steps}
+        while True:
+            first = Counter(words[0] for words in self._words.values() if len(words) > 1)
+            word, count = first.most_common(1)[0] if first else ("", 0)
+            if count < 2 or count < _MOST * len(self._words):
+                return
+            for words in self._words.values():
+                if len(words) > 1 and words[0] == word:
+                    del words[0]
+
+    def words(self, step: Step) -> list[str]:
+        """The scope of a step and its own name, outermost first."""
+        return self._words[id(step)]
+
+    def at(self, element: Element, depth: int) -> str:
+        """The scope, at a depth, of most steps of an element; empty for none."""
+        found = Counter(
+            words[depth] if len(words) > depth + 1 else "" for words in map(self.words, steps_of(element))
+        )
+        return found.most_common(1)[0][0]
+
+    def common(self, steps: Iterable[Step]) -> int:
+        """Number of outer words that all steps share."""
+        rows = [self.words(s)[:-1] for s in steps]
+        count = 0
+        while rows and all(len(r) > count and r[count] == rows[0][count] for r in rows):
+            count += 1
+        return count
+
+    def local(self, step: Step, depth: int) -> str:
+        """The name of a step below `depth` outer scopes."""
+        return "_".join(self.words(step)[depth:])
+
+
+def _words(name: str) -> list[str]:
+    """``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's ``_fwd`` after a layer's name says nothing."""
+    words = [w for w in re.split(r"[_./]+", re.sub(r"\W*_?fwd$", "", name)) if w]
+    return [re.sub(r"\W", "_", w) for w in words] or [""]
+
+
+def by_kind(steps: Sequence[Step]) -> list[str]:
+    """Names that say what the layers are: conv1, bn1, conv2, …; without a number where there is one.
+
+    Example:
+        >>> row = [Step("", [], (kind,), None, (), ()) for kind in ("Conv", "Relu", "Conv", "Linear")]
+        >>> by_kind(row)
+        ['conv1', 'relu', 'conv2', 'fc']
+    """
+    plain = [_CALLED.get(kind_of(s), kind_of(s).lower()) for s in steps]
+    total, seen, out = Counter(plain), Counter[str](), []
+    for name in plain:
+        seen[name] += 1
+        out.append(f"{name}{seen[name]}" if total[name] > 1 else name)
+    return out
+
+
+def kind_of(step: Step) -> str:
+    """The operator that a step's layer is named after."""
+    return next((t for t in step.types if t in HEAVY or t in _CALLED), step.types[-1])
+
+
+def class_word(scope: str) -> str:
+    """A scope's name as a class name, without its number: ``resunit15`` -> ``Resunit``."""
+    words = [w for w in re.split(r"_+", re.sub(r"\d+$", "", scope)) if w]
+    name = "".join(w[0].upper() + w[1:] for w in words)
+    return name if name[:1].isalpha() else ""
+
+
+def shared_prefix(names: Sequence[str]) -> str:
+    """What several names begin with, cut where a word or a number ends.
+
+    Example:
+        >>> shared_prefix(["Mixed_3a", "Mixed_3b"]), shared_prefix(["resunit15", "resunit16"])
+        ('Mixed_3', 'resunit')
+        >>> shared_prefix(["left", "right"])
+        ''
+    """
+    first, last = min(names), max(names)
+    count = 0
+    while count < min(len(first), len(last)) and first[count] == last[count]:
+        count += 1
+    prefix = first[:count]
+    if any(name[count : count + 1].isdigit() for name in names):
+        prefix = prefix.rstrip("0123456789")
+    return prefix.rstrip("_")

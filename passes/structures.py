@@ -1,0 +1,84 @@
+"""What a structure is known as: Bottleneck, BasicBlock, Fire, …, told from its operators alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, Step, steps_of
+
+
+def structural_name(group: Group) -> str:
+    """The name that engineers have for a structure; empty where they have none."""
+    elements = list(group.elements)
+    while len(elements) > 1 and _kind(elements[-1]) in ACTIVATIONS:
+        elements.pop()
+    if all(isinstance(e, Leaf) for e in elements):
+        return _plain(list(steps_of(group.elements)))
+    *before, last = elements
+    if not isinstance(last, Block):
+        return ""
+    if last.join.step.kind == "Concat":
+        return _joined(before, last)
+    if not before and last.shortcut is not None:
+        return _residual(last)
+    if not before and last.join.step.kind == "Mul" and any(s.kind in POOLS for s in steps_of(last)):
+        return "SqueezeExcite"
+    return ""
+
+
+def _kind(element: Element) -> str:
+    return element.step.kind if isinstance(element, Leaf) else ""
+
+
+def _kernels(steps: Sequence[Step]) -> list[int]:
+    """Kernel sizes of the convolutions where they are square, else 0."""
+    return [s.kernel[0] if len(set(s.kernel)) == 1 else 0 for s in steps if s.kind in HEAVY]
+
+
+def _residual(block: Block) -> str:
+    assert block.shortcut is not None
+    main = block.ways[1 - block.shortcut]
+    assert main is not None
+    steps = list(steps_of(main))
+    if not all(isinstance(e, Leaf) for e in main.elements) or {s.kind for s in steps} - _LAYERS:
+        return "ResidualBlock"
+    kernels = _kernels(steps)
+    before = "PreAct" if steps[0].kind == "BatchNormalization" else ""
+    if len(kernels) == 3 and kernels[0] == kernels[2] == 1 < kernels[1]:
+        depthwise = [s.groups for s in steps if s.kind in HEAVY][1] == "depthwise"
+        return "InvertedResidual" if depthwise else f"{before}Bottleneck"
+    if kernels == [3, 3]:
+        return f"{before}BasicBlock"
+    return "ResidualBlock"
+
+
+_LAYERS = frozenset({"Conv", "BatchNormalization", "Dropout"}) | ACTIVATIONS
+
+
+def _joined(before: list[Element], block: Block) -> str:
+    ways = block.ways
+    if None in ways:
+        return "DenseLayer" if len(ways) == 2 and not before else ""
+    kernels = [_kernels(list(steps_of(way))) for way in ways if isinstance(way, Chain)]
+    if before:
+        squeeze = _kernels(list(steps_of(before)))
+        return "Fire" if squeeze == [1] and kernels in ([[1], [3]], [[3], [1]]) else ""
+    return "InceptionBlock" if len(ways) > 2 else ""
+
+
+def _plain(steps: list[Step]) -> str:
+    kinds = [s.kind for s in steps]
+    heavy = [s for s in steps if s.kind in HEAVY]
+    kernels = _kernels(steps)
+    if len(heavy) == 1 and kinds[0] == "Conv" and len(kinds) <= 3:
+        return "".join(_WORDS.get(k, "Act" if k in ACTIVATIONS else "?") for k in kinds).replace("?", "")
+    if len(heavy) == 1 and kinds[0] == "BatchNormalization" and kinds[-1] in POOLS:
+        return "Transition"
+    if len(heavy) == 2 and heavy[0].groups == "depthwise" and kernels[1] == 1:
+        return "DepthwiseSeparable"
+    if len(heavy) == 3 and heavy[1].groups == "depthwise" and kernels[0] == kernels[2] == 1:
+        return "LinearBottleneck" if kinds[-1] not in ACTIVATIONS else ""
+    return "ConvBlock" if len(heavy) > 1 and {*kinds} <= _LAYERS | POOLS else ""
+
+
+_WORDS = {"Conv": "Conv", "BatchNormalization": "BN", "Relu": "ReLU"}
