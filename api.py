@@ -183,12 +183,18 @@ def save(
 
 
 def _prepared(graph: Graph, target: str) -> Graph:
-    """The graph after the passes that only this target has; those that change nothing leave it as it is."""
+    """The graph after the passes that only this target has; as it is where they have nothing to group."""
     if target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
         return graph
+    passes = pipeline(target)
     new = graph.copy()
-    results = run_passes(new, pipeline(target))
-    return new if any(change.fixed for _, changes in results for change in changes) else graph
+    for parameter in new.parameters():
+        parameter.name = parameter.declared  # names follow from the tree, which changes
+    if new.provenance is not None:
+        again = {p.name for p in passes}
+        new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
+    results = run_passes(new, passes)
+    return new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
 
 
 def verify(

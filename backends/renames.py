@@ -63,6 +63,8 @@ def rename_rows(
     provenance = graph.provenance or record(graph)
     rows: list[Rename] = []
     paths = graph.parameter_paths()
+    for key, source in provenance.parameters.items():  # a pass may have moved modules
+        paths[key] = list(dict.fromkeys([*source.paths, *paths.get(key, [])]))
     for parameter in graph.parameters():
         target, transform, shape = (targets or {}).get(
             parameter.key, (parameter.name, "identity", parameter.data.shape)

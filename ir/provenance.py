@@ -36,19 +36,27 @@ class Provenance:
 
     Attributes:
         parameters: key -> what it was.
+        modules: key of a module -> its path in the source.
         dropped: key -> name of the pass after which it was gone, other than by being tied.
         tied: key -> the key of the parameter that it was tied into.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
     parameters: dict[int, SourceParameter] = field(default_factory=dict)
+    modules: dict[int, str] = field(default_factory=dict)
     dropped: dict[int, str] = field(default_factory=dict)
     tied: dict[int, int] = field(default_factory=dict)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
         """An independent one; tensor data is shared."""
-        return Provenance(dict(self.parameters), dict(self.dropped), dict(self.tied), list(self.changes))
+        return Provenance(
+            dict(self.parameters),
+            dict(self.modules),
+            dict(self.dropped),
+            dict(self.tied),
+            list(self.changes),
+        )
 
     def note_dropped(self, graph: Graph, by: str) -> None:
         """Record which parameters are gone from `graph` since the pass before `by`."""
@@ -72,5 +80,6 @@ def record(graph: Graph) -> Provenance:
                 p.declared, tuple(paths.get(p.key, ())), p.data, p.is_buffer, p.role != "non_persistent"
             )
             for p in graph.parameters()
-        }
+        },
+        {m.key: graph.modules.path(m.key) for m in graph.modules},
     )

@@ -11,7 +11,7 @@ from ..ir import Graph, ModuleTree, Parameter
 from .base import Change, Pass
 from .grouping import Plan, is_layer
 from .regions import Block, Element, Group, Leaf, Step, steps_of
-from .scopes import by_kind
+from .scopes import by_kind, numbered, without_prefix
 
 
 @dataclass(frozen=True)
@@ -230,18 +230,18 @@ class _Names:
         for key, rows in instances.items():
             known = {tuple(self._local(row)) for row in rows}
             agreed = known.pop()
-            usable = not known and len(set(agreed)) == len(agreed) and all(map(str.isidentifier, agreed))
+            usable = not known and len(set(agreed)) == len(agreed) and not any(map(self._scattered, rows))
             self._chosen[key] = list(agreed) if usable else by_kind_of(_members(rows[0]))
 
     def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
         """id of a member -> its attribute name, for one module's elements."""
         members = _members(elements)
-        names = self._local(elements) if root else self._chosen[self._key(elements)]
+        names = numbered(self._local(elements)) if root else self._chosen[self._key(elements)]
         taken: dict[str, None] = {}
         rest = iter(names)
         for member in members:
             given = member.name if _is_shortcut(member) else next(rest)
-            taken[_free(given or "unit", taken)] = None
+            taken[_free(given, taken)] = None
         return {id(m): name for m, name in zip(members, taken, strict=True)} | {
             id(m): "" for m in written(elements) if isinstance(m, Leaf) and m.step.module is None
         }
@@ -264,13 +264,19 @@ class _Names:
         steps = [m.step for m in members if isinstance(m, Leaf)]
         steps += [s for m in members if isinstance(m, Group) and not m.name for s in steps_of(m)]
         depth = self._scopes.common(steps)
-        return [self._name_of(m, depth) for m in members]
+        return without_prefix([self._name_of(m, depth) for m in members])
+
+    def _scattered(self, elements: Sequence[Element]) -> bool:
+        """Whether the layers of a class lie in several scopes of the source, so that their names are long."""
+        steps = [s for m in _members(elements) if not _is_shortcut(m) and not _name(m) for s in steps_of(m)]
+        depth = self._scopes.common(steps)
+        return any(len(self._scopes.words(step)) > depth + 1 for step in steps)
 
     def _name_of(self, member: Leaf | Group, depth: int) -> str:
         if isinstance(member, Leaf):
             return _identifier(self._scopes.local(member.step, depth))
         if member.name:
-            return _identifier(member.name)
+            return _group_name(member)
         if member.class_name.startswith("Conv") and not member.container:
             return _identifier(self._scopes.local(next(steps_of(member)), depth))
         return by_kind_of([member])[0]
@@ -306,6 +312,10 @@ def _name_shortcuts(elements: Sequence[Element]) -> None:
                 way.elements[:] = [Group(list(way.elements), _SHORTCUT, "Sequential", container=True)]
 
 
+def _name(member: Leaf | Group) -> str:
+    return member.name if isinstance(member, Group) else ""
+
+
 def _is_shortcut(member: Leaf | Group) -> bool:
     return isinstance(member, Group) and member.name == _SHORTCUT
 
@@ -314,27 +324,22 @@ def by_kind_of(members: Sequence[Leaf | Group]) -> list[str]:
     """Names that say what layers and groups are, the way around left out."""
     rest = [m for m in members if not _is_shortcut(m)]
     layers = iter(by_kind([m.step for m in rest if isinstance(m, Leaf)]))
-    plain = [next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest]
-    total, seen = Counter(plain), Counter[str]()
-    out: list[str] = []
-    for name in plain:
-        seen[name] += 1
-        out.append(f"{name}{seen[name]}" if total[name] > 1 else name)
-    return out
+    return numbered([next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest])
 
 
 def _group_name(group: Group) -> str:
     if group.name:
-        return _identifier(group.name)
+        return _identifier(group.name).lower()
     if group.container:
-        return "blocks"
+        units = {e.class_name if isinstance(e, Group) else "" for e in group.elements}
+        return "convs" if all(u.startswith("Conv") for u in units) else "blocks"
     if group.class_name.startswith("Conv"):
         return "conv"
     return {"SqueezeExcite": "se", "Transition": "transition", "Fire": "fire"}.get(group.class_name, "block")
 
 
 def _identifier(name: str) -> str:
-    found = name.strip("_") or "unit"
+    found = name.strip("_") or "layer"
     return f"_{found}" if found[0].isdigit() else found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -23,10 +24,12 @@ from .regions import (
 )
 from .repeats import Key, Numbers, Repeats, is_activation, units_in, weigh, whole
 from .scopes import Scopes, class_word, shared_prefix
-from .structures import structural_name
+from .structures import GENERIC, structural_name
 
 _LONG = 10
 """Layers of one class from which on convolutions with their normalisations become units in it."""
+_LARGE = 20
+"""Layers of a block from which on its ways are grouped before it."""
 _FEATURES = 6
 """Convolutions and dense layers of an unbranched chain from which on it is one container."""
 _LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {"Clip"}
@@ -66,6 +69,9 @@ class Plan:
     def _named(self, row: list[Element], depth: int) -> list[Element]:
         """Neighbours whose names lie in one scope as a group, and so on inside it."""
         out: list[Element] = []
+        for element in row:
+            if isinstance(element, Block) and not depth and _is_large(element):
+                self._named_ways(element)
         for scope, members in groupby(zip(self._keys(row, depth), row, strict=True), key=lambda m: m[0]):
             elements = [element for _, element in members]
             if not scope or weigh(elements)[0] < 2:
@@ -78,11 +84,18 @@ class Plan:
                 out.append(self._made(inner, scope))
         return out
 
+    def _named_ways(self, block: Block) -> None:
+        """The ways of a block that is too large to be a unit are rows of their own."""
+        for way in block.ways:
+            if way is not None and way.elements:
+                way.elements[:] = self._named(way.elements, 0)
+                self._rows.append(way.elements)
+
     def _keys(self, row: list[Element], depth: int) -> list[str]:
         """The scope of every element; what has no name and no weights goes with its neighbours."""
         if depth > max((len(self.scopes.words(s)) for e in row for s in steps_of(e)), default=0):
             return [""] * len(row)
-        keys = [self.scopes.at(element, depth) for element in row]
+        keys = ["" if _is_large(element) else self.scopes.at(element, depth) for element in row]
         for at, element in enumerate(row[1:], 1):
             if not keys[at] and keys[at - 1] and isinstance(element, Leaf) and element.step.module is None:
                 enclosed = keys[at + 1 : at + 2] == [keys[at - 1]]
@@ -106,6 +119,11 @@ class Plan:
 
     def _settled(self, element: Element) -> Element:
         """A named group of one unit is that unit; one of units only is a container."""
+        if isinstance(element, Block) and _is_large(element):
+            for way in element.ways:
+                if way is not None:
+                    way.elements[:] = [self._settled(e) for e in way.elements]
+                    self._contain(way.elements)
         if not isinstance(element, Group):
             return element
         element.elements[:] = [self._settled(e) for e in element.elements]
@@ -127,17 +145,17 @@ class Plan:
                 out += elements
                 continue
             names = [e.name for e in elements if isinstance(e, Group)]
-            group = Group(elements, shared_prefix(names), container=True)
-            if group.name and group.name in (class_word(n).lower() for n in names):
-                group.name += "s"
-            out.append(group)
+            name = shared_prefix(names)
+            plural = name if name.endswith("s") or not name.isalpha() else f"{name}s"
+            out.append(Group(elements, plural, container=True))
         row[:] = out
 
     def _kind(self, element: Element) -> object:
         """What units of one container share; None for what goes into none."""
         if not isinstance(element, Group) or element.container:
             return None
-        return class_word(element.name) or ("unit", self.numbers.of(element))
+        base = re.sub(r"_?\d+[a-z]?$", "", element.name)
+        return base or ("unit", self.numbers.of(element))
 
     def _shortened(self, tops: list[list[Element]]) -> None:
         """Layers with their normalisation as units, in classes that are long without."""
@@ -146,14 +164,14 @@ class Plan:
         if rows:
             rows += [row for row in tops if any(not isinstance(e, Group) for e in row)]
             numbers = Numbers(coarse=True)
+            for length in (3, 2):  # with their activation, where they have one
 
-            def candidates(row: list[Element]) -> Iterator[Key]:
-                for at, element in enumerate(row):
-                    length = _unit_length(row, at)
-                    if isinstance(element, Leaf) and length > 1:
-                        yield numbers.key(row[at : at + length])
+                def candidates(row: list[Element], length: int = length) -> Iterator[Key]:
+                    for at in range(len(row)):
+                        if _unit_length(row, at) == length:
+                            yield numbers.key(row[at : at + length])
 
-            Repeats(numbers, rows, self._made).replace(candidates)
+                Repeats(numbers, rows, self._made).replace(candidates)
 
     # -- class names -----------------------------------------------------------------------------
 
@@ -162,13 +180,33 @@ class Plan:
         names: dict[int, Counter[str]] = {}
         for group, above in _nested(self.body, ""):
             if not group.container:
-                word = class_word(group.name)
-                own = structural_name(group) or (word if len(word) > 2 else f"{class_word(above)}{word}")
+                own = _class_name(group, above)
                 names.setdefault(self.numbers.of(group), Counter())[own or "Block"] += 1
         for group, _ in _nested(self.body, ""):
             group.class_name = (
                 "Sequential" if group.container else names[self.numbers.of(group)].most_common(1)[0][0]
             )
+
+
+def _class_name(group: Group, above: str) -> str:
+    """What a structure is known as, or what the source calls it where that is a name of its own."""
+    known, word = structural_name(group), class_word(group.name)
+    telling = len(word) > 3 and word.isalpha() and word not in _PLACES
+    if known and not (known in GENERIC and telling):
+        return known
+    return word if telling else f"{class_word(above)}{word}"
+
+
+_PLACES = frozenset(
+    ["Stage", "Stages", "Layer", "Layers", "Level", "Levels", "Block", "Blocks", "Features", "Sequential"]
+    + ["Hybridsequential"]
+)
+"""Names that say where something is rather than what."""
+
+
+def _is_large(element: Element) -> bool:
+    """Whether a block is too large to be one unit among others."""
+    return isinstance(element, Block) and weigh([element])[0] >= _LARGE
 
 
 def _groups(elements: Sequence[Element]) -> Iterator[Group]:

@@ -121,11 +121,11 @@ def steps_of(part: Element | Chain | Sequence[Element]) -> Iterator[Step]:
 
 
 def chains_in(elements: Sequence[Element]) -> Iterator[Chain]:
-    """The ways of all blocks in a row of elements, and of the blocks in them; not those of groups."""
+    """The ways of all blocks in a row of elements, and of the blocks in them; no ways around, no groups."""
     for element in elements:
         if isinstance(element, Block):
-            for way in element.ways:
-                if way is not None:
+            for at, way in enumerate(element.ways):
+                if way is not None and at != element.shortcut:
                     yield way
                     yield from chains_in(way.elements)
 

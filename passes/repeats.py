@@ -12,6 +12,8 @@ _CLASS_LINES = 9
 """Lines of a class besides its layers and steps."""
 _USE_LINES = 1.3
 """Lines that one use of a class takes, some being folded into comprehensions."""
+_COVERED = 0.75
+"""Share of a chain without branches from which on it is written as units of it."""
 
 Key = tuple[int, ...]
 
@@ -78,14 +80,29 @@ class Repeats:
         while True:
             keys = [self._numbers.key(row) for row in self._chains]
             known = dict.fromkeys(key for row in self._chains for key in candidates(row))
-            best: tuple[float, Key] | None = None
+            best, chosen = (least, 0), None
             for unit in known:
-                found = [(at, start) for at, key in enumerate(keys) for start in _occurrences(key, unit)]
-                if len(found) > 1 and (gain := self._gain(unit, found)) > least and (not best or gain > best[0]):
-                    best = (gain, unit)
-            if best is None:
+                found = [(at, start) for at in range(len(keys)) for start in self._occurrences(keys, at, unit)]
+                rank = (self._gain(unit, found), len(unit)) if len(found) > 1 else best
+                if rank[0] > least and rank > best:
+                    best, chosen = rank, unit
+            if chosen is None:
                 return
-            self._apply(best[1], keys)
+            self._apply(chosen, keys)
+
+    def _occurrences(self, keys: list[Key], at: int, unit: Key) -> list[int]:
+        """Where a unit stands in a row; an activation behind the last of its layers belongs to it."""
+        row = self._chains[at]
+        starts = _occurrences(keys[at], unit)
+        ends = [row[s + len(unit)] if s + len(unit) < len(row) else None for s in starts]
+        return [
+            s
+            for s, after in zip(starts, ends, strict=True)
+            if after is None
+            or not is_activation(after)
+            or is_activation(row[s])
+            or not isinstance(row[s + len(unit) - 1], Leaf)
+        ]
 
     def _gain(self, unit: Key, found: list[tuple[int, int]]) -> float:
         """Lines that a class for the unit saves; nothing where it would cut a plain chain to pieces."""
@@ -94,16 +111,16 @@ class Repeats:
         layers, lines = weigh(elements)
         if layers < 2:
             return 0
-        if all(isinstance(e, Leaf) for e in elements) and len(found) < 4:
-            rows = {at for at, _ in found}
-            total = sum(weigh(self._chains[at])[0] for at in rows)
-            if len(found) * layers <= 0.75 * total:
+        rows = [self._chains[at] for at in {at for at, _ in found}]
+        if all(isinstance(e, Leaf) for row in rows for e in row):
+            total = sum(weigh(row)[0] for row in rows)
+            if len(found) * layers <= _COVERED * total:
                 return 0
         return len(found) * (lines - _USE_LINES) - (_CLASS_LINES + lines)
 
     def _apply(self, unit: Key, keys: list[Key]) -> None:
-        for row, key in zip(self._chains, keys, strict=True):
-            for start in reversed(_occurrences(key, unit)):
+        for at, row in enumerate(self._chains):
+            for start in reversed(self._occurrences(keys, at, unit)):
                 row[start : start + len(unit)] = [self._make(row[start : start + len(unit)])]
 
 

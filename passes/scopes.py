@@ -73,8 +73,26 @@ class Scopes:
 
 def _words(name: str) -> list[str]:
     """``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's ``_fwd`` after a layer's name says nothing."""
-    words = [w for w in re.split(r"[_./]+", re.sub(r"\W*_?fwd$", "", name)) if w]
-    return [re.sub(r"\W", "_", w) for w in words] or [""]
+    words: list[str] = []
+    for word in re.split(r"[_./]+", re.sub(r"\W*_?fwd$", "", name)):
+        if word[:1].isdigit() and words:
+            words[-1] += f"_{word}"  # Mixed_3a is one name
+        elif word:
+            words.append(re.sub(r"\W", "_", word))
+    return words or [""]
+
+
+def without_prefix(names: Sequence[str]) -> list[str]:
+    """Names without the words that all of them begin with.
+
+    Example:
+        >>> without_prefix(["seq_0_exp_conv", "seq_0_se_fc1"]), without_prefix(["conv1", "conv2"])
+        (['exp_conv', 'se_fc1'], ['conv1', 'conv2'])
+    """
+    rows = [name.split("_") for name in names]
+    while len(rows) > 1 and all(len(r) > 1 and r[0] == rows[0][0] for r in rows):
+        rows = [r[1:] for r in rows]
+    return ["_".join(r) for r in rows]
 
 
 def by_kind(steps: Sequence[Step]) -> list[str]:
@@ -85,11 +103,22 @@ def by_kind(steps: Sequence[Step]) -> list[str]:
         >>> by_kind(row)
         ['conv1', 'relu', 'conv2', 'fc']
     """
-    plain = [_CALLED.get(kind_of(s), kind_of(s).lower()) for s in steps]
-    total, seen, out = Counter(plain), Counter[str](), []
-    for name in plain:
+    return numbered([_CALLED.get(kind_of(s), kind_of(s).lower()) for s in steps])
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names with a number where one occurs several times.
+
+    Example:
+        >>> numbered(["conv", "bn", "conv", "a0", "a0"])
+        ['conv1', 'bn', 'conv2', 'a0_1', 'a0_2']
+    """
+    total, seen = Counter(names), Counter[str]()
+    out: list[str] = []
+    for name in names:
         seen[name] += 1
-        out.append(f"{name}{seen[name]}" if total[name] > 1 else name)
+        number = f"_{seen[name]}" if name[-1:].isdigit() else str(seen[name])
+        out.append(f"{name}{number}" if total[name] > 1 else name)
     return out
 
 

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, Step, steps_of
 
 
+GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
+"""Names that say less than one that the source gives."""
+
+
 def structural_name(group: Group) -> str:
     """The name that engineers have for a structure; empty where they have none."""
     elements = list(group.elements)
@@ -58,7 +62,8 @@ _LAYERS = frozenset({"Conv", "BatchNormalization", "Dropout"}) | ACTIVATIONS
 def _joined(before: list[Element], block: Block) -> str:
     ways = block.ways
     if None in ways:
-        return "DenseLayer" if len(ways) == 2 and not before else ""
+        plain = all(isinstance(e, Leaf) for way in ways if way is not None for e in way.elements)
+        return "DenseLayer" if len(ways) == 2 and not before and plain else ""
     kernels = [_kernels(list(steps_of(way))) for way in ways if isinstance(way, Chain)]
     if before:
         squeeze = _kernels(list(steps_of(before)))

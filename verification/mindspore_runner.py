@@ -119,7 +119,12 @@ class MindSporeRunner:
             renamed = read_renames(folder / "renames.json").get("modules")
             assert isinstance(renamed, dict)
             source_path = {target: source for source, target in renamed.items()}
-        paths = {id(cell): source_path.get(path, path) for path, cell in _cells(net)}
+        taken = set(source_path.values())  # a Cell that only the target has may bear the path of another
+        paths = {
+            id(cell): source_path.get(path, path)
+            for path, cell in _cells(net)
+            if path in source_path or path not in taken
+        }
         return MindSporeRunner(net, paths, imported=module.__name__)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:

@@ -194,8 +194,9 @@ class Construct(ClassRenderer):
             return ["inputs"]
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
-        for known in self.draft.input_names:
-            named = bool(known) and not hasattr(builtins, known)
+        for at, known in enumerate(self.draft.input_names):
+            agreed = all(d.input_names[at] == known for d in self.class_.drafts)
+            named = bool(known) and agreed and not hasattr(builtins, known)
             name = variable_name(known) if named else next(n for n in spare if n not in names)
             while name in names:
                 name += "_"

@@ -27,18 +27,19 @@ def law_of(parameter: Parameter, fan_in: Sequence[int] = (), shape: Sequence[int
         shape: the shape that MindSpore's layer gives it, where that is another.
     """
     found = parameter.initializer
-    part = law(found, fan_in)
+    part = law(found, fan_in, shape[0] * math.prod(shape[2:]) if len(shape) > 2 else 0)
     if part is None and found is not None:
         return _values(found, tuple(shape or parameter.data.shape), parameter.data.dtype)
     return part
 
 
-def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | None:
+def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: int = 0) -> Part | None:
     """An initializer as one of MindSpore's; None when it is unknown or MindSpore has no counterpart.
 
     Args:
         initializer: the distribution.
         fan_in: factors of the fan-in of the layer's weight, for bounds that depend on it.
+        fan_out: its fan-out, for deviations that depend on it; 0 when that does not matter.
     """
     if initializer is None:
         return None
@@ -57,6 +58,8 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | N
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
             mean, std = get("mean", 0.0), get("std", 1.0)
+            if fan_out and not mean and math.isclose(std, math.sqrt(2 / fan_out), rel_tol=1e-6):
+                return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
             return _call("Normal", Literal(std, "std"), *([Literal(mean, "mean")] if mean else []))
         case "trunc_normal":
             mean, std = get("mean", 0.0), get("std", 1.0)

@@ -34,6 +34,9 @@ _INITIALIZERS = (
     "XavierUniform",
 )
 
+_WIDTH = 78
+"""Columns of a docstring's text in a class."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -82,7 +85,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     classes = define_classes(units)
     program = Program("")
     _place(units, program)
-    texts = [_class_text(c) for c in classes]
+    texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
     redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
     padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
     body = "\n\n".join([redrawn, padded, units.factories.text(), *texts])
@@ -108,14 +111,16 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
 def _place(units: Units, program: Program) -> None:
     """Where every parameter went, and module paths that changed."""
     emitted: dict[int, str] = {0: ""}
+    provenance = units.graph.provenance
+    sources = {**units.paths, **(provenance.modules if provenance else {})}
     for key in units.position:
         above = emitted[key]
         for name, child in units.children(key):
             access = units.units[key].children[child]
             step = access[1:] if access.startswith(".") else name
             emitted[child] = f"{above}.{step}" if above else step
-            if emitted[child] != units.paths[child]:
-                program.renamed_modules[units.paths[child]] = emitted[child]
+            if emitted[child] != sources[child]:
+                program.renamed_modules[sources[child]] = emitted[child]
     for parameter, holders in units.declared.items():
         state = units.units[holders[0]].state[parameter]
         data = units.graph.parameter(parameter).data
@@ -143,14 +148,20 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _class_text(class_: Class) -> str:
+def _is_grouped(graph: Graph, class_: Class) -> bool:
+    """Whether a pass made the modules of a class."""
+    provenance = graph.provenance
+    return provenance is not None and all(d.module not in provenance.modules for d in class_.drafts)
+
+
+def _class_text(class_: Class, grouped: bool) -> str:
     draft = class_.drafts[0]
     renderer = ClassRenderer(class_)
     formals = ["self"]
     for formal in class_.formals:
         default = "" if formal.default is MISSING else f"={literal_source(formal.default)}"
         formals.append(f"{formal.name}{default}")
-    lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_)}"""', ""]
+    lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
     listed = [part for name, part in draft.attributes if not name]
     inside = f"{_sequence(renderer, listed[0], draft.base)}" if listed else ""
     setup = [f"super().__init__({inside})"]
@@ -177,14 +188,18 @@ def _sequence(renderer: ClassRenderer, part: Part, base: str) -> str:
     )
 
 
-def _docstring(class_: Class) -> str:
+def _docstring(class_: Class, grouped: bool) -> str:
+    """What the class is: the source's, or one that only a pass has told."""
     draft = class_.drafts[0]
     paths = [d.path for d in class_.drafts if d.path]
     source = draft.source_class
     if not paths:
         return f"The source's `{source}`."
     shown = ", ".join(f"`{p}`" for p in paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
-    return f"The source's `{source}`: {shown}."
+    if not grouped:
+        return f"The source's `{source}`: {shown}."
+    text = f"Grouped by name and structure: {shown}."
+    return text if len(text) <= _WIDTH else f"Grouped by name and structure: {len(paths)} modules."
 
 
 def _header(graph: Graph, classes: list[Class]) -> str:
