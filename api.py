@@ -167,7 +167,8 @@ def save(
         path: an ``.onnx`` file for "onnx", a directory for "mindspore" and "mxnet".
         to: "onnx", "mindspore" or "mxnet"; None infers it from the suffix.
         force: whether existing files may be replaced.
-        options: the backend's own, e.g. ``checkpoint_format="safetensors"``.
+        options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
+            without module structure (MXNet's symbols) as it is, where MindSpore source would group it.
 
     Returns:
         The files written.
@@ -194,7 +195,9 @@ def _prepared(graph: Graph, target: str) -> Graph:
         again = {p.name for p in passes}
         new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
     results = run_passes(new, passes)
-    return new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
+    return (
+        new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
+    )
 
 
 def verify(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..ir import Graph, ModuleTree, Parameter
+from ..ir import Graph, Parameter
 from .base import Change, Pass
 from .grouping import Plan, is_layer
 from .regions import Block, Element, Group, Leaf, Step, steps_of
@@ -174,7 +174,7 @@ class _Regrouping:
 
     def _changes(self) -> list[Change]:
         changes = [
-            Change("GM101", f"{_counted(group)} form {_article(group)}", place=self.tree.path(key))
+            Change("GM101", f"{_counted(group)} form {_kind(group)}", place=self.tree.path(key))
             for group, key in self.made
         ]
         moved = [k for k, path in self.old.items() if path and k in self.tree and self.tree.path(k) != path]
@@ -182,7 +182,9 @@ class _Regrouping:
             first = f"`{self.old[moved[0]]}` is `{self.tree.path(moved[0])}`"
             changes.append(
                 Change(
-                    "GM102", f"{len(moved)} layers have shorter names: {first}", place=self.tree.path(moved[0])
+                    "GM102",
+                    f"{len(moved)} layers have shorter names: {first}",
+                    place=self.tree.path(moved[0]),
                 )
             )
         return changes
@@ -193,7 +195,7 @@ def _counted(group: Group) -> str:
     return f"{layers} layers"
 
 
-def _article(group: Group) -> str:
+def _kind(group: Group) -> str:
     if not group.container:
         return f"one `{group.class_name}`"
     units = Counter(e.class_name if isinstance(e, Group) else "layer" for e in group.elements)
@@ -206,8 +208,9 @@ def written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
         if not isinstance(element, Block):
             yield element
             continue
-        numbers = sorted(range(len(element.ways)), key=lambda at: at == element.shortcut)
-        for way in (element.ways[at] for at in numbers):
+        ways = [way for at, way in enumerate(element.ways) if at != element.shortcut]
+        ways += [] if element.shortcut is None else [element.ways[element.shortcut]]
+        for way in ways:
             if way is not None:
                 yield from written(way.elements)
         yield element.join
@@ -234,7 +237,7 @@ class _Names:
             self._chosen[key] = list(agreed) if usable else by_kind_of(_members(rows[0]))
 
     def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
-        """id of a member -> its attribute name, for one module's elements."""
+        """Id of a member -> its attribute name, for one module's elements."""
         members = _members(elements)
         names = numbered(self._local(elements)) if root else self._chosen[self._key(elements)]
         taken: dict[str, None] = {}
@@ -317,7 +320,7 @@ def _name(member: Leaf | Group) -> str:
 
 
 def _is_shortcut(member: Leaf | Group) -> bool:
-    return isinstance(member, Group) and member.name == _SHORTCUT
+    return _name(member) == _SHORTCUT
 
 
 def by_kind_of(members: Sequence[Leaf | Group]) -> list[str]:
@@ -348,6 +351,3 @@ def _free(name: str, taken: object) -> str:
     while found in taken:  # type: ignore[operator]
         found, number = f"{name}_{number}", number + 1
     return found
-
-
-__all__ = ["GroupModules", "ModuleTree", "is_flat"]

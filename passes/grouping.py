@@ -12,12 +12,10 @@ from .regions import (
     ACTIVATIONS,
     HEAVY,
     Block,
-    Chain,
     Element,
     Group,
     Leaf,
     Reduction,
-    Step,
     chains_in,
     find_steps,
     steps_of,
@@ -32,7 +30,9 @@ _LARGE = 20
 """Layers of a block from which on its ways are grouped before it."""
 _FEATURES = 6
 """Convolutions and dense layers of an unbranched chain from which on it is one container."""
-_LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {"Clip"}
+_LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {
+    "Clip"
+}
 """Operators that a container may call as layers."""
 
 
@@ -198,8 +198,7 @@ def _class_name(group: Group, above: str) -> str:
 
 
 _PLACES = frozenset(
-    ["Stage", "Stages", "Layer", "Layers", "Level", "Levels", "Block", "Blocks", "Features", "Sequential"]
-    + ["Hybridsequential"]
+    {"Stage", "Layer", "Layers", "Level", "Block", "Features", "Sequential", "Hybridsequential"}
 )
 """Names that say where something is rather than what."""
 
@@ -250,6 +249,3 @@ def _features(row: list[Element]) -> None:
 def is_layer(element: Element) -> bool:
     """Whether an element can be a layer that a container calls."""
     return isinstance(element, Leaf) and element.step.kind in _LAYERS and len(element.step.types) == 1
-
-
-__all__ = ["Chain", "Plan", "is_layer"]

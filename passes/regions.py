@@ -8,8 +8,26 @@ from dataclasses import dataclass, field
 from ..ir import Capture, Constant, Graph, Operator, Parameter, Value
 
 ACTIVATIONS = frozenset(
-    ["Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Gelu", "Sigmoid", "HardSigmoid", "HardSwish"]
-    + ["Tanh", "Softplus", "Softsign", "Mish", "Clip", "ThresholdedRelu"]
+    [
+        "Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Elu",
+        "Selu",
+        "Celu",
+        "Gelu",
+        "Sigmoid",
+        "HardSigmoid",
+        "HardSwish",
+        "Tanh",
+        "Softplus",
+        "Softsign",
+        "Mish",
+        "Clip",
+        "ThresholdedRelu",
+        "Silu",
+        "Swish",
+    ]
 )
 POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool"])
 HEAVY = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "Linear"])
@@ -150,9 +168,7 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
     module = call.module if call is not None and call.parent is not None else None
     operands = [v for n in nodes for v in graph.operands(n.key) if v is not None]
     inputs = [v for v in operands if v.node not in keys]
-    flowing = [
-        v for v in inputs if not isinstance(graph.node(v.node), (Constant, Parameter, Capture))
-    ]
+    flowing = [v for v in inputs if not isinstance(graph.node(v.node), (Constant, Parameter, Capture))]
     outputs = [
         value
         for n in nodes

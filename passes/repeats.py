@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, steps_of
+from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Element, Group, Leaf, steps_of
 
 _LONGEST = 48
 """Elements of the longest unit that is looked for, which keeps the search linear."""
@@ -82,7 +82,9 @@ class Repeats:
             known = dict.fromkeys(key for row in self._chains for key in candidates(row))
             best, chosen = (least, 0), None
             for unit in known:
-                found = [(at, start) for at in range(len(keys)) for start in self._occurrences(keys, at, unit)]
+                found = [
+                    (at, start) for at in range(len(keys)) for start in self._occurrences(keys, at, unit)
+                ]
                 rank = (self._gain(unit, found), len(unit)) if len(found) > 1 else best
                 if rank[0] > least and rank > best:
                     best, chosen = rank, unit
@@ -231,6 +233,3 @@ def is_activation(element: Element) -> bool:
 
 def _is_heavy(element: Element | None) -> bool:
     return isinstance(element, Leaf) and element.step.kind in HEAVY
-
-
-__all__ = ["Chain", "Key", "Numbers", "Repeats", "units_in", "weigh", "whole"]

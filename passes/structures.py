@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, Step, steps_of
 
-
 GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 """Names that say less than one that the source gives."""
 
