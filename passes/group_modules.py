@@ -271,7 +271,7 @@ class _Names:
 
     def _scattered(self, elements: Sequence[Element]) -> bool:
         """Whether the layers of a class lie in several scopes of the source, so that their names are long."""
-        steps = [s for m in _members(elements) if not _is_shortcut(m) and not _name(m) for s in steps_of(m)]
+        steps = [s for m in _members(elements) if not _is_shortcut(m) and not m.name for s in steps_of(m)]
         depth = self._scopes.common(steps)
         return any(len(self._scopes.words(step)) > depth + 1 for step in steps)
 
@@ -311,16 +311,17 @@ def _name_shortcuts(elements: Sequence[Element]) -> None:
     for block in elements:
         if isinstance(block, Block) and block.shortcut is not None:
             way = block.ways[block.shortcut]
-            if way is not None and all(map(is_layer, way.elements)):
+            first = way.elements[0] if way is not None else None
+            if way is None or not all(map(is_layer, way.elements)):
+                continue
+            if len(way.elements) == 1 and isinstance(first, Leaf) and first.step.module is not None:
+                first.name = _SHORTCUT
+            else:
                 way.elements[:] = [Group(list(way.elements), _SHORTCUT, "Sequential", container=True)]
 
 
-def _name(member: Leaf | Group) -> str:
-    return member.name if isinstance(member, Group) else ""
-
-
 def _is_shortcut(member: Leaf | Group) -> bool:
-    return _name(member) == _SHORTCUT
+    return member.name == _SHORTCUT
 
 
 def by_kind_of(members: Sequence[Leaf | Group]) -> list[str]:

@@ -28,6 +28,8 @@ _LONG = 10
 """Layers of one class from which on convolutions with their normalisations become units in it."""
 _LARGE = 20
 """Layers of a block from which on its ways are grouped before it."""
+_BLOCK = 6
+"""Layers of a block from which on it is a unit though there is but one of it."""
 _FEATURES = 6
 """Convolutions and dense layers of an unbranched chain from which on it is one container."""
 _LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {
@@ -57,6 +59,8 @@ class Plan:
         self._rows += tops
         self._repeated()
         tops = [[self._settled(e) for e in row] for row in tops]
+        for row in tops:
+            self._lone(row)
         self._shortened(tops)
         for row in tops:
             self._contain(row)
@@ -96,11 +100,17 @@ class Plan:
         if depth > max((len(self.scopes.words(s)) for e in row for s in steps_of(e)), default=0):
             return [""] * len(row)
         keys = ["" if _is_large(element) else self.scopes.at(element, depth) for element in row]
-        for at, element in enumerate(row[1:], 1):
-            if not keys[at] and keys[at - 1] and isinstance(element, Leaf) and element.step.module is None:
-                enclosed = keys[at + 1 : at + 2] == [keys[at - 1]]
-                if enclosed or (is_activation(element) and not element.step.name):
-                    keys[at] = keys[at - 1]
+        at = 0
+        while at < len(row):
+            end = at
+            while end < len(row) and not keys[end] and _is_bare(row[end]):
+                end += 1
+            before = keys[at - 1] if at else ""
+            if before and end < len(row) and keys[end] == before:
+                keys[at:end] = [before] * (end - at)
+            elif before and end > at and is_activation(row[at]) and not _named_step(row[at]):
+                keys[at] = before
+            at = max(end, at) + 1
         return keys
 
     def _made(self, elements: list[Element], name: str = "") -> Group:
@@ -135,6 +145,16 @@ class Plan:
         if not element.container:
             self._contain(inner)
         return element
+
+    def _lone(self, row: list[Element]) -> None:
+        """Blocks that occur once, among units, as units of their own."""
+        if not any(isinstance(e, Group) for e in row):
+            return
+        for at in reversed(range(len(row))):
+            element = row[at]
+            if isinstance(element, Block) and not _is_large(element) and weigh([element])[0] >= _BLOCK:
+                end = at + 2 if at + 1 < len(row) and is_activation(row[at + 1]) else at + 1
+                row[at:end] = [self._made(row[at:end])]
 
     def _contain(self, row: list[Element]) -> None:
         """Neighbouring units of one kind as a container of them."""
@@ -181,7 +201,7 @@ class Plan:
         for group, above in _nested(self.body, ""):
             if not group.container:
                 own = _class_name(group, above)
-                names.setdefault(self.numbers.of(group), Counter())[own or "Block"] += 1
+                names.setdefault(self.numbers.of(group), Counter())[own] += 1
         for group, _ in _nested(self.body, ""):
             group.class_name = (
                 "Sequential" if group.container else names[self.numbers.of(group)].most_common(1)[0][0]
@@ -194,13 +214,23 @@ def _class_name(group: Group, above: str) -> str:
     telling = len(word) > 3 and word.isalpha() and word not in _PLACES
     if known and not (known in GENERIC and telling):
         return known
-    return word if telling else f"{class_word(above)}{word}"
+    named = word if telling else f"{class_word(above)}{word}"
+    return named if len(named) > 2 else f"Block{named}"
 
 
 _PLACES = frozenset(
     {"Stage", "Layer", "Layers", "Level", "Block", "Features", "Sequential", "Hybridsequential"}
 )
 """Names that say where something is rather than what."""
+
+
+def _is_bare(element: Element) -> bool:
+    """Whether an element is an operator without weights."""
+    return isinstance(element, Leaf) and element.step.module is None
+
+
+def _named_step(element: Element) -> str:
+    return element.step.name if isinstance(element, Leaf) else ""
 
 
 def _is_large(element: Element) -> bool:
@@ -248,4 +278,5 @@ def _features(row: list[Element]) -> None:
 
 def is_layer(element: Element) -> bool:
     """Whether an element can be a layer that a container calls."""
-    return isinstance(element, Leaf) and element.step.kind in _LAYERS and len(element.step.types) == 1
+    step = element.step if isinstance(element, Leaf) else None
+    return step is not None and step.kind in _LAYERS and len(step.types) == 1 and step.plain

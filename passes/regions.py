@@ -50,6 +50,8 @@ class Step:
         kernel: kernel size of a convolution.
         groups: "" for one, "depthwise" for one a channel, "grouped".
         weights: number of parameters read.
+        shared: whether another layer reads one of them.
+        plain: whether a layer of any framework does the same: no asymmetric padding, no rounding up.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Step:
     kernel: tuple[int, ...] = ()
     groups: str = ""
     weights: int = 0
+    shared: bool = False
+    plain: bool = True
 
     @property
     def kind(self) -> str:
@@ -74,9 +78,10 @@ class Step:
 
 @dataclass(eq=False)
 class Leaf:
-    """A step as an element of a chain."""
+    """A step as an element of a chain; `name` where it is called otherwise than its source calls it."""
 
     step: Step
+    name: str = ""
 
 
 @dataclass(eq=False)
@@ -175,6 +180,7 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
         for value in (Value(n.key, i) for i in range(len(n.types)))
         if graph.is_output(value) or any(user not in keys for user, _ in graph.users(value))
     ]
+    weights = [v for v in inputs if isinstance(graph.node(v.node), Parameter)]
     step = Step(
         nodes[-1].location if module is None else tree.path(module),
         [n.key for n in nodes],
@@ -182,7 +188,9 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
         module,
         tuple(dict.fromkeys(flowing)),
         tuple(outputs),
-        weights=sum(isinstance(graph.node(v.node), Parameter) for v in inputs),
+        weights=len(weights),
+        shared=any(user not in keys for v in weights for user, _ in graph.users(v)),
+        plain=not any(n.int("ceil_mode") or _is_lopsided(n) for n in nodes if n.op_type in POOLS),
     )
     for node in nodes:
         if node.op_type in ("Conv", "ConvTranspose"):
@@ -192,6 +200,11 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
             groups = node.int("group", 1)
             step.groups = "" if groups == 1 else "depthwise" if shape[1:2] == (1,) else "grouped"
     return step
+
+
+def _is_lopsided(node: Operator) -> bool:
+    pads = node.ints("pads")
+    return pads[: len(pads) // 2] != pads[len(pads) // 2 :]
 
 
 # -- chains and blocks -----------------------------------------------------------------------------
@@ -225,11 +238,12 @@ class Reduction:
         self.chains = list(self._chain.values())
 
     def _add(self, number: int, step: Step) -> None:
-        self._chain[number] = Chain(step.inputs[0] if len(step.inputs) == 1 else None, [Leaf(step)])
+        single = len(step.inputs) == 1 and not step.shared
+        self._chain[number] = Chain(step.inputs[0] if single else None, [Leaf(step)])
         self._outputs[number] = set(step.outputs)
         for value in step.outputs:
             self._producer[value] = number
-        if len(step.inputs) > 1:
+        if len(step.inputs) > 1 and not step.shared:
             self._join(number, step)
         if self._chain[number].entry is not None:
             self._append(number)

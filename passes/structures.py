@@ -20,6 +20,8 @@ def structural_name(group: Group) -> str:
     *before, last = elements
     if not isinstance(last, Block):
         return ""
+    if before and last.shortcut is not None and [_kind(e) in ACTIVATIONS for e in before] == [False, True]:
+        return "DownsampleBlock" if _kind(before[0]) == "BatchNormalization" else ""
     if last.join.step.kind == "Concat":
         return _joined(before, last)
     if not before and last.shortcut is not None:
