@@ -167,7 +167,7 @@ class Plan:
             names = [e.name for e in elements if isinstance(e, Group)]
             name = shared_prefix(names)
             plural = name if name.endswith("s") or not name.isalpha() else f"{name}s"
-            out.append(Group(elements, plural, container=True))
+            out.append(Group(elements, plural if len(name) > 2 else "", container=True))
         row[:] = out
 
     def _kind(self, element: Element) -> object:

@@ -195,7 +195,8 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
     for node in nodes:
         if node.op_type in ("Conv", "ConvTranspose"):
             weight = graph.operands(node.key)[1]
-            shape = graph.known_type(weight).static_shape() if weight is not None else ()
+            type_ = None if weight is None else graph.type_of(weight)
+            shape = type_.static_shape() if type_ is not None and type_.is_static else ()
             step.kernel = tuple(shape[2:])
             groups = node.int("group", 1)
             step.groups = "" if groups == 1 else "depthwise" if shape[1:2] == (1,) else "grouped"

@@ -41,7 +41,7 @@ class Scopes:
         while True:
             first = Counter(words[0] for words in self._words.values() if len(words) > 1)
             word, count = first.most_common(1)[0] if first else ("", 0)
-            if count < 2 or count < _MOST * len(self._words):
+            if count < 2 or count < _MOST * sum(words != [""] for words in self._words.values()):
                 return
             for words in self._words.values():
                 if len(words) > 1 and words[0] == word:

@@ -252,16 +252,19 @@ def _derive(class_: Class) -> None:
     """An argument that is always so many times another is written so: ``4 * width``."""
     names = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
     multiples = [(f, *found) for f in class_.formals if (found := _multiple(class_, f)) is not None]
+    written: list[tuple[Formal, Formal]] = []
     for formal, base, scale in multiples:
         if base.name == "out_channels" and "width" not in names:
             base.name = "width"  # what comes out is a multiple of it
         class_.formals.remove(formal)
-        multiple = Formal(base.name, formal.values, scale=scale)
-        class_.holes = {k: multiple if f is formal else f for k, f in class_.holes.items()}
+        written.append((base, Formal(base.name, formal.values, scale=scale)))
+        class_.holes = {k: written[-1][1] if f is formal else f for k, f in class_.holes.items()}
     long = [f for f in class_.formals if f.name.endswith("_out_channels")]
     now = {f.name for f in class_.formals} | {name for name, _ in class_.drafts[0].attributes}
     if multiples and len(long) == 1 and "out_channels" not in now:
         long[0].name = "out_channels"  # the name that the multiple had
+    for base, multiple in written:
+        multiple.name = base.name
 
 
 def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
