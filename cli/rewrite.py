@@ -85,7 +85,9 @@ def rewrite(
         graph = load(model, loading)
         with doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
-        options: dict[str, object] = {"checkpoint_format": checkpoint_format} if checkpoint_format else {}
+        options: dict[str, object] = {"group": False} if only else {}
+        if checkpoint_format:
+            options["checkpoint_format"] = checkpoint_format
         if explicit_initializers:
             options["explicit_initializers"] = True
         with doing("writing" if no_verify else "writing and verifying"):

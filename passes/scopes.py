@@ -10,6 +10,8 @@ from .regions import HEAVY, Element, Step, steps_of
 
 _MOST = 0.7
 """Share of the steps from which on a common prefix tells nothing."""
+_PART = re.compile(r"[a-z]+_?\d+$")
+"""A numbered part of a model, such as ``stage3``, which in a deep one holds most of it."""
 
 _CALLED = {
     "Conv": "conv",
@@ -41,7 +43,8 @@ class Scopes:
         while True:
             first = Counter(words[0] for words in self._words.values() if len(words) > 1)
             word, count = first.most_common(1)[0] if first else ("", 0)
-            if count < 2 or count < _MOST * sum(words != [""] for words in self._words.values()):
+            named = sum(words != [""] for words in self._words.values())
+            if count < 2 or count < _MOST * named or (_PART.match(word) and count < named):
                 return
             for words in self._words.values():
                 if len(words) > 1 and words[0] == word:

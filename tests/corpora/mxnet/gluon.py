@@ -119,8 +119,11 @@ def values(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return uniform(0, name, shape, low, high).astype(np.float32)
 
 
-def resnet_v1(units: list[int], *, bottleneck: bool, width: int = 4) -> Symbol:
-    """Gluon's ResNet v1, whose 1x1 convolutions have a bias; `width` is 64 in the real ones."""
+def resnet_v1(units: list[int], *, bottleneck: bool, width: int = 4, widening: float = 4) -> Symbol:
+    """Gluon's ResNet v1, whose 1x1 convolutions have a bias; `width` is 64 in the real ones.
+
+    A `widening` of 1/4 instead of 4 is ResNeXt's: the convolutions inside are the wide ones.
+    """
     net = Symbol("resnetv10")
     x = net.conv_norm(0, width, 7, stride=2, pad=3)
     x = net.pool(x, 3, 2, 1)
@@ -129,7 +132,7 @@ def resnet_v1(units: list[int], *, bottleneck: bool, width: int = 4) -> Symbol:
         for unit in range(count):
             stride = 2 if stage > 1 and unit == 0 else 1
             inner = width * 2 ** (stage - 1)
-            outer = inner * 4 if bottleneck else inner
+            outer = int(inner * widening) if bottleneck else inner
             if bottleneck:
                 y = net.conv_norm(x, inner, 1, scope, stride=stride, bias=True)
                 y = net.conv_norm(y, inner, 3, scope, pad=1)
