@@ -81,6 +81,7 @@ def is_flat(graph: Graph) -> bool:
         all(not module.children for module in tree if module.key)
         and all(call.parent == root.key and called[call.module] == 1 for call in calls)
         and len(set(tree.root.children.values())) == len(tree.root.children)
+        and set(called) <= set(tree.root.children.values())
         and all(node.call is not None for node in graph.operators())
     )
 

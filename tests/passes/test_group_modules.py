@@ -109,7 +109,7 @@ def flat_graphs(draw):
         scope = draw(st.sampled_from(["", "net0_", "stage1_", "stage1_unit1_", "stage2_", "1_", "a.b_"]))
         match draw(st.integers(0, 4)):
             case 0 | 1:
-                value = net.layer(value, f"{scope}fc{number}".replace(".", "_"))
+                value = net.layer(value, f"{scope}in{number}".replace(".", "_"))
             case 2:
                 value = net.op(draw(st.sampled_from(["Relu", "Tanh"])), value)
             case 3:
