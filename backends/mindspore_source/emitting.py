@@ -64,6 +64,7 @@ class Layer:
         named: keyword of its call -> operand slot.
         results: the operator's outputs as its call returns them; empty for one that returns its only output.
         hints: names for variables of the outputs, where they have usual ones.
+        assignable: whether assigning to an attribute replaces that parameter.
         options: keyword of its call -> text.
         pick: what of its result is the only output, ``[0]``.
     """
@@ -75,6 +76,7 @@ class Layer:
     named: dict[str, int] = field(default_factory=dict)
     results: tuple[Nested, ...] = ()
     hints: tuple[str, ...] = ()
+    assignable: bool = True
     options: dict[str, Part] = field(default_factory=dict)
     pick: str = ""
 

@@ -56,6 +56,7 @@ def stack_layer(view: View) -> Layer:
         named=lengths,
         results=(0, (1, 2)) if stack.kind == "LSTM" else (0, 1),
         hints=("", *_HIDDEN[: stack.states]),
+        assignable=False,
     )
 
 

@@ -317,10 +317,22 @@ class Units:
         for parameter, holders in self.declared.items():
             for other in holders[1:]:
                 if self._meeting(holders[0], other) == module.key:
+                    self._require_assignable(parameter, holders[0], other)
                     left, right = (
                         self.parameter_path(module.key, parameter, at) for at in (other, holders[0])
                     )
                     draft.assignments.append((f"self{left}", f"self{right}"))
+
+    def _require_assignable(self, parameter: int, *holders: int) -> None:
+        """Refuse to tie single parameters of a recurrent stack, which runs on lists of its own."""
+        layers = [self.units[h].layer for h in holders]
+        if any(layer is not None and not layer.assignable for layer in layers):
+            raise BackendError(
+                "E602",
+                "expected recurrent stacks with parameters of their own, got one that is shared",
+                place=self.graph.parameter(parameter).name,
+                hint="MindSpore can share a whole nn.LSTM, nn.GRU or nn.RNN, or single parameters of cells",
+            )
 
     def _meeting(self, a: int, b: int) -> int:
         """The innermost module with a class of its own that contains both."""

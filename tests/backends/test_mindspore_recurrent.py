@@ -155,3 +155,26 @@ def test_what_mindspore_has_not_is_refused(tmp_path):
     projected = regraft.load(nn.LSTM(4, 5, proj_size=3, batch_first=True), (floats(2, 3, 4),))
     with pytest.raises((BackendError, UnsupportedError), match="LSTM"):
         write(regraft.rewrite(projected).graph, tmp_path)
+
+
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRUCell])
+def test_shared_parameters_are_tied_where_mindspore_can(cls, tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = cls(4, 4), cls(4, 4)
+            name = "weight_hh_l0" if cls is nn.LSTM else "weight_hh"
+            setattr(self.second, name, getattr(self.first, name))
+
+        def forward(self, x):
+            if cls is nn.LSTM:
+                return self.second(self.first(x)[0])[0]
+            return self.second(x, self.first(x))
+
+    if cls is nn.LSTM:
+        graph = regraft.rewrite(regraft.load(Net(), (floats(2, 3, 4),))).graph
+        with pytest.raises(BackendError, match="recurrent stacks with parameters of their own"):
+            write(graph, tmp_path)
+    else:
+        _, text = emitted(Net(), [floats(2, 4)], tmp_path)
+        assert "self.second.weight_hh = self.first.weight_hh  # tied" in text
