@@ -169,6 +169,20 @@ def instance_norm(view: View) -> Layer:
     return _group_norm(view, channels)
 
 
+@table.call("GroupNormalization", "InstanceNormalization")
+def functional_group_norm(view: View) -> Expression:
+    """ops.group_norm, on a scale and bias that are no parameters of the module's own."""
+    channels = view.shape()[1]
+    if not isinstance(channels, int) or all(
+        isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2)
+    ):
+        raise Refused
+    is_group = view.operator.op_type == "GroupNormalization"
+    groups = view.operator.int("num_groups") if is_group else channels
+    epsilon = view.operator.float("epsilon", 1e-5)
+    return call("ops.group_norm", view.use(0), groups, view.use(1), view.use(2), epsilon)
+
+
 @table.call("LRN")
 def lrn(view: View) -> Expression:
     """ops.lrn, whose alpha is not divided by the size."""

@@ -261,6 +261,8 @@ class Lowering:
             return [self._resolve(r) for r in raw]
         if isinstance(raw, torch.SymInt):  # of a decomposition's trace
             return self.context.symbols.size(raw)
+        if isinstance(raw, torch.SymFloat):
+            raise UnsupportedError("E203", f"expected a static number, got `{raw}`")
         return raw
 
     def _plain(self, value: Any) -> Any:

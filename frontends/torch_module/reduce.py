@@ -28,7 +28,30 @@ def _reduction(op_type: str) -> Lowering:
     return reduction
 
 
-REDUCE.op("aten.mean.dim", "aten.mean.default")(_reduction("ReduceMean"))
+def _mean(call: Call, x: Value, axes: list[int], keep: bool) -> Value:
+    """The mean; of nothing at all it is NaN in torch, 0 in ONNX Runtime."""
+    along = call.constant(axes)
+    if all(call.shape("self")[a] != 0 for a in axes):
+        return call.op("ReduceMean", x, along, keepdims=keep)
+    total = call.op("ReduceSum", x, along, keepdims=keep)
+    return call.op("Div", total, call.b.scalar_like(0, total))
+
+
+@REDUCE.op("aten.mean.dim", "aten.mean.default")
+def mean(call: Call) -> Value:
+    """Over the given axes, or all."""
+    call.ignore("dtype")
+    keep = "keepdim" in call.attributes and call.flag("keepdim")
+    axes = call.axes("dim") if "dim" in call.attributes else []
+    x = call.cast(call.value("self"), call.dtype)
+    if not axes or len(axes) == call.rank("self"):
+        every = list(range(call.rank("self")))
+        if all(call.shape("self")[a] != 0 for a in every):
+            return call.op("ReduceMean", x, keepdims=keep)
+        return _mean(call, x, every, keep)
+    return _mean(call, x, axes, keep)
+
+
 REDUCE.op("aten.sum.dim_IntList", "aten.sum.default")(_reduction("ReduceSum"))
 REDUCE.op("aten.prod.dim_int", "aten.prod.default")(_reduction("ReduceProd"))
 REDUCE.op("aten.amax.default", "aten.max.default")(_reduction("ReduceMax"))
@@ -130,12 +153,12 @@ def _variance(call: Call) -> tuple[Value, Value]:
     correction = call.arg("correction") if "correction" in call.attributes else int(call.flag("unbiased"))
     correction = 1 if correction is None else correction
     along = call.constant(axes)
-    mean = call.op("ReduceMean", x, along, keepdims=1)
+    mean = _mean(call, x, axes, True)
     centred = call.op("Sub", x, mean)
     squares = call.op("Mul", centred, centred)
     mean = mean if keep or not axes else call.op("Squeeze", mean, along)
     if not correction:
-        return call.op("ReduceMean", squares, along, keepdims=keep), mean
+        return _mean(call, squares, axes, keep), mean
     total, count = call.op("ReduceSum", squares, along, keepdims=keep), prod(shape[a] for a in axes)
     if isinstance(count, int):
         return call.op("Div", total, call.b.scalar_like(max(count - correction, 0), total)), mean

@@ -204,6 +204,51 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(torch.eye(_order(factor), dtype=factor.dtype).expand(factor.shape), factor, upper)
 
 
+def _factored(a: Tensor) -> tuple[Tensor, Tensor]:
+    """(L and U in one matrix, LAPACK's pivots counted from 1), by elimination with partial pivoting."""
+    rows_count, columns = a.shape[-2:]
+    steps = min(_order(a.mT), _order(a))
+    rows, pivots = torch.arange(rows_count), []
+    for k in range(steps):
+        column = torch.where(rows >= k, a[..., k].abs(), -1.0)
+        pivot = column.argmax(-1, keepdim=True)
+        pivots.append(pivot)
+        swap = torch.where(rows == k, pivot, torch.where(rows == pivot, k, rows))
+        a = a.gather(-2, swap.unsqueeze(-1).expand(a.shape))
+        head = a[..., k : k + 1, :]
+        factor = torch.where(rows > k, a[..., k] / head[..., k], 0.0).unsqueeze(-1)
+        right = torch.arange(columns) > k
+        reduced = torch.where(right, a - factor * head, a)
+        below = (rows > k).unsqueeze(-1) & (torch.arange(columns) == k)
+        a = torch.where(below, factor, reduced)
+    if not pivots:
+        return a, torch.zeros([*a.shape[:-2], 0], dtype=torch.int32)
+    return a, (torch.cat(pivots, -1) + 1).to(torch.int32)
+
+
+@table.of("aten.linalg_lu_factor_ex.default")
+def linalg_lu_factor_ex(
+    a: Tensor, *, pivot: bool = True, check_errors: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Factors and pivots, and no error."""
+    del check_errors
+    if not pivot:
+        raise Inexpressible("it does not pivot")
+    return *_factored(a), torch.zeros(a.shape[:-2], dtype=torch.int32)
+
+
+@table.of("aten.linalg_lu_factor.default")
+def linalg_lu_factor(a: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    """Factors and pivots."""
+    return linalg_lu_factor_ex(a, pivot=pivot)[:2]
+
+
+@table.of("aten._lu_with_info.default")
+def lu_with_info(a: Tensor, pivot: bool = True, check_errors: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """The older form."""
+    return linalg_lu_factor_ex(a, pivot=pivot, check_errors=check_errors)
+
+
 def _permuted(pivots: Tensor, n: int, inverse: bool) -> Tensor:
     """The rows' order that LAPACK's pivots (counted from 1) stand for."""
     rows = torch.arange(n).expand(*pivots.shape[:-1], n)

@@ -241,3 +241,84 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     inside = (x >= low) & (x <= high)
     hit = (place.unsqueeze(-1) == torch.arange(bins)) & inside.unsqueeze(-1)
     return hit.sum(0).to(x.dtype)
+
+
+def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -> Tensor:
+    """Sums of weights between edges; the last bin holds its right edge."""
+    x = x.reshape(-1)
+    bins = edges.shape[0] - 1
+    place = (edges.unsqueeze(0) <= x.unsqueeze(1)).sum(1) - 1
+    place = torch.where(x == edges[-1], bins - 1, place)
+    hit = place.unsqueeze(1) == torch.arange(bins)
+    weights = torch.ones_like(x) if weight is None else weight.reshape(-1)
+    found = torch.where(hit, weights.unsqueeze(1), 0.0).sum(0)
+    return found / (found.sum() * (edges[1:] - edges[:-1])) if density else found
+
+
+@table.of("aten.histogram.bins_tensor")
+def histogram(
+    x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Counts between given edges."""
+    return _histogram(x, bins, weight, density), bins
+
+
+@table.of("aten.histogram.bin_ct")
+def histogram_of_equal_bins(
+    x: Tensor,
+    bins: int = 100,
+    *,
+    range: list[float] | None = None,  # noqa: A002 - torch's name
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Counts in equal bins over a range, or that of the data."""
+    if range is None:
+        low, high = x.amin(), x.amax()
+        single = low == high
+        low, high = torch.where(single, low - 0.5, low), torch.where(single, high + 0.5, high)
+    else:
+        low, high = (torch.full((), v, dtype=x.dtype) for v in range)
+    at = torch.arange(bins + 1).to(x.dtype)
+    edges = torch.where(
+        at < bins / 2, low + (high - low) / bins * at, high - (high - low) / bins * (bins - at)
+    )
+    return _histogram(x, edges, weight, density), edges
+
+
+@table.of("aten.segment_reduce.default")
+def segment_reduce(
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Tensor:
+    """A reduction of runs of the first axis."""
+    del unsafe
+    counts = offsets if lengths is None else lengths
+    if counts is None or indices is not None or axis or counts.dim() != 1:
+        raise Inexpressible("its segments are not runs of the first axis")
+    starts = counts[:-1] if lengths is None else torch.cumsum(counts, 0) - counts
+    ends = counts[1:] if lengths is None else torch.cumsum(counts, 0)
+    at = torch.arange(data.shape[0])
+    member = (at >= starts.unsqueeze(1)) & (at < ends.unsqueeze(1))  # (segments, rows)
+    member = member.reshape([*member.shape] + [1] * (data.dim() - 1))
+    neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[reduce]
+    start = neutral if initial is None else initial
+    rows = torch.where(member, data.unsqueeze(0), neutral)
+    if reduce == "prod":
+        return rows.prod(1) * start
+    if reduce == "max":
+        return torch.clamp(rows.amax(1), min=start)
+    if reduce == "min":
+        return torch.clamp(rows.amin(1), max=start)
+    total = rows.sum(1) + start
+    if reduce == "sum":
+        return total
+    number = (ends - starts).reshape([-1] + [1] * (data.dim() - 1)).to(data.dtype)
+    return torch.where(number > 0, total / number, math.nan if initial is None else start)
