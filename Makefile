@@ -44,7 +44,7 @@ types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 golden: $(READY)  ## rewrite the golden pages after a deliberate change
-	$(BIN)/python -m pytest -n 2 --update-goldens tests/passes tests/backends
+	$(BIN)/python -m pytest -n 2 --update-goldens tests/passes tests/backends tests/frontends/torch_module
 
 bench: $(READY)  ## ratios side by side with what a user would run instead
 	$(BIN)/python benchmarks/run.py

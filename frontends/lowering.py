@@ -63,8 +63,18 @@ class LoweringTable(Generic[Lowering]):
         """Every source operator with a lowering, sorted."""
         return sorted([*self.renamed, *self.functions])
 
-    def require(self, uses: Iterable[tuple[str, str]], hint: str = "") -> None:
+    def require(
+        self,
+        uses: Iterable[tuple[str, str]],
+        hint: str = "",
+        explain: Callable[[str, list[str]], Missing] | None = None,
+    ) -> None:
         """Check that every (operator, place) of a model has a lowering.
+
+        Args:
+            uses: the operators of the model and where they are.
+            hint: what to do, for the message.
+            explain: what to say of an operator and its places.
 
         Raises:
             UnsupportedError: listing all that have none, the most used first.
@@ -74,9 +84,8 @@ class LoweringTable(Generic[Lowering]):
             if name not in self:
                 places.setdefault(name, []).append(place)
         if places:
-            missing = [
-                Missing(n, tuple(p)) for n, p in sorted(places.items(), key=lambda i: (-len(i[1]), i[0]))
-            ]
+            ordered = sorted(places.items(), key=lambda i: (-len(i[1]), i[0]))
+            missing = [explain(n, p) if explain else Missing(n, tuple(p)) for n, p in ordered]
             raise UnsupportedError(
                 "E201",
                 f"no lowering for {len(missing)} {self.framework} operator{'s' if len(missing) > 1 else ''}",

@@ -66,10 +66,38 @@ class ModelError(RegraftError):
 
 @dataclass(frozen=True)
 class Missing:
-    """One operator that nothing lowers or emits, and the places that use it."""
+    """One operator that nothing lowers or emits.
+
+    Attributes:
+        operator: its name.
+        places: where it is used: module path and source line.
+        reason: why there is nothing for it, where that is known.
+        instead: what its user can do.
+        reproduction: source of the smallest model that has it.
+    """
 
     operator: str
     places: tuple[str, ...]
+    reason: str = ""
+    instead: str = ""
+    reproduction: str = ""
+
+    def __str__(self) -> str:
+        uses = f"{len(self.places)} use{'s' if len(self.places) != 1 else ''}"
+        lines = [f"{self.operator}: {uses}, e.g. {self.places[0]}"]
+        others = [p for p in dict.fromkeys(self.places) if p != self.places[0]]
+        lines += [f"  also at {place}" for place in others[:_PLACES]]
+        lines += [f"  and at {len(others) - _PLACES} more places"] if len(others) > _PLACES else []
+        lines += [f"  because {self.reason}"] if self.reason else []
+        lines += [f"  instead: {self.instead}"] if self.instead else []
+        if self.reproduction:
+            lines += ["  the smallest model that has it:"]
+            lines += [f"    {line}".rstrip() for line in self.reproduction.split("\n")]
+        return "\n".join(f"  {line}" for line in lines)
+
+
+_PLACES = 8
+"""So many further places of an operator are listed."""
 
 
 class UnsupportedError(RegraftError):
@@ -86,12 +114,8 @@ class UnsupportedError(RegraftError):
         super().__init__(code, message, place=place, hint=hint)
 
     def __str__(self) -> str:
-        rows = [
-            f"  {m.operator}: {len(m.places)} use{'s' if len(m.places) != 1 else ''}, e.g. {m.places[0]}"
-            for m in self.missing
-        ]
         head, *tail = super().__str__().split("\n")
-        return "\n".join([head, *rows, *tail])
+        return "\n".join([head, *map(str, self.missing), *tail])
 
 
 class InvalidGraphError(RegraftError):

@@ -15,6 +15,7 @@ from .capture import Captured, array_of, normalised_stack, tensor_placeholders, 
 from .context import Call, Context, Result
 from .decompositions import Untraceable, decomposed
 from .operators import IGNORED, TABLE
+from .refusals import explained
 from .symbols import Symbols
 from .tree import Tree
 from .views import INVERSES
@@ -74,12 +75,16 @@ class Lowering:
     def _require_lowerings(self) -> None:
         """Find a lowering or a decomposition for every operator, or complain about all that have neither."""
         missing = [
-            (name, self._place(node))
+            (name, node)
             for module in _graph_modules(self.program.graph_module)
             for node in module.graph.nodes
             if (name := self._missing_name(node)) is not None
         ]
-        TABLE.require(missing)
+        first = dict(reversed(missing))
+        TABLE.require(
+            ((name, self._place(node)) for name, node in missing),
+            explain=lambda name, places: explained(name, places, first[name], self.reasons.get(name, "")),
+        )
 
     def _missing_name(self, node: Node, depth: int = 3) -> str | None:
         """The name of an operator that has neither a lowering nor a decomposition into some that have."""

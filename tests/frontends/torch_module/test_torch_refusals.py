@@ -1,0 +1,71 @@
+"""What is refused is said with a reason, a way out and a module that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import regraft
+from regraft.frontends.torch_module.refusals import refusals_page, refused_operators
+from regraft.ir import UnsupportedError
+
+PAGE = Path(__file__).parents[3] / "docs" / "torch-refusals.md"
+
+
+class Block(nn.Module):
+    def forward(self, x):
+        return torch.linalg.eigvalsh(x @ x.mT)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+
+    def forward(self, x):
+        return self.first(x) + self.second(x + 1) + torch.fft.rfft(x).abs().sum()
+
+
+@pytest.fixture(scope="module")
+def refused() -> UnsupportedError:
+    with pytest.raises(UnsupportedError) as found:
+        regraft.load(Model(), (torch.ones(2, 3, 3),))
+    return found.value
+
+
+def test_every_operator_with_its_places_its_reason_and_a_way_out(refused):
+    missing = {m.operator: m for m in refused.missing}
+    eigenvalues = missing["aten.linalg_eigvalsh.default"]
+    assert [p.split(" ")[0] for p in eigenvalues.places] == ["first", "second"]
+    assert all("test_torch_refusals.py:" in p for p in eigenvalues.places)
+    assert "factorisation" in eigenvalues.reason
+    assert "outside the model" in eigenvalues.instead
+    assert "complex" in missing["aten.fft_rfft.default"].reason
+    for text in ("first (Block)", "also at second (Block)", "instead: ", "class Smallest"):
+        assert text in str(refused)
+
+
+def test_the_smallest_module_has_that_operator(refused):
+    for missing in refused.missing:
+        with pytest.raises(UnsupportedError) as found:
+            exec(missing.reproduction, {"torch": torch, "regraft": regraft})
+        assert [m.operator for m in found.value.missing] == [missing.operator]
+
+
+def test_the_page_is_up_to_date(update_goldens):
+    if update_goldens:
+        PAGE.write_text(refusals_page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == refusals_page(), "make golden"
+
+
+def test_what_the_page_lists_has_no_lowering():
+    from regraft.frontends.torch_module.expansions import EXPANSIONS
+    from regraft.frontends.torch_module.operators import TABLE
+
+    listed = {name for names in refused_operators().values() for name in names}
+    covered = {n.removeprefix("aten.").removesuffix(".default") for n in (*TABLE.names(), *EXPANSIONS)}
+    assert {"linalg_qr", "bincount", "multinomial"} <= listed
+    assert not listed & covered
