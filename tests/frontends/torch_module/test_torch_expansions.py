@@ -1,0 +1,188 @@
+"""Operators that are expanded here because torch does not decompose them, against torch itself."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regraft.frontends.torch_module.expansions import EXPANSIONS
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+SPECIAL = [
+    *("lgamma", "digamma", "erfinv", "exp2"),
+    *(f"special_{n}" for n in ("erfcx", "log_ndtr", "ndtri", "i0e", "i1", "i1e")),
+    *(f"special_bessel_{n}" for n in ("j0", "j1", "y0", "y1")),
+    *(f"special_modified_bessel_{n}" for n in ("i0", "i1", "k0", "k1")),
+    *(f"special_scaled_modified_bessel_{n}" for n in ("k0", "k1")),
+]
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_are_torchs(name):
+    operator = getattr(torch.ops.aten, name).default
+    x = torch.from_numpy(np.concatenate([floats(400) * 4, floats(100) * 40, [0, 1, -1, 0.5, -0.5]])).float()
+    with np.errstate(all="ignore"):
+        want, got = operator(x), EXPANSIONS[f"aten.{name}.default"](x)
+    scale = want.double()[want.isfinite()].abs().clamp(min=1.0)
+    assert bool((want.isfinite() == got.isfinite()).all())
+    error = (want.double() - got.double())[want.isfinite()].abs() / scale
+    assert float(error.max()) < 2e-5  # torch's own float32 is no better near its zeros
+
+
+def test_the_same_through_onnx(check):
+    check(
+        lambda x: [
+            torch.lgamma(x),
+            torch.erfc(x),
+            torch.special.erfcx(x),
+            torch.polygamma(2, x.abs() + 0.1),
+            torch.special.i0e(x),
+            torch.special.bessel_j0(x),
+            torch.special.log_ndtr(x),
+            torch.atan2(x, x.flip(0)),
+            torch.copysign(x, x.flip(0)),
+            torch.special.chebyshev_polynomial_t(x, 5),
+            torch.special.hermite_polynomial_h(x, 3),
+            *torch.frexp(x),
+        ],
+        floats(3, 4),
+        atol=1e-4,
+    )
+
+
+def test_order_statistics_and_scans(check):
+    check(
+        lambda x: [
+            *x.cummax(1),
+            *x.cummin(2),
+            x.cumprod(1),
+            x.logcumsumexp(1),
+            *x.kthvalue(2, 1),
+            *x.median(1),
+            x.median(),
+            *x.mode(2),
+            torch.quantile(x, 0.3, dim=1),
+            torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
+            torch.isin(x.round(), torch.tensor([0.0, 1.0])),
+            torch.histc(x, 5, -2, 2),
+        ],
+        floats(2, 5, 4),
+        dynamic=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reduce", "include"), itertools.product(["sum", "prod", "mean", "amax", "amin"], [True, False])
+)
+def test_reductions_by_index(check, reduce, include):
+    index = torch.tensor([[0, 2, 0, 1], [1, 1, 1, 0]])
+    rows = torch.tensor([2, 0, 2])
+
+    def both(x, y):
+        found = x.scatter_reduce(0, index, y, reduce, include_self=include)
+        if reduce == "sum":
+            return found, x.index_add(1, torch.tensor([0, 2, 0, 3]), x)
+        return found, x.index_reduce(0, rows, x.flip(0), reduce, include_self=include)
+
+    check(both, floats(3, 4), floats(2, 4, seed=1), dynamic=False)
+
+
+def test_reads_and_writes_by_place(check):
+    places = (torch.tensor([0, 2]), torch.tensor([1, 1]))
+
+    def both(x):
+        y = x.clone()
+        y[:, places[0], places[1]] = 0.5
+        z = x.clone()
+        z[:, :, places[0]] += 1.0
+        return [y, z, x.take(places[0]), x.index_copy(2, places[0], x[:, :, :2]), x.diagonal(0, 1, 2)]
+
+    check(both, floats(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.AdaptiveMaxPool1d(3, return_indices=True), (2, 3, 7)),
+        (lambda: nn.AdaptiveMaxPool2d((3, 2), return_indices=True), (2, 3, 7, 5)),
+        (lambda: nn.AdaptiveMaxPool3d((2, 3, 2)), (2, 3, 5, 7, 3)),
+        (lambda: nn.MaxPool1d(3, 2, 1, return_indices=True), (2, 3, 7)),
+        (lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True, return_indices=True), (2, 3, 7, 6)),
+        (lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True, divisor_override=2), (2, 3, 7, 6)),
+        (lambda: nn.AvgPool3d(2, divisor_override=3), (2, 3, 4, 5, 4)),
+    ],
+)
+def test_pools(check, make, shape):
+    check(make(), floats(*shape))
+
+
+def test_fractional_pools(check):
+    samples = torch.rand(2, 3, 2, generator=torch.Generator().manual_seed(0))
+    pool = nn.FractionalMaxPool2d((2, 3), output_size=(4, 3), return_indices=True, _random_samples=samples)
+    check(pool, floats(2, 3, 9, 10), dynamic=False)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "lengths"), itertools.product(["none", "mean", "sum"], [list, torch.tensor])
+)
+def test_ctc(check, reduction, lengths):
+    loss = nn.CTCLoss(reduction=reduction, zero_infinity=True)
+    labels = torch.tensor([[1, 2, 2], [3, 1, 0]])
+    given = lengths([8, 6]), lengths([3, 2])
+    check(lambda x: loss(x.log_softmax(2), labels, *given), floats(8, 2, 5), dynamic=False)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses(check, reduction):
+    target = torch.tensor([1, 0, 3])
+    labels = torch.tensor([[1, -1, -1, -1], [0, 2, -1, -1], [3, -1, -1, -1]])
+
+    def losses(x, y):
+        return [
+            F.gaussian_nll_loss(x, y, x.abs() + 0.1, full=True, reduction=reduction),
+            F.cross_entropy(x, target, label_smoothing=0.2, ignore_index=3, reduction=reduction),
+            F.multi_margin_loss(x, target, reduction=reduction),
+            F.multilabel_margin_loss(x, labels, reduction=reduction),
+            F.margin_ranking_loss(x, y, y.sign(), 0.3, reduction=reduction),
+            F.hinge_embedding_loss(x, y.sign(), reduction=reduction),
+            F.huber_loss(x, y, reduction=reduction),
+            F.kl_div(x, y.softmax(1), reduction=reduction),
+        ]
+
+    check(losses, floats(3, 4), floats(3, 4, seed=1), dynamic=False)
+
+
+def test_linear_algebra(check):
+    def algebra(x):
+        a = x @ x.mT + 2 * torch.eye(4)
+        factor = torch.linalg.cholesky(a)
+        b = x[..., :2]
+        return [
+            torch.linalg.solve(a, b),
+            torch.linalg.det(a),
+            torch.linalg.inv(x),
+            torch.linalg.matrix_power(x, -2),
+            factor,
+            torch.cholesky_solve(b, factor),
+            torch.linalg.solve_triangular(a, b, upper=True),
+            *torch.linalg.lu_factor(a),
+            torch.matrix_exp(x / 4),
+            torch.cdist(x, x, 3),
+        ]
+
+    check(algebra, floats(3, 4, 4), atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags(check, mode):
+    bag = nn.EmbeddingBag(7, 3, mode=mode, padding_idx=2)
+    check(lambda i: bag(i), np.random.default_rng(0).integers(0, 7, (3, 4)))
