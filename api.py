@@ -44,6 +44,7 @@ __all__ = [
     "default_pipeline",
     "describe",
     "diff",
+    "has_stubs",
     "load",
     "load_tree",
     "parse_pass",
@@ -103,6 +104,7 @@ def load(
     dynamic_batch: bool = True,
     dynamic: Mapping[str, Sequence[int]] | None = None,
     arguments: Mapping[str, object] | None = None,
+    partial: bool = False,
 ) -> Graph:
     """Lower a model into the IR.
 
@@ -114,6 +116,8 @@ def load(
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments for ``file.py:Name``.
+        partial: whether torch operators without a lowering become stubs, which MindSpore source writes as
+            Cells that raise NotImplementedError.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.
@@ -123,7 +127,14 @@ def load(
         ModelError: when the model cannot be read or captured.
         UnsupportedError: listing every operator without a lowering.
     """
-    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments))
+    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial))
+
+
+def has_stubs(graph: Graph) -> bool:
+    """Whether a graph loaded with `partial` holds operators to be written by hand: nothing can run it."""
+    return any(
+        node.qualified_name == "regraft.Stub" for part in graph.subgraphs() for node in part.operators()
+    )
 
 
 def load_tree(
@@ -478,10 +489,12 @@ def _options(
     dynamic_batch: bool,
     dynamic: Mapping[str, Sequence[int]] | None,
     arguments: Mapping[str, object] | None,
+    partial: bool = False,
 ) -> LoadOptions:
     return LoadOptions(
         Path(params) if params is not None else None,
         dynamic_batch,
         {name: tuple(axes) for name, axes in (dynamic or {}).items()},
         dict(arguments or {}),
+        partial,
     )

@@ -119,9 +119,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return collected
 
 
-def load(model: str, loading: Loading) -> Graph:
+def load(model: str, loading: Loading, *, partial: bool = False) -> Graph:
     """`api.load` with what the options say, and a spinner."""
     from .. import api
 
     with doing(f"loading {model}"):
-        return api.load(model, loading.given(), **loading.options())
+        return api.load(model, loading.given(), partial=partial, **loading.options())

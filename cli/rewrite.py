@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also write test_model.py beside a MindSpore output: each class against what the source computed.",
 )
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Convert what can be, and leave a Cell to be written by hand for each torch operator that cannot: "
+    "MindSpore only, and not compared with the source.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
@@ -66,6 +72,7 @@ def rewrite(
     checkpoint_format: str | None,
     explicit_initializers: bool,
     emit_tests: bool,
+    partial: bool,
     no_verify: bool,
     force: bool,
     verify_each: bool,
@@ -82,7 +89,8 @@ def rewrite(
     with reported(ctx):
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
-        graph = load(model, loading)
+        graph = load(model, loading, partial=partial)
+        no_verify = no_verify or api.has_stubs(graph)
         with doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
         options: dict[str, object] = {"group": False} if only else {}

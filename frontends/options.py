@@ -16,9 +16,11 @@ class LoadOptions:
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
+        partial: whether torch operators without a lowering become stubs instead of an error.
     """
 
     params: Path | None = None
     dynamic_batch: bool = True
     dynamic: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     arguments: Mapping[str, object] = field(default_factory=dict)
+    partial: bool = False

@@ -17,6 +17,7 @@ from . import (
     reduce,
     resize,
     shape,
+    stub,
 )
 from .emitting import EmitterTable, Expression, Layer, Refused, View
 from .expressions import Part, Use
@@ -38,6 +39,7 @@ TABLE = EmitterTable.merge(
             reduce,
             resize,
             shape,
+            stub,
         )
     ]
 )

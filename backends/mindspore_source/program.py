@@ -17,6 +17,7 @@ from .expressions import MISSING, Call, Part, literal_source
 from .indexing import PADDED_EMBEDDING
 from .initial import law_of
 from .recurrent import REDRAWN
+from .stub import STUB
 from .units import Units
 
 _INITIALIZERS = (
@@ -88,7 +89,8 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
     redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
     padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
-    body = "\n\n".join([redrawn, padded, units.factories.text(), *texts])
+    stub = STUB if any("Unsupported(" in text for text in texts) else ""
+    body = "\n\n".join([stub, redrawn, padded, units.factories.text(), *texts])
     frozen = sorted(
         {
             t.name

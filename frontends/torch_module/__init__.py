@@ -64,7 +64,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         if captured.module is None
         else tree_of_module(graph, captured.module)
     )
-    lowering = Lowering(captured, tree)
+    lowering = Lowering(captured, tree, partial=options.partial)
     lowering.run()
     _state_origin(graph, reference, model, captured)
     graph.origin.notes.extend(lowering.context.notes)

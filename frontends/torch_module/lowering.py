@@ -15,7 +15,7 @@ from .capture import Captured, array_of, normalised_stack, tensor_placeholders, 
 from .context import Call, Context, Result
 from .decompositions import Untraceable, decomposed
 from .operators import IGNORED, TABLE
-from .refusals import explained
+from .refusals import COMPLEX, advised, explained, has_complex, tensor_arguments, written_call
 from .symbols import Symbols
 from .tree import Tree
 from .views import INVERSES
@@ -39,8 +39,8 @@ class SpecialisedError(Exception):
 class Lowering:
     """Lowers one captured program into the graph that already holds its module tree."""
 
-    def __init__(self, captured: Captured, tree: Tree) -> None:
-        self.captured, self.tree = captured, tree
+    def __init__(self, captured: Captured, tree: Tree, *, partial: bool = False) -> None:
+        self.captured, self.tree, self.partial = captured, tree, partial
         self.graph: Graph = tree.graph
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
@@ -53,6 +53,7 @@ class Lowering:
         self.environment: dict[Node, Result] = {}
         self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
         self.reasons: dict[str, str] = {}
+        self.stubs: set[str] = set()
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -81,6 +82,9 @@ class Lowering:
             if (name := self._missing_name(node)) is not None
         ]
         first = dict(reversed(missing))
+        if self.partial:
+            self.stubs = set(first)
+            return
         TABLE.require(
             ((name, self._place(node)) for name, node in missing),
             explain=lambda name, places: explained(name, places, first[name], self.reasons.get(name, "")),
@@ -89,6 +93,9 @@ class Lowering:
     def _missing_name(self, node: Node, depth: int = 3) -> str | None:
         """The name of an operator that has neither a lowering nor a decomposition into some that have."""
         name = self._required_name(node)
+        if name is None and has_complex(node) and not _is_structural(node):
+            self.reasons[target_name(node.target)] = COMPLEX
+            return target_name(node.target)
         if name is None:
             return None
         return None if depth and self._expand(node, depth - 1) else name
@@ -213,6 +220,8 @@ class Lowering:
         if node in self.decomposed:
             body, feeding = self.decomposed[node]
             return self._run_body(body, [self.environment[f] for f in feeding], own_calls=False)
+        if name in self.stubs or (self.partial and has_complex(node)):
+            return self._stub(node, self.reasons.get(name, ""))
         functional = functional_name(node.target)
         table_name = name if name in TABLE else functional or name
         call = self._make_call(node, table_name)
@@ -221,13 +230,36 @@ class Lowering:
             return call.finish(call.op(TABLE.renamed[table_name], *operands))
         try:
             result = TABLE.functions[table_name](call)
-        except UnsupportedError:
-            if not self._expand(node):
+        except UnsupportedError as refusal:
+            if self._expand(node):
+                return self._lower(node)
+            if not self.partial or self._symbolic:  # static shapes are tried first
                 raise
-            return self._lower(node)
+            return self._stub(node, refusal.message)
         if table_name != name and isinstance(result, Value):  # in place: the element type stays
             result = call.cast(result, call.dtype)
         return call.finish(result)
+
+    def _stub(self, node: Node, reason: str) -> list[Value] | Value:
+        """A place for an operator that a person is to write: its tensor operands, call and result types."""
+        why, advice = advised(target_name(node.target))
+        fakes = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
+        operands = [self.environment[n] for n in tensor_arguments(node)]
+        types = [self.context.symbols.type(f) for f in fakes]
+        values = self.b.ops(
+            "regraft.Stub",
+            *operands,
+            outputs=len(types),
+            types=types,
+            operator=target_name(node.target),
+            call=written_call(node, [f"x{i}" for i in range(len(operands))]),
+            reason=f"{reason or why}; instead: {advice}",
+        )
+        place = self._place(node)
+        self.context.notes.append(
+            f"stub to be written by hand: `{target_name(node.target)}`{f' - at {place}' if place else ''}"
+        )
+        return values if isinstance(node.meta["val"], (list, tuple)) else values[0]
 
     def _make_call(self, node: Node, name: str) -> Call:
         """Arguments by schema name, defaults filled in, with torch's own fake tensors beside them."""
@@ -401,6 +433,14 @@ def _is_tensor_result(node: Node) -> bool:
     fake = node.meta.get("val")
     fakes = fake if isinstance(fake, (list, tuple)) else [fake]
     return any(hasattr(f, "dtype") for f in fakes)
+
+
+def _is_structural(node: Node) -> bool:
+    """Whether a node computes nothing."""
+    name = target_name(node.target)
+    return (
+        node.op != "call_function" or name == "operator.getitem" or name in IGNORED or name in _HIGHER_ORDER
+    )
 
 
 def _graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:

@@ -10,6 +10,9 @@ from ...ir import Missing
 if TYPE_CHECKING:
     from torch.fx import Node
 
+COMPLEX = "it makes or takes complex numbers, which few of ONNX's and MindSpore's operators do"
+"""The reason of every operator on complex numbers."""
+
 _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r"rand|normal_?$|normal_functional|bernoulli|poisson|multinomial|binomial|random|cauchy|exponential_"
@@ -19,7 +22,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"complex|polar|^imag$|^real$|^fft_|^_?stft|^istft|conj|angle|linalg_eig$|linalg_eigvals$",
-        "it makes or takes complex numbers, which few of ONNX's and MindSpore's operators do",
+        COMPLEX,
         "write the model on real and imaginary parts; a transform of fixed size is a product with a matrix",
     ),
     (
@@ -89,21 +92,36 @@ def explained(operator: str, places: list[str], node: Node, found: str = "") -> 
         node: the first use.
         found: why its expansion does not cover this use, where there is one.
     """
-    why, instead = reason(operator) or _OTHERS
+    why, instead = advised(operator)
     return Missing(operator, tuple(places), found or why, instead, reproduction(node))
 
 
-def reproduction(node: Node) -> str:
-    """Source of the smallest module with this call, to be loaded on inputs of the same shapes and types."""
+def has_complex(node: Node) -> bool:
+    """Whether a call takes or gives complex tensors."""
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    flat = [v for value in values for v in (value if isinstance(value, (list, tuple)) else [value])]
+    return any(v.dtype.is_complex for v in flat if v is not None and hasattr(v, "dtype"))
+
+
+def advised(operator: str) -> tuple[str, str]:
+    """Why an operator is refused and what to do instead, whatever is known of it."""
+    return reason(operator) or _OTHERS
+
+
+def tensor_arguments(node: Node) -> list[Node]:
+    """The calls and inputs whose tensors a call reads, each once, in the order of its arguments."""
+    return [n for n in node.all_input_nodes if hasattr(n.meta.get("val"), "dtype")]
+
+
+def written_call(node: Node, names: list[str]) -> str:
+    """A call as Python source, its tensors under the given names."""
     from torch.fx import Node
 
-    names: dict[Node, str] = {}
+    tensors = dict(zip(tensor_arguments(node), names, strict=True))
 
     def written(argument: Any) -> str:
-        if isinstance(argument, Node) and hasattr(argument.meta.get("val"), "dtype"):
-            return names.setdefault(argument, f"x{len(names)}")
         if isinstance(argument, Node):
-            return repr(_hint(argument.meta.get("val")))
+            return tensors.get(argument) or repr(_hint(argument.meta.get("val")))
         if isinstance(argument, (list, tuple)):
             return f"[{', '.join(map(written, argument))}]"
         text = repr(argument)
@@ -111,14 +129,19 @@ def reproduction(node: Node) -> str:
 
     arguments = [written(a) for a in node.args]
     arguments += [f"{k}={written(v)}" for k, v in node.kwargs.items()]
-    inputs = [
-        f"torch.ones({[_hint(s) for s in n.meta['val'].shape]}, dtype={n.meta['val'].dtype})" for n in names
-    ]
+    return f"torch.ops.{node.target}({', '.join(arguments)})"
+
+
+def reproduction(node: Node) -> str:
+    """Source of the smallest module with this call, to be loaded on inputs of the same shapes and types."""
+    tensors = [n.meta["val"] for n in tensor_arguments(node)]
+    names = [f"x{i}" for i in range(len(tensors))]
+    inputs = [f"torch.ones({[_hint(s) for s in t.shape]}, dtype={t.dtype})" for t in tensors]
     return "\n".join(
         [
             "class Smallest(torch.nn.Module):",
-            f"    def forward({', '.join(['self', *names.values()])}):",
-            f"        return torch.ops.{node.target}({', '.join(arguments)})",
+            f"    def forward({', '.join(['self', *names])}):",
+            f"        return {written_call(node, names)}",
             "",
             f"regraft.load(Smallest(), ({', '.join(inputs)}{',' if len(inputs) == 1 else ''}))",
         ]

@@ -15,9 +15,10 @@ from .loss import TABLE as LOSS
 from .multihead import TABLE as MULTIHEAD
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
+from .stub import TABLE as STUB
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
-    ACTIVATION, ATTENTION, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT
+    ACTIVATION, ATTENTION, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT, STUB
 )
 """Every composite by name."""
 

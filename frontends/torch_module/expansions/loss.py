@@ -109,6 +109,27 @@ def ctc_loss(
     return found.squeeze(0) if single else found
 
 
+@table.of("aten.multilabel_margin_loss_forward.default")
+def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
+    """Margins of every class that is no target to every one that is, up to the first target below 0.
+
+    torch's own decomposition (2.13) gives other numbers than its kernel where that target is not the last.
+    """
+    rows, labels = (t.reshape(1, -1) if t.dim() < 2 else t for t in (x, target))
+    given = torch.cumsum((labels < 0).to(torch.int64), 1) == 0
+    places = torch.arange(rows.shape[1])
+    hit = given.unsqueeze(2) & (labels.unsqueeze(2) == places)  # (N, target, class)
+    is_target = hit.any(1)
+    wanted = rows.gather(1, torch.clamp(labels, min=0)).unsqueeze(2)
+    margin = torch.clamp(1 - wanted + rows.unsqueeze(1), min=0)
+    counted = given.unsqueeze(2) & ~is_target.unsqueeze(1)
+    found = torch.where(counted, margin, 0.0).sum((1, 2)) / rows.shape[1]
+    marks = is_target.to(x.dtype).reshape(target.shape)
+    if reduction == 0:
+        return (found if x.dim() == 2 else found.squeeze(0)), marks
+    return (found.mean() if reduction == 1 else found.sum()), marks
+
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 """torch's numbers for them."""
 

@@ -69,3 +69,18 @@ def test_what_the_page_lists_has_no_lowering():
     covered = {n.removeprefix("aten.").removesuffix(".default") for n in (*TABLE.names(), *EXPANSIONS)}
     assert {"linalg_qr", "bincount", "multinomial"} <= listed
     assert not listed & covered
+
+
+def test_partial_leaves_a_cell_that_raises(tmp_path):
+    from regraft.verification.mindspore_runner import MindSporeRunner
+
+    graph = regraft.load(Model(), (torch.ones(2, 3, 3),), partial=True)
+    assert sum("stub to be written by hand" in note for note in graph.origin.notes) == 4
+    with pytest.raises(regraft.RegraftError, match=r"stub of `aten\.linalg_eigvalsh\.default`"):
+        regraft.save(graph, tmp_path / "model.onnx")
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+    text = (tmp_path / "out" / "model.py").read_text()
+    assert text.count("class Unsupported(nn.Cell)") == 1
+    assert "torch.ops.aten.linalg_eigvalsh.default(x0)" in text
+    with pytest.raises(regraft.RegraftError, match=r"NotImplementedError.*linalg_eigvalsh.*f32\["):
+        MindSporeRunner.of_folder(tmp_path / "out").run({"x": torch.ones(2, 3, 3).numpy()})
