@@ -281,7 +281,7 @@ def expanded(graph):
 
 
 def test_every_composite_has_a_case():
-    assert {case.name for case in CASES} == set(COMPOSITES)
+    assert {case.name for case in CASES} == set(COMPOSITES) - {"Stub"}  # which computes nothing
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
