@@ -22,6 +22,9 @@ def as_products(graph: Graph, node: Operator) -> bool:
     rank = len(source.shape)
     pairs = [(a, n, m) for a, (n, m) in enumerate(zip(source.shape, to.shape, strict=True)) if n != m]
     changed = [(a, n, m) for a, n, m in pairs if isinstance(n, int) and isinstance(m, int)]
+    if not pairs and None not in source.shape and len(graph.operands(node.key)) == 4:
+        graph.replace_uses(Value(node.key), data)  # to the size that it has: every mode gives it back
+        return True
     if len(changed) != len(pairs) or not changed or source.dtype not in ("float32", "float16"):
         return False
     if node.str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
