@@ -16,7 +16,7 @@ def reshape(use: Use) -> Value:
     """The batch is 0 where it keeps its place, -1 where it is the only unknown, else computed."""
     x, dims = use.tensor(0), use.dims(1)
     shape = use.b.type_of(x).shape or ()
-    layer = _dense_over_last_axis(use, x)
+    layer = _dense_over_last_axis(use, x) or _rows_of_every_index(use, x)
     if layer is not None:
         return layer
     if len(dims) == 2 and len(shape) > 2 and dims[0] in (shape[0], _symbol(shape[0])):
@@ -63,6 +63,25 @@ def _dense_over_last_axis(use: Use, y: Value) -> Value | None:
     ):
         return None
     return use.emit("regraft.Linear", x, *operands[1:])
+
+
+def _rows_of_every_index(use: Use, y: Value) -> Value | None:
+    """Embedding flattens its indices and gives the rows their shape: one Gather says the same."""
+    gather = use.graph.producer(y)
+    if not isinstance(gather, Operator) or gather.op_type != "Gather" or gather.call != use.b.call:
+        return None
+    rows, indices = use.graph.operands(gather.key)
+    flat = use.graph.producer(indices) if indices is not None else None
+    if not isinstance(flat, Operator) or flat.op_type != "Reshape" or flat.call != use.b.call:
+        return None
+    x = use.graph.operands(flat.key)[0]
+    assert rows is not None
+    assert x is not None
+    of_rows, of_x = use.b.type_of(rows).shape or (), use.b.type_of(x).shape or ()
+    flattened = use.b.type_of(Value(flat.key)).rank == 1 and gather.int("axis", 0) == 0
+    if not use.sole_reader(0) or not flattened or use.type.shape != (*of_x, *of_rows[1:]):
+        return None
+    return use.emit("Gather", rows, x, axis=0)
 
 
 def _symbol(dim: object) -> object:

@@ -374,3 +374,12 @@ def test_initial_distributions() -> None:
     assert found["features.0.conv.weight"] == 'he_uniform(a=2.23606797749979, mode="fan_in")'
     assert found["features.0.norm.gamma"] == "ones()"
     assert found["features.0.norm.moving_mean"] == "zeros()"
+
+
+def test_an_embedding_is_one_gather_whatever_the_rank_of_its_indices() -> None:
+    table = ms.nn.Embedding(9, 4)
+    for shape in [(3,), (2, 3), (2, 3, 5)]:
+        indices = np.random.default_rng(0).integers(0, 9, shape)
+        graph = read(table, [("", indices)], LoadOptions())
+        assert [operator.op_type for operator in graph.operators()] == ["Gather"]
+        np.testing.assert_array_equal(onnx_outputs(graph, indices)[0], pynative(table, indices)[0])
