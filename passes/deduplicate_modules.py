@@ -15,6 +15,7 @@ from .places import Places
 RANDOM = frozenset(
     {
         "Dropout",
+        "FeatureDropout",
         "RandomNormal",
         "RandomNormalLike",
         "RandomUniform",

@@ -67,7 +67,7 @@ class PrepareForInference(Pass):
         for part in list(graph.subgraphs()):
             for node in part.operators():
                 place = places.of(part, node.key)
-                if node.op_type == "Dropout" and not node.domain and _drop(part, node):
+                if node.op_type in ("Dropout", "FeatureDropout") and _drop(part, node):
                     changes.append(Change("PI102", "does nothing in inference", place=place))
                 elif node.op_type == "BatchNormalization" and part is graph:
                     layer = _foldable(graph, node)

@@ -11,7 +11,14 @@ import numpy as np
 from ..ir import ModelError
 from .training_step import LEARNING_RATE, Step, Trained, output_weights
 
-_DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt")
+_DROPOUTS = {
+    "Dropout": ("p", 0.0),
+    "DropoutExt": ("p", 0.0),
+    "Dropout1d": ("prob", 0.0),
+    "Dropout2d": ("keep_prob", 1.0),
+    "Dropout3d": ("keep_prob", 1.0),
+}
+"""Class -> the attribute with its ratio, and the value that drops nothing."""
 
 
 def mindspore_step(
@@ -84,8 +91,9 @@ def _start(net: Any, cells: Sequence[Any]) -> bool:
         cell.set_train(True)
         name = type(cell).__name__
         if name in _DROPOUTS:
-            zeroed = zeroed or bool(cell.p) or cell.p is None
-            cell.p = 0.0
+            attribute, nothing = _DROPOUTS[name]
+            zeroed = zeroed or getattr(cell, attribute) != nothing
+            setattr(cell, attribute, nothing)
         elif isinstance(vars(cell).get("dropout"), float):  # MultiheadAttention's ratio
             zeroed = zeroed or bool(cell.dropout)
             cell.dropout = 0.0

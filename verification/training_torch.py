@@ -16,11 +16,9 @@ _DROPOUTS = (
     "dropout1d",
     "dropout2d",
     "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
     "feature_dropout",
 )
-"""Functions whose ratio is their second argument, ``p``."""
+"""Functions whose ratio is their second argument, ``p``; what they drop is carried over."""
 
 _RATIOS = {
     "scaled_dot_product_attention": (4, "dropout_p"),
@@ -203,12 +201,12 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
                     kwargs[keyword] = 0.0
             return func(*args, **kwargs)
 
-    dropouts = torch.nn.modules.dropout._DropoutNd
+    dropouts = (torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d)
     for path, module in model.named_modules():
         attribute = "p" if isinstance(module, dropouts) else "dropout"
         ratio = vars(module).get(attribute)
         if (
-            isinstance(module, (dropouts, torch.nn.MultiheadAttention, torch.nn.RNNBase))
+            isinstance(module, (*dropouts, torch.nn.MultiheadAttention, torch.nn.RNNBase))
             and isinstance(ratio, float)
             and ratio
         ):

@@ -246,7 +246,10 @@ def _ratio(view: View) -> float:
         raise Refused  # dropout in inference too
     if view.used_outputs() > 1:
         raise Refused
-    return float(view.scalar(1, 0.5))
+    ratio = float(view.scalar(1, 0.5))
+    if ratio >= 1.0:
+        raise Refused  # MindSpore's drops less than everything
+    return ratio
 
 
 @table.layer("Dropout")
@@ -258,7 +261,33 @@ def dropout_layer(view: View) -> Layer:
 @table.call("Dropout")
 def dropout(view: View) -> Expression:
     """ops.dropout, in training only."""
-    inner = call("ops.dropout", view.use(0), p=_ratio(view))
+    return _in_training(call("ops.dropout", view.use(0), p=_ratio(view)))
+
+
+def _channels(view: View) -> str:
+    """The name of MindSpore's dropout of whole channels for an operand's rank."""
+    rank = view.rank()
+    if rank not in (3, 4, 5):
+        raise Refused
+    return f"ropout{rank - 2}d"
+
+
+@table.layer("regraft.FeatureDropout")
+def feature_dropout_layer(view: View) -> Layer:
+    """nn.Dropout1d, nn.Dropout2d, nn.Dropout3d."""
+    ratio = Literal(round(view.operator.float("ratio"), 7), "dropout")
+    return Layer(Call(f"nn.D{_channels(view)}", (Argument("p", ratio),)))
+
+
+@table.call("regraft.FeatureDropout")
+def feature_dropout(view: View) -> Expression:
+    """ops.dropout1d, ops.dropout2d, ops.dropout3d, in training only."""
+    return _in_training(
+        call(f"ops.d{_channels(view)}", view.use(0), p=round(view.operator.float("ratio"), 7))
+    )
+
+
+def _in_training(inner: Expression) -> Expression:
     (applied,) = inner.parts
     assert isinstance(applied, Call)
     return Expression(

@@ -34,8 +34,8 @@ _IDENTITY = {"downsample": "identity", "shortcut": "shortcut", "skip": "shortcut
 _CHAIN = ("x", "out", "y", "z")
 _MAX_INLINE = 60
 _LIGHT = re.compile(
-    r"^(nn\.(BatchNorm\dd|GroupNorm|LayerNorm|Dropout|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
-    r"Sigmoid|Tanh|Hardtanh|Softsign)|ops\.(relu6?|gelu|sigmoid|tanh|silu|hardswish|elu|leaky_relu|dropout|mish))$"
+    r"^(nn\.(BatchNorm\dd|GroupNorm|LayerNorm|Dropout(\dd)?|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
+    r"Sigmoid|Tanh|Hardtanh|Softsign)|ops\.(relu6?|gelu|sigmoid|tanh|silu|hardswish|elu|leaky_relu|dropout(\dd)?|mish))$"
 )
 """What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
 

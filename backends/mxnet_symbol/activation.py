@@ -81,3 +81,10 @@ def dropout(e: Emission) -> Reference:
     if ratio is None:
         raise e.refused("expected a constant ratio")
     return e.node("Dropout", [e.input()], p=float(np.float32(ratio)) and round(float(ratio), 7))
+
+
+@TABLE.op("regraft.FeatureDropout")
+def feature_dropout(e: Emission) -> Reference:
+    """Dropout with one mask for all places of a channel."""
+    ratio = round(e.operator.float("ratio"), 7)
+    return e.node("Dropout", [e.input()], p=ratio, axes=tuple(range(2, len(e.type().shape or ()))))

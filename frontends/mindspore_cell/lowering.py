@@ -144,9 +144,11 @@ class Lowerer:
         if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
             return value
         ratio = dropped_share(cell)
-        if type(cell).__name__ != "Dropout" or not ratio or not isinstance(value, Value):
+        if not ratio or not isinstance(value, Value):
             return value
         with self.builder.inside(self.call_keys[number], self.places[number]):
+            if type(cell).__name__ != "Dropout":
+                return self.builder.op("regraft.FeatureDropout", value, ratio=ratio)
             return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
 
     def as_output(self, found: Any) -> Value:
@@ -161,7 +163,7 @@ class Lowerer:
 
 def dropped_share(cell: Any) -> float:
     """The probability with which a Dropout Cell drops an element."""
-    p = getattr(cell, "p", None)
+    p = getattr(cell, "p", getattr(cell, "prob", None))
     keep = getattr(cell, "keep_prob", None)
     return (
         float(p)

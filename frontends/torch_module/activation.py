@@ -155,10 +155,11 @@ ACTIVATION.op("aten.log_softmax.int", "aten._log_softmax.default")(_softmax("Log
 def dropout(call: Call) -> Value:
     """Kept with its ratio and without a mode: identity in inference, active where the target trains."""
     call.ignore("train")  # evaluation mode, in which the program was captured
-    if call.target.startswith("aten.feature_dropout"):
-        call.ignore("p")
-        call.context.notes.append(
-            "feature dropout is an identity in the graph: ONNX's Dropout drops single elements"
+    if call.target.startswith("aten.feature_dropout") and call.rank("input") != 2:
+        ratio = call.float("p")
+        return (
+            call.op("regraft.FeatureDropout", call.value("input"), ratio=ratio)
+            if ratio
+            else call.value("input")
         )
-        return call.value("input")
     return call.op("Dropout", call.value("input"), call.constant(call.float("p"), "float32"))

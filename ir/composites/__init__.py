@@ -9,6 +9,7 @@ from __future__ import annotations
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
+from .dropout import TABLE as DROPOUT
 from .indexing import TABLE as INDEXING
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
@@ -18,7 +19,7 @@ from .recurrent import TABLE as RECURRENT
 from .stub import TABLE as STUB
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
-    ACTIVATION, ATTENTION, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT, STUB
+    ACTIVATION, ATTENTION, DROPOUT, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT, STUB
 )
 """Every composite by name."""
 

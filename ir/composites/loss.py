@@ -21,7 +21,8 @@ _SCALE = AttributeSpec("grad_scale", "float", default=1.0)
 _NORMALIZATION = AttributeSpec("normalization", "string", default="null")
 
 
-def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+def same_type(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    """The first operand's."""
     return [types[0]]
 
 
@@ -31,7 +32,7 @@ def _identity(b: Builder, operator: Operator, operands: Sequence[Value | None]) 
     return [b.op("Identity", x)]
 
 
-def _nothing(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+def nothing(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     """The value itself, where inference may have it twice: an output needs an operator of its own."""
     x = operands[0]
     assert x is not None
@@ -59,15 +60,15 @@ def _sigmoid(b: Builder, operator: Operator, operands: Sequence[Value | None]) -
 TABLE.add(
     "StopGradient",
     inputs="X",
-    infer=_infer,
-    expand=_nothing,
+    infer=same_type,
+    expand=nothing,
     summary="X, through which no gradient flows back",
 )
 TABLE.add(
     "MakeLoss",
     inputs="X",
     attributes=[_SCALE, _NORMALIZATION, AttributeSpec("valid_thresh", "float", default=0.0)],
-    infer=_infer,
+    infer=same_type,
     expand=_identity,
     summary="X, whose gradient is grad_scale (divided by the batch or the valid count when normalized)",
 )
@@ -82,7 +83,7 @@ TABLE.add(
         _NORMALIZATION,
         AttributeSpec("smooth_alpha", "float", default=0.0),
     ],
-    infer=_infer,
+    infer=same_type,
     expand=_softmax,
     summary="softmax of X, whose gradient is that of the cross-entropy against the label",
 )
@@ -95,7 +96,7 @@ for _name, _expand in (
         _name,
         inputs="X L?",
         attributes=[_LABEL, _SCALE],
-        infer=_infer,
+        infer=same_type,
         expand=_expand,
         summary="a regression head: its gradient is the difference to the label (its sign for MAE)",
     )
@@ -108,7 +109,7 @@ TABLE.add(
         AttributeSpec("regularization_coefficient", "float", default=1.0),
         AttributeSpec("use_linear", "int", default=0),
     ],
-    infer=_infer,
+    infer=same_type,
     expand=_identity,
     summary="X, whose gradient is that of the hinge loss against the label",
 )

@@ -1,13 +1,17 @@
 """What holds gradients back in the source does so in emitted source, and what does not is named."""
 
+import importlib.util
 import shutil
+import sys
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import regraft
+from regraft.ir import ModelError, UnsupportedError
 from regraft.verification import verify
 
 mindspore = pytest.importorskip("mindspore")
@@ -63,11 +67,33 @@ class Rounded(nn.Module):
         return Straight.apply(self.linear(x) * 4)
 
 
+class Channels(nn.Module):
+    """Whole channels dropped, by a layer and by a function."""
+
+    def __init__(self, rank, ratio=0.3):
+        super().__init__()
+        self.conv = [nn.Conv1d, nn.Conv2d, nn.Conv3d][rank - 1](3, 16, 1)
+        self.drop = [nn.Dropout1d, nn.Dropout2d, nn.Dropout3d][rank - 1](ratio)
+        self.function = [F.dropout1d, F.dropout2d, F.dropout3d][rank - 1]
+
+    def forward(self, x):
+        return self.function(self.drop(self.conv(x)), 0.4, self.training)
+
+
 def emitted(net, array, folder):
     torch.manual_seed(0)
     graph = regraft.load(net, (array,))
     regraft.save(regraft.rewrite(graph).graph, folder / "out", to="mindspore")
     return graph, folder / "out"
+
+
+def emitted_net(folder):
+    name = f"training_state_{folder.parent.name}"
+    spec = importlib.util.spec_from_file_location(name, folder / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module.build()
 
 
 def edited(folder, old, new):
@@ -132,3 +158,41 @@ def test_a_gradient_of_the_models_own_is_said_and_fails(tmp_path):
     assert verify(graph, folder).passed
     assert failed(graph, folder) == {"linear.weight", "linear.bias"}
     assert vars(torch.autograd.Function)["apply"] is apply
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_dropout_of_channels_is_carried_over(rank, tmp_path):
+    x = np.random.default_rng(0).standard_normal((4, 3, *[5, 2, 2][:rank])).astype(np.float32)
+    graph, folder = emitted(Channels(rank), x, tmp_path)
+    text = (folder / "model.py").read_text()
+    assert f"nn.Dropout{rank}d(p=0.3)" in text
+    assert f"ops.dropout{rank}d(" in text
+    assert "p=0.4, training=self.training" in text
+    report = verify(graph, folder, train=True, modules=False)
+    assert report.passed
+    assert any("ratios were 0" in note for note in report.notes)
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    net = emitted_net(folder).set_train()
+    dropped = (net(mindspore.Tensor(x)).asnumpy() == 0).reshape(4, 16, -1)
+    assert (dropped == dropped[..., :1]).all()
+    assert 0.25 < dropped.mean() < 0.9  # 0.58, of 64
+    again = regraft.load(net, (x,))
+    assert [o.float("ratio") for o in again.operators() if o.op_type == "FeatureDropout"] == pytest.approx(
+        [0.3]
+    )
+
+
+@pytest.mark.parametrize("layer", [nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_what_is_dropped_otherwise_is_refused(layer, tmp_path):
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    graph, folder = emitted(nn.Sequential(nn.Linear(4, 4), layer(0.3)), x, tmp_path)
+    assert verify(graph, folder).passed
+    with pytest.raises(ModelError, match="random numbers"):
+        verify(graph, folder, train=True)
+    graph, folder = emitted(nn.Sequential(nn.Linear(4, 4), layer(0.0)), x, tmp_path / "none")
+    assert failed(graph, folder) == set()
+
+
+def test_a_dropout_of_everything_is_refused(tmp_path):
+    with pytest.raises(UnsupportedError, match="Dropout"):
+        emitted(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)), np.zeros((3, 4), np.float32), tmp_path)
