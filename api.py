@@ -78,10 +78,12 @@ class Findings:
     Attributes:
         findings: what the passes would change or report, the worst first.
         skipped: names of the rules that could not run, and why.
+        notes: what the graph does not show of the model, or shows otherwise.
     """
 
     findings: list[Change] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
@@ -301,7 +303,7 @@ def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):
         found += changes
     rank = {"error": 0, "warning": 1, "note": 2}
-    return Findings(sorted(found, key=lambda f: rank[f.severity]), skipped)
+    return Findings(sorted(found, key=lambda f: rank[f.severity]), skipped, list(graph.origin.notes))
 
 
 def _captured_or_tree(

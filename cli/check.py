@@ -39,12 +39,15 @@ def check(
                     "clean": findings.clean,
                     "findings": change_rows(findings.findings),
                     "skipped": findings.skipped,
+                    "notes": findings.notes,
                 }
             )
         else:
             print_changes(findings.findings)
             for name, why in findings.skipped.items():
                 click.echo(f"skipped {name}: {why}")
+            for note in findings.notes:
+                click.echo(f"note: {note}")
             worst = sum(f.severity != "note" for f in findings)
             click.echo(f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean")
         ctx.exit(0 if findings.clean else 1)

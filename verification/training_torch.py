@@ -101,6 +101,8 @@ def _run(forward: Callable[[], Any]) -> Any:
     try:
         with torch.enable_grad():
             return forward()
+    except ModelError:
+        raise
     except Exception as error:  # the user's forward may raise anything
         raise ModelError(
             "E702",
@@ -195,6 +197,12 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
                 ratio = args[place] if len(args) > place else kwargs.get(keyword, 0.0)
                 if ratio and f"`{name}`" not in zeroed:
                     zeroed.append(f"`{name}`")
+                if ratio and model.training and name in _DROPOUTS and not _active(args, kwargs):
+                    raise ModelError(
+                        "E702",
+                        f"expected `{name}` to drop in training, got training=False: the target drops",
+                        hint="leave the call out, or set its ratio to 0",
+                    )
                 if len(args) > place:
                     args = (*args[:place], 0.0, *args[place + 1 :])
                 else:
@@ -219,6 +227,11 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
     finally:
         for module, attribute, ratio in changed:
             setattr(module, attribute, ratio)
+
+
+def _active(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call of a dropout function drops."""
+    return bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", True)))
 
 
 def _traced(

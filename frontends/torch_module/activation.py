@@ -154,7 +154,10 @@ ACTIVATION.op("aten.log_softmax.int", "aten._log_softmax.default")(_softmax("Log
 @ACTIVATION.op("aten.dropout.default", "aten.feature_dropout.default")
 def dropout(call: Call) -> Value:
     """Kept with its ratio and without a mode: identity in inference, active where the target trains."""
-    call.ignore("train")  # evaluation mode, in which the program was captured
+    if call.flag("train") and call.float("p"):
+        raise call.unsupported(
+            "expected `training=self.training`, got a dropout that is active in evaluation too"
+        )
     if call.target.startswith("aten.feature_dropout") and call.rank("input") != 2:
         ratio = call.float("p")
         return (

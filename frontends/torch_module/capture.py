@@ -17,6 +17,7 @@ from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
+from .modes import training_differences
 from .substitutes import substituted
 from .whole import layers_kept_whole
 
@@ -292,6 +293,9 @@ def _export(
             except Exception:  # as above; the first error is the model's own
                 raise _export_error(module, error) from error
     notes = [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
+    with _evaluation(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        notes += training_differences(module, args, kwargs)
     return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls, notes)
 
 

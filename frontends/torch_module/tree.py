@@ -114,7 +114,25 @@ def lost_in_evaluation(root: Module) -> list[str]:
     from torch import nn
 
     whole = nn.MultiheadAttention.forward  # such a layer is captured with its ratio
-    return [
+    alpha = (nn.AlphaDropout, nn.FeatureAlphaDropout)
+    batch, instance = nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm
+    found: list[str] = []
+    for path, module in root.named_modules():
+        if isinstance(module, alpha) and module.p:
+            found.append(f"`{path}` ({type(module).__name__}, p={module.p:g}) drops nothing in the graph")
+        elif isinstance(module, nn.RReLU) and module.lower != module.upper:
+            found.append(f"the slope of `{path}` ({type(module).__name__}) is not random in the graph")
+        elif isinstance(module, batch) and module.track_running_stats and module.momentum is None:
+            found.append(
+                f"`{path}` ({type(module).__name__}, momentum=None) averages the statistics of all batches; "
+                "the graph's layer keeps those of the last"
+            )
+        elif isinstance(module, instance) and module.track_running_stats:
+            found.append(
+                f"`{path}` ({type(module).__name__}, track_running_stats=True) normalises each sample in "
+                "training; the graph's layer the batch"
+            )
+    return found + [
         f"attention dropout of `{path}` ({module.dropout}) is not in the graph"
         for path, module in root.named_modules()
         if isinstance(module, nn.MultiheadAttention) and module.dropout and type(module).forward is not whole

@@ -67,6 +67,32 @@ class Rounded(nn.Module):
         return Straight.apply(self.linear(x) * 4)
 
 
+class Unlike(nn.Module):
+    """One of several things that only training does, or does not."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.first, self.second, self.what = nn.Linear(4, 4), nn.Linear(4, 4), what
+
+    def forward(self, x):
+        y = self.first(x)
+        if self.what == "switch" and self.training:
+            return self.second(y) + y
+        if self.what == "depth":
+            return self.second(x + depth(y, self.training))
+        if self.what == "inactive":
+            y = F.dropout(y, 0.3, training=False)
+        if self.what == "detached" and self.training:
+            y = y.detach()
+        if self.what == "dropped":
+            y = F.dropout(y, 0.3, training=self.training)
+        return self.second(y)
+
+
+def depth(x, training):
+    return x * torch.bernoulli(torch.full((len(x), 1), 0.5)) if training else x
+
+
 class Channels(nn.Module):
     """Whole channels dropped, by a layer and by a function."""
 
@@ -196,3 +222,70 @@ def test_what_is_dropped_otherwise_is_refused(layer, tmp_path):
 def test_a_dropout_of_everything_is_refused(tmp_path):
     with pytest.raises(UnsupportedError, match="Dropout"):
         emitted(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)), np.zeros((3, 4), np.float32), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("what", "named"),
+    [
+        ("switch", "add"),
+        ("depth", "bernoulli, mul"),
+        ("inactive", "dropout(0.3, training=False)"),
+        ("detached", "detach"),
+        ("dropped", ""),
+    ],
+)
+def test_what_only_training_does_is_said_and_never_passes(what, named, tmp_path):
+    net = Unlike(what).train()
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    random = torch.get_rng_state()
+    graph = regraft.load(net, (x,))
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(m.training for m in net.modules())
+    notes = [n for n in graph.origin.notes if "in training than" in n]
+    assert bool(notes) == bool(named)
+    assert all(named in note for note in notes)
+    assert regraft.check(net, (x,)).notes == graph.origin.notes
+    graph, folder = emitted(net, x, tmp_path)
+    if what in ("detached", "dropped"):
+        assert failed(graph, folder) == ({"first.weight", "first.bias"} if named else set())
+    else:
+        with pytest.raises(ModelError, match="expected"):
+            verify(graph, folder, train=True)
+
+
+def test_a_look_at_training_moves_no_statistics():
+    class Switched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+
+        def forward(self, x):
+            return self.norm(x) * (2 if self.training else 1)
+
+    net = Switched()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    graph = regraft.load(net, (np.ones((3, 4), np.float32),))
+    assert any("the root module computes something else" in note for note in graph.origin.notes)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.BatchNorm2d(4, momentum=None), nn.InstanceNorm2d(4, track_running_stats=True, affine=True)],
+    ids=["average", "instance"],
+)
+def test_statistics_that_no_layer_keeps_are_said_and_fail(layer, tmp_path):
+    x = np.random.default_rng(0).standard_normal((3, 2, 4, 4)).astype(np.float32)
+    graph, folder = emitted(nn.Sequential(nn.Conv2d(2, 4, 1), layer, nn.ReLU()), x, tmp_path)
+    assert any(f"`1` ({type(layer).__name__}" in note for note in graph.origin.notes)
+    assert verify(graph, folder).passed
+    assert failed(graph, folder)
+
+
+def test_a_dropout_of_evaluation_too_is_refused():
+    class Always(nn.Module):
+        def forward(self, x):
+            return F.dropout(x, 0.3)
+
+    with pytest.raises(UnsupportedError, match="active in evaluation"):
+        regraft.load(Always(), (np.ones((3, 4), np.float32),))

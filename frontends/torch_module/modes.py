@@ -1,0 +1,137 @@
+"""What a module does in training mode and a program captured in evaluation mode does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"})
+_LOST = frozenset({"alpha_dropout", "feature_alpha_dropout"})
+_ATTENTION = "scaled_dot_product_attention"
+_TELLING = frozenset({"training", *_DROPOUTS, *_LOST})
+_SHOWN = 4
+
+Calls = dict[str, list[str]]
+"""Path of a module -> what its own forward calls, in order."""
+
+
+def training_differences(module: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[str]:
+    """Run the module once in each mode, without gradients, and say where they differ.
+
+    Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
+    run anything. The caller has saved the modules' attributes; buffers and random state are put back here.
+    """
+    if not any(map(_could_differ, {type(m) for m in module.modules()})):
+        return []
+    inference, _ = _calls(module, args, keywords, training=False)
+    training, error = _calls(module, args, keywords, training=True)
+    if error is not None:
+        return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"]
+    notes = []
+    for path in dict.fromkeys([*inference, *training]):
+        plain, trained = inference.get(path, []), training.get(path, [])
+        if plain != trained:
+            extra = [n for n in dict.fromkeys([*trained, *plain]) if trained.count(n) != plain.count(n)]
+            shown = ", ".join(extra[:_SHOWN]) + (", ..." if len(extra) > _SHOWN else "")
+            place = f"`{path}`" if path else "the root module"
+            notes.append(
+                f"{place} computes something else in training than in the graph: {shown or 'another order'}"
+            )
+    return notes
+
+
+def _could_differ(kind: type) -> bool:
+    return any(
+        not _of_torch(base) and any(_names(f.__code__) & _TELLING for f in _functions(base))
+        for base in kind.__mro__
+    )
+
+
+def _of_torch(kind: type) -> bool:
+    return kind.__module__.startswith("torch.nn.") or kind is object
+
+
+def _functions(kind: type) -> Iterable[Any]:
+    return (value for value in vars(kind).values() if isinstance(getattr(value, "__code__", None), CodeType))
+
+
+def _names(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+    return found
+
+
+def _calls(
+    module: Module, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool
+) -> tuple[Calls, Exception | None]:
+    """What each module that is not torch's own calls, and what the forward raised."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    calls: Calls = {}
+    stack: list[tuple[str, bool]] = []
+    paths = {m: name for name, m in module.named_modules()}
+
+    class Recorder(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
+            if stack and not stack[-1][1]:
+                name = _described(func, given, kwargs or {}, training=training)
+                if name:
+                    calls.setdefault(stack[-1][0], []).append(name)
+            return func(*given, **(kwargs or {}))
+
+    def enter(called: Module, *_: Any) -> None:
+        if stack and not stack[-1][1]:
+            calls.setdefault(stack[-1][0], []).append(f"`{paths[called]}`")
+        stack.append((paths[called], _of_torch(type(called))))
+
+    def leave(*_: Any) -> None:
+        stack.pop()
+
+    buffers = [(b, b.detach().clone()) for b in module.buffers()]
+    handles = [m.register_forward_pre_hook(enter) for m in paths]
+    handles += [m.register_forward_hook(leave) for m in paths]
+    for m in paths:
+        m.training = training
+    copied: Callable[[Any], Any] = lambda t: t.clone() if isinstance(t, torch.Tensor) else t  # noqa: E731
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), Recorder():
+            module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
+    except Exception as error:  # the model's own code may raise anything
+        return calls, error
+    finally:
+        for handle in handles:
+            handle.remove()
+        for m in paths:
+            m.training = False
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+    return calls, None
+
+
+def _described(func: Any, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool) -> str:
+    """A call's name with the numbers given, and whether it drops; empty where there is nothing to compare."""
+    name = str(getattr(func, "__name__", "")).rstrip("_")
+    if name in ("__get", "__set", "__bool", ""):
+        return ""
+    if name in _DROPOUTS | _LOST:
+        ratio = args[1] if len(args) > 1 else keywords.get("p", 0.5)
+        default = name not in _LOST
+        active = bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", default)))
+        if not ratio:
+            return name
+        if name in _LOST:
+            return f"{name}({ratio})" if active else name
+        return f"{name}({ratio}, training=False)" if training and not active else f"{name}({ratio})"
+    if name == _ATTENTION:
+        ratio = args[4] if len(args) > 4 else keywords.get("dropout_p", 0.0)
+        return f"{name}(dropout_p={ratio})" if ratio else name
+    numbers = [] if "norm" in name else [f"{a:g}" for a in args if type(a) in (int, float)]
+    return f"{name}({', '.join(numbers)})" if numbers else name
