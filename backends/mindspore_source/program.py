@@ -232,6 +232,8 @@ def _notes(graph: Graph) -> list[str]:
     for name, messages in made.items():
         more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
         notes.append(f"Pass {name}: {messages[0]}{more}.")
+    if any(p.data.dtype == "bfloat16" for p in graph.parameters()):
+        notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
     unknown = [p.name for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])

@@ -61,12 +61,28 @@ def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name:
         arguments=_arguments(cell),
     )
     tree.modules[id(cell)], tree.cells[key] = key, cell
+    tree.notes += _lost_in_training(cell, graph.modules.path(key))
     for attribute, parameter in cell._params.items():
         if parameter is not None:
             _add_parameter(graph, tree, cell, key, attribute, parameter)
     for child_name, child in cell._cells.items():
         if child is not None and not recurrent_kind(cell):  # what MindSpore builds a recurrent layer of
             _add_cell(graph, tree, child, key, child_name, Places(child, places))
+
+
+def _lost_in_training(cell: Any, path: str) -> list[str]:
+    """What a program of inference does not show of a Cell that is not MindSpore's own."""
+    kind, place = type(cell), f"`{path}`" if path else "the root Cell"
+    found: list[str] = []
+    if callable(getattr(kind, "bprop", None)) and kind.__module__.partition(".")[0] != "mindspore":
+        found.append(f"the gradient that {place} (`{kind.__name__}.bprop`) writes itself is lost")
+    code = getattr(kind.construct, "__code__", None)
+    if code is not None and "training" in code.co_names and kind.__module__.partition(".")[0] != "mindspore":
+        found.append(
+            f"{place} (`{kind.__name__}`) reads `training`: what it computes in training only is not in the "
+            "graph"
+        )
+    return found
 
 
 def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute: str, parameter: Any) -> None:

@@ -179,6 +179,7 @@ def test_a_gradient_of_the_models_own_is_said_and_fails(tmp_path):
     apply = vars(torch.autograd.Function)["apply"]
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     graph, folder = emitted(Rounded(), x, tmp_path)
+    assert any("`Straight`" in note for note in regraft.check(Rounded(), (x,)).notes)
     assert any("`Straight`" in note for note in graph.origin.notes)
     assert "`Straight`" in (folder / "model.py").read_text()
     assert verify(graph, folder).passed
@@ -289,3 +290,64 @@ def test_a_dropout_of_evaluation_too_is_refused():
 
     with pytest.raises(UnsupportedError, match="active in evaluation"):
         regraft.load(Always(), (np.ones((3, 4), np.float32),))
+
+
+CELLS = """
+from mindspore import nn, ops
+
+
+class Straight(nn.Cell):
+    def construct(self, x):
+        return ops.round(x)
+
+    def bprop(self, x, out, dout):
+        return (dout,)
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+        self.straight = Straight()
+
+    def construct(self, x):
+        return self.straight(ops.dropout(self.dense(x) * 4, 0.3, self.training))
+
+
+def build():
+    return Net()
+"""
+
+
+def test_what_cells_do_in_training_only_is_said(tmp_path):
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model.py").write_text(CELLS)
+    net = emitted_net(source)
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    graph, folder = emitted(net, x, tmp_path)
+    notes = regraft.check(net, (x,)).notes
+    assert any("`straight` (`Straight.bprop`)" in note for note in notes)
+    assert any("root Cell (`Net`) reads `training`" in note for note in notes)
+    assert "Straight.bprop" in (folder / "model.py").read_text()
+    assert verify(graph, folder).passed
+    assert failed(graph, folder) == {"dense.weight", "dense.bias"}
+    assert regraft.check(nn.Sequential(nn.Dropout(0.1)), (x,)).notes == ["captured in evaluation mode"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["half", "bfloat16"])
+def test_halves_stay_halves(dtype, tmp_path):
+    net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)).to(dtype)
+    graph, folder = emitted(net, torch.randn(3, 4).to(dtype), tmp_path)
+    name = str(dtype).removeprefix("torch.")
+    text = (folder / "model.py").read_text()
+    assert text.count(f"dtype=ms.{name}") == 3
+    loaded = mindspore.load_checkpoint(str(folder / "model.ckpt"))
+    assert {str(p.dtype).lower() for p in loaded.values()} == {name}
+    if dtype == torch.float16:
+        assert failed(graph, folder) == set()
+    else:
+        assert "CPU backend has no kernels" in " ".join(text.split())
+        with pytest.raises(ModelError, match="Unsupported data type"):
+            verify(graph, folder)
