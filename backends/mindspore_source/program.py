@@ -234,6 +234,8 @@ def _notes(graph: Graph) -> list[str]:
         notes.append(f"Pass {name}: {messages[0]}{more}.")
     if any(p.data.dtype == "bfloat16" for p in graph.parameters()):
         notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
+    if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
+        notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
     unknown = [p.name for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
