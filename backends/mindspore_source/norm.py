@@ -18,10 +18,11 @@ from .emitting import (
     initial,
     optional,
 )
-from .expressions import ATOM, MULTIPLY, Part, call, infix, method
+from .expressions import ADD, ATOM, MULTIPLY, POWER, Part, call, infix, method
 from .initial import dtype_argument, law_of
 
 table = EmitterTable()
+_NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there are 16 of them
 
 
 def _affine(
@@ -185,13 +186,23 @@ def functional_group_norm(view: View) -> Expression:
 
 @table.call("LRN")
 def lrn(view: View) -> Expression:
-    """ops.lrn, whose alpha is not divided by the size."""
+    """ops.lrn, whose alpha is not divided by the size; written out for a size that it has not."""
     size = view.operator.int("size")
     if size % 2 == 0:
         raise Refused
-    alpha = view.operator.float("alpha", 1e-4) / size
+    alpha = view.operator.float("alpha", 1e-4)
     bias, beta = view.operator.float("bias", 1.0), view.operator.float("beta", 0.75)
-    return call("ops.lrn", view.use(0), depth_radius=size // 2, bias=bias, alpha=alpha, beta=beta)
+    if size != _NO_KERNEL:
+        return call("ops.lrn", view.use(0), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
+    if view.rank() < 3:
+        raise Refused
+    channels_first = method(method(view.atom(), "square"), "flatten", start_dim=2)
+    padded = call("ops.pad", method(channels_first, "expand_dims", 1), (0, 0, size // 2, size // 2))
+    mean = method(call("ops.avg_pool2d", padded, (size, 1)), "reshape", Expression((view.atom(), ".shape")))
+    scaled = infix(Literal(alpha, "alpha"), "*", mean, MULTIPLY)
+    total = infix(Literal(bias, "bias"), "+", scaled, ADD)
+    power = infix(Expression(("(", total, ")")), "**", Literal(beta, "beta"), POWER)
+    return infix(view.use(0, MULTIPLY), "/", power, MULTIPLY)
 
 
 @table.call("RMSNormalization")

@@ -45,15 +45,17 @@ def reshape(view: View) -> Expression:
 @table.layer("Flatten")
 def flatten_layer(view: View) -> Layer:
     """nn.Flatten."""
-    if view.operator.int("axis", 1) != 1:
+    if view.operator.int("axis", 1) != 1 or view.rank() < 2:
         raise Refused
     return Layer(Call("nn.Flatten", ()))
 
 
 @table.call("Flatten")
 def flatten(view: View) -> Expression:
-    """ops.flatten; other axes than 1 as a reshape."""
+    """ops.flatten; other axes than 1, and a vector, as a reshape."""
     axis = view.operator.int("axis", 1)
+    if view.rank() == 1 and axis == 1:
+        return method(view.atom(), "expand_dims", 1)
     if axis == 1 or axis == 1 - view.rank():
         return call("ops.flatten", view.use(0))
     if axis == 0:

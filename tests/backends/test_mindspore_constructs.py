@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import regraft
+from regraft.ir import parse
 
 NUMBER = count()
 
@@ -128,3 +129,29 @@ def test_writes_with_steps_and_into_the_batch(tmp_path):
 def test_interpolation(tmp_path, options):
     """What ops.interpolate computes otherwise is a product with the weights of each axis."""
     assert_same(lambda x: F.interpolate(x, **options), tmp_path / "out", floats(2, 3, 5, 7))
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_normalisation_across_channels(size: int, tmp_path: Path) -> None:
+    """MindSpore has no kernel for 5 of 16 channels or more."""
+    graph = parse(f"""
+graph main {{
+  %x = input "x" : f32[N,24,6,5]
+  %y = LRN(%x) {{alpha=0.02, beta=0.75, bias=2.0, size={size}}} : f32[N,24,6,5]
+  return "y" = %y
+}}""")
+    regraft.save(graph, tmp_path, to="mindspore")
+    assert ("ops.lrn" in (tmp_path / "model.py").read_text()) == (size != 5)
+    assert regraft.verify(graph, tmp_path, {"x": 9 * floats(2, 24, 6, 5)}).passed
+
+
+def test_a_vector_flattened_is_a_column(tmp_path: Path) -> None:
+    """MindSpore leaves a vector a vector."""
+    graph = parse("""
+graph main {
+  %x = input "x" : f32[N]
+  %y = Flatten(%x) {axis=1} : f32[N,1]
+  return "y" = %y
+}""")
+    regraft.save(graph, tmp_path, to="mindspore")
+    assert regraft.verify(graph, tmp_path, {"x": floats(4)}).passed
