@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,13 @@ def test_what_imports_a_framework_when_imported_is_imported_lazily() -> None:
         if not str(path.relative_to(ROOT)).startswith(EAGER):
             for _, name, at_top in imported_files(path):
                 assert not (at_top and f"{name.replace('.', '/')}/".startswith(EAGER)), path
+
+
+def test_every_package_is_installed() -> None:
+    """pyproject.toml lists packages by name: a folder that it forgets works in a checkout only."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {".".join(["regraft", *path.parent.relative_to(ROOT).parts]) for path in source_files()}
+    assert set(listed) == found
 
 
 def test_ir_depends_on_little() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .compare import Comparison, compare
-from .pair_map import read_pair_map
 from .report import ModuleRow, OutputRow, Report, TrainingRow
+from .two_nets.pair_map import read_pair_map
 from .verifying import verify
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import ModelError, ModuleTree
 from .compare import Comparison, compare, distance
 from .report import ModuleRow
-from .runs import CallRecord, Run, Runner
+from .runners.runs import CallRecord, Run, Runner
 
 
 class ModuleComparison:

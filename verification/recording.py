@@ -11,10 +11,10 @@ import numpy as np
 from ..backends.mindspore_source.recorded_tests import TOLERANCE, RecordedCall, Recording
 from ..ir import Graph, ModelError
 from .inputs import bindings, make_inputs
-from .mindspore_runner import EmittedCall, MindSporeRunner
 from .modules import match
-from .runners import own_runner
-from .runs import CallRecord, Runner
+from .runners.choice import own_runner
+from .runners.mindspore_runner import EmittedCall, MindSporeRunner
+from .runners.runs import CallRecord, Runner
 
 LIMIT = 2 * 2**20
 """Bytes that the tensors of one recorded call may take."""

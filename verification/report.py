@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
-from .nets_report import Nets
+from .two_nets.report import Nets
 
 
 @dataclass(frozen=True, slots=True)

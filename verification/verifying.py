@@ -13,15 +13,15 @@ from ..ir import Graph, ModelError, walk_operators
 from .compare import DEFAULTS, MULTIPLE, compare
 from .inputs import bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
-from .nets import NetComparison
-from .onnx_runner import OnnxRunner
-from .pair_map import PairMap
-from .pairing import Pairing
 from .report import ModuleRow, OutputRow, Report, TrainingRow
-from .runners import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
-from .runs import Run, Runner
-from .training import TrainingComparison, divergence
-from .training_step import Step, Trainer
+from .runners.choice import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import Run, Runner
+from .training.comparing import TrainingComparison, divergence
+from .training.step import Step, Trainer
+from .two_nets.nets import NetComparison
+from .two_nets.pair_map import PairMap
+from .two_nets.pairing import Pairing
 
 _WIDE = 100
 """Units in the last place from which on the report explains its tolerance."""

@@ -12,11 +12,11 @@ from torch import nn as tnn
 import regraft
 from regraft.ir import Graph, ModelError
 from regraft.verification import Report, read_pair_map
-from regraft.verification.laws import LawRow, compare_laws
-from regraft.verification.nets_report import braced
-from regraft.verification.pair_map import PairMap
-from regraft.verification.pairing import pair
-from regraft.verification.samples import Distribution, one_sample, two_samples
+from regraft.verification.two_nets.laws import LawRow, compare_laws
+from regraft.verification.two_nets.pair_map import PairMap
+from regraft.verification.two_nets.pairing import pair
+from regraft.verification.two_nets.report import braced
+from regraft.verification.two_nets.samples import Distribution, one_sample, two_samples
 
 ms = pytest.importorskip("mindspore")
 nn, ops = ms.nn, ms.ops

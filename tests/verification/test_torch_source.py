@@ -110,7 +110,7 @@ def test_file_with_external_weights(graph: Graph, tmp_path: Path) -> None:
 def test_weights_too_large_to_copy_are_mapped(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regraft.verification.onnx_runner._IN_MEMORY", 100)
+    monkeypatch.setattr("regraft.verification.runners.onnx_runner._IN_MEMORY", 100)
     for target in (graph, write(graph, tmp_path / "net.onnx")[0]):
         report = verify(graph, target)
         assert report.passed, report.render()

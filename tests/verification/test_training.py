@@ -117,8 +117,8 @@ def test_convolutions_and_statistics(net: nn.Module, images: tuple, tmp_path: Pa
 
 def test_gradients_are_those_of_torch(net: nn.Module, images: tuple) -> None:
     """The recorded step, against autograd on a copy of the module."""
-    from regraft.verification.torch_runner import TorchRunner
-    from regraft.verification.training_step import output_weights
+    from regraft.verification.runners.torch_runner import TorchRunner
+    from regraft.verification.training.step import output_weights
 
     mine = copy.deepcopy(net).train()
     mine.drop.p = 0.0

@@ -72,7 +72,7 @@ def test_what_the_page_lists_has_no_lowering():
 
 
 def test_partial_leaves_a_cell_that_raises(tmp_path):
-    from regraft.verification.mindspore_runner import MindSporeRunner
+    from regraft.verification.runners.mindspore_runner import MindSporeRunner
 
     graph = regraft.load(Model(), (torch.ones(2, 3, 3),), partial=True)
     assert sum("stub to be written by hand" in note for note in graph.origin.notes) == 4

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends.renames import read_renames
-from ..ir import Graph
-from .pairing import Pairing
-from .training_step import Step
+from ...backends.renames import read_renames
+from ...ir import Graph
+from ..two_nets.pairing import Pairing
+from .step import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import ModelError
-from .training_step import LEARNING_RATE, Step, Trained, output_weights
+from ...ir import ModelError
+from .step import LEARNING_RATE, Step, Trained, output_weights
 
 _DROPOUTS = {
     "Dropout": ("p", 0.0),

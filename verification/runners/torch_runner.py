@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..frontends.torch_module.capture import array_of, load_program, tensor_of
-from ..ir import Graph, ModelError, ModuleTree
+from ...frontends.torch_module.capture import array_of, load_program, tensor_of
+from ...ir import Graph, ModelError, ModuleTree
+from ..training.step import Step
 from .runs import CallRecord, Run
-from .training_step import Step
 
 DOUBLE_LIMIT = 2_000_000_000
 """Bytes of weights up to which a float64 copy of the model counts as cheap."""
@@ -176,7 +176,7 @@ class TorchRunner:
         Raises:
             ModelError: for an exported programme, which has lost its training mode, and see `torch_step`.
         """
-        from .training_torch import torch_step, tree_paths
+        from ..training.torch_step import torch_step, tree_paths
 
         if self._programme:
             raise ModelError(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ..ir import Graph, TensorData, UsageError
+from ...ir import Graph, TensorData, UsageError
 from .onnx_runner import OnnxRunner
 from .paired_runner import PairedRunner
 from .runs import Runner

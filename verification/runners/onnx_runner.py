@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ..backends.onnx_model import CALLS, to_model, write
-from ..ir import Graph, ModelError
+from ...backends.onnx_model import CALLS, to_model, write
+from ...ir import Graph, ModelError
 from .runs import CallRecord, Run
 
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"

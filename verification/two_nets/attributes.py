@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import onnx
 
-from ..ir import OPSET, Graph, Operator
+from ...ir import OPSET, Graph, Operator
 
 _WINDOWS = ("strides", "dilations", "padding")
 _READ: dict[str, tuple[str, ...]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import ModuleTree
+from ...ir import ModuleTree
 from .layers import Net
 from .pair_map import PairMap
 from .pairing import Pairing

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import Graph
+from ...ir import Graph
+from ..report import ModuleRow
 from .attributes import compare_attributes, moved
 from .laws import compare_laws
 from .module_pairs import module_pairs
-from .nets_report import Nets, PairRow
 from .pair_map import PairMap
 from .pairing import Pairing, pair
-from .report import ModuleRow
+from .report import Nets, PairRow
 
 
 class NetComparison:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import Graph
-from .compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
-from .pairing import Pairing
-from .report import TrainingRow
-from .training_pairs import Pair, paired
-from .training_step import LEARNING_RATE, Step, Trained
+from ...ir import Graph
+from ..compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
+from ..report import TrainingRow
+from ..two_nets.pairing import Pairing
+from .pairs import Pair, paired
+from .step import LEARNING_RATE, Step, Trained
 
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 

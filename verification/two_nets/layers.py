@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..ir import Graph, Operator, Parameter
+from ...ir import Graph, Operator, Parameter
 
 _TERMS = {
     "gamma": "weight",

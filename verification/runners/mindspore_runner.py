@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.renames import read_renames
-from ..frontends.mindspore_cell.capture import start_mindspore
-from ..frontends.mindspore_cell.state import borrowed
-from ..frontends.mindspore_cell.tree import walk
-from ..ir import Graph, ModelError
+from ...backends.renames import read_renames
+from ...frontends.mindspore_cell.capture import start_mindspore
+from ...frontends.mindspore_cell.state import borrowed
+from ...frontends.mindspore_cell.tree import walk
+from ...ir import Graph, ModelError
+from ..training.step import Step
 from .runs import CallRecord, Run
-from .training_step import Step
 
 _numbers = itertools.count()
 
@@ -226,7 +226,7 @@ class MindSporeRunner:
         Raises:
             ModelError: when the Cell cannot be trained (E702).
         """
-        from .training_mindspore import mindspore_step
+        from ..training.mindspore_step import mindspore_step
 
         def forward() -> list[Any]:
             return _tensors(self._net(*self._bind(inputs)))

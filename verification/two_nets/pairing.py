@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ..ir import Graph, ModelError
+from ...ir import Graph, ModelError
 from .layers import Layer, Net, describe, plain_name, plain_shape
 from .pair_map import PairMap
 

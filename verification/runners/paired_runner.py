@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
+from ..training.step import Step, Trainer
 from .runs import Run, Runner
-from .training_step import Step, Trainer
 
 
 class PairedRunner:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import Initializer, ModuleTree, Parameter
+from ...ir import Initializer, ModuleTree, Parameter
 from .pairing import Pairing, ParameterPair
 from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
 from .spelling import spelling, written

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..backends.mindspore_source.expressions import Renderer
-from ..backends.mindspore_source.initial import law as mindspore_law
-from ..ir import Initializer
+from ...backends.mindspore_source.expressions import Renderer
+from ...backends.mindspore_source.initial import law as mindspore_law
+from ...ir import Initializer
 from .layers import role_of
 
 _ARGUMENTS = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from ..backends.renames import read_renames
-from ..ir import ModelError
+from ...backends.renames import read_renames
+from ...ir import ModelError
 from .layers import plain_name
 
 

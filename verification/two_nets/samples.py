@@ -8,7 +8,7 @@ from math import erf, exp, isclose, pi, prod, sqrt
 
 import numpy as np
 
-from ..ir import Initializer
+from ...ir import Initializer
 
 MOST = 65536
 """Values of a tensor that are looked at: they tell scales that differ by three per cent."""

@@ -1,0 +1,1 @@
+"""One training step on both sides, compared: gradients, running statistics, values after the step."""
