@@ -10,6 +10,7 @@ import torch
 from torch import nn as tnn
 
 import regraft
+from regraft.api import load_tree
 from regraft.ir import Graph, ModelError
 from regraft.verification import Report, read_pair_map
 from regraft.verification.two_nets.laws import LawRow, compare_laws
@@ -344,7 +345,7 @@ class DrawnPort(nn.Cell):
 
 
 def laws_of(source: object, target: object) -> dict[str, LawRow]:
-    found = compare_laws(pair(regraft.api.load_tree(source), regraft.api.load_tree(target)))
+    found = compare_laws(pair(load_tree(source), load_tree(target)))
     return {row.parameter: row for row in found}
 
 

@@ -41,7 +41,7 @@ def test_hand_written_resnet_starts_elsewhere() -> None:
 
 @pytest.mark.slow
 def test_hand_written_resnet50() -> None:
-    report = regraft.verify(f"{SOURCE}:resnet50", f"{TARGET}:resnet50", ["2x3x32x32"], modules=False)
+    report = regraft.verify(f"{SOURCE}:resnet50", f"{TARGET}:resnet50", ["2x3x32x32"])
     assert report.passed, report.render(brief=True)
     wrong = [row for row in report.nets.laws if row.passed is False]
     assert len(wrong) == 53
