@@ -197,11 +197,15 @@ def _docstring(class_: Class, grouped: bool) -> str:
     source = draft.source_class
     if not paths:
         return f"The source's `{source}`."
-    shown = ", ".join(f"`{p}`" for p in paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
-    if not grouped:
-        return f"The source's `{source}`: {shown}."
-    text = f"Grouped by name and structure: {shown}."
-    return text if len(text) <= _WIDTH else f"Grouped by name and structure: {len(paths)} modules."
+    lead = "Grouped by name and structure" if grouped else f"The source's `{source}`"
+    named = [_named(paths, 2), _named(paths, 1), f"{len(paths)} modules"]
+    return next((t for shown in named if len(t := f"{lead}: {shown}.") <= _WIDTH), f"{lead}.")
+
+
+def _named(paths: list[str], count: int) -> str:
+    """The first few of several paths, and how many there are besides."""
+    more = len(paths) - count
+    return ", ".join(f"`{path}`" for path in paths[:count]) + (f" and {more} more" if more > 0 else "")
 
 
 def _header(graph: Graph, classes: list[Class]) -> str:
