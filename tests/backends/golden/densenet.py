@@ -20,7 +20,7 @@ from mindspore.common.initializer import HeUniform, Uniform
 
 
 class DenseLayer(nn.Cell):
-    """The source's `DenseLayer`: `features.block1.denselayer1`, `features.block1.denselayer2` and 4 more."""
+    """The source's `DenseLayer`: `features.block1.denselayer1` and 5 more."""
 
     def __init__(self, num_features):
         super().__init__()
