@@ -358,3 +358,33 @@ def test_statistics_in_half_do_not_move_on_a_cpu(tmp_path):
     graph, folder = emitted(nn.Sequential(nn.Conv2d(2, 4, 1), nn.BatchNorm2d(4)).half(), x, tmp_path)
     assert "does not move the float16 statistics" in " ".join((folder / "model.py").read_text().split())
     assert {name.rpartition(".")[2] for name in failed(graph, folder)} == {"running_mean", "running_var"}
+
+
+class Frozen(nn.Module):
+    """Batch statistics that never move, as detectors keep those of their backbone."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.bn = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return self.bn(self.conv(x))
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.bn.eval()
+        self.bn.weight.requires_grad_(False)
+        return self
+
+
+def test_a_module_that_stays_in_evaluation_is_refused_and_left_as_it_was(tmp_path):
+    net = Frozen().eval()
+    net.bn.weight.requires_grad_(True)
+    graph = regraft.load(net, (torch.randn(2, 3, 6, 6),))
+    regraft.save(regraft.rewrite(graph).graph, tmp_path, to="mindspore")
+    assert verify(graph, tmp_path).passed
+    with pytest.raises(ModelError, match=r"keeps 1 in evaluation, the first `BatchNorm2d` - at bn"):
+        verify(graph, tmp_path, train=True)
+    assert net.bn.weight.requires_grad
+    assert not net.conv.training

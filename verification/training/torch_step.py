@@ -59,6 +59,7 @@ def torch_step(
 
     tensors = _tensors(paths)
     with _borrowed(model, tensors), _without_dropout(model) as zeroed:
+        _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
         with _values_kept(tensors):  # the trace in training mode has moved the running statistics
             training = _traced(model, paths, forward, training=True)
@@ -147,12 +148,12 @@ def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
 
     modules = list(model.modules())
     flags = [(m, m.training, dict(m._parameters), dict(m._buffers)) for m in modules]
-    kept = [(t, t.grad) for t in tensors.values()]
+    kept = [(t, t.grad, t.requires_grad) for t in tensors.values()]
     state, fast = torch.get_rng_state(), torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # it is for inference only: other operators
     try:
         with _values_kept(tensors):
-            for tensor, _ in kept:
+            for tensor, *_ in kept:
                 tensor.grad = None
             yield
     finally:
@@ -160,8 +161,9 @@ def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
             module.training = training
             module._parameters.update(parameters)
             module._buffers.update(buffers)
-        for tensor, gradient in kept:
+        for tensor, gradient, trainable in kept:
             tensor.grad = gradient
+            tensor.requires_grad_(trainable)
         torch.set_rng_state(state)
         torch.backends.mha.set_fastpath_enabled(fast)
 
@@ -276,6 +278,21 @@ def _traced(
         for handle in handles:
             handle.remove()
     return calls
+
+
+def _refuse_frozen(model: Any, paths: Mapping[Any, str]) -> None:
+    """Refuse a model whose own `train` keeps a module in evaluation: the target trains all of it."""
+    model.train()
+    frozen = [(path, module) for module, path in paths.items() if not module.training]
+    if frozen:
+        path, module = frozen[0]
+        raise ModelError(
+            "E702",
+            f"expected all modules to train when the model does, but its `train()` keeps {len(frozen)} in "
+            f"evaluation, the first `{type(module).__name__}`",
+            place=path,
+            hint="the emitted net trains them; in MindSpore BatchNorm2d takes use_batch_statistics=False",
+        )
 
 
 def _refuse_other_differences(
