@@ -18,7 +18,7 @@ def emitted(model: Any, example: Any, folder: Path) -> Any:
     import regraft
 
     regraft.save(regraft.rewrite(regraft.load(model, (example,))).graph, folder, to="mindspore", force=True)
-    spec = importlib.util.spec_from_file_location("regraft_benchmark_emitted", folder / "model.py")
+    spec = importlib.util.spec_from_file_location(f"regraft_benchmark_{folder.name}", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -27,23 +27,32 @@ def emitted(model: Any, example: Any, folder: Path) -> Any:
     return module.build()
 
 
-def run(repeat: int, folder: Path) -> None:
-    """Print a table for each mode and batch size of ResNet-50: mindcv's first."""
+def handwritten() -> dict[str, Callable[[], Any]]:
+    """Name of a model -> mindcv's net of the same architecture."""
     if not importlib.util.find_spec("mindcv"):
         raise Missing("the hand-written nets need mindcv, which is not installed")
-    import mindspore
     from mindcv.models.resnet import resnet50  # type: ignore[import-not-found]
+    from mindcv.models.vit import VisionTransformer  # type: ignore[import-not-found]
 
-    nets = {
-        "mindcv": resnet50().set_train(False),
-        "regraft": emitted(*model_and_input("resnet50"), folder).set_train(False),
-    }
-    for mode, name in ((mindspore.PYNATIVE_MODE, "PyNative"), (mindspore.GRAPH_MODE, "graph mode")):
-        mindspore.set_context(mode=mode)
-        for batch in (1, 8):
-            x = mindspore.Tensor(np.ones((batch, 3, 224, 224), np.float32))
-            jobs: dict[str, Callable[[], object]] = {
-                label: lambda net=net, x=x: net(x).asnumpy() for label, net in nets.items()
-            }
-            print(f"resnet50, {name}, batch {batch}: CPU seconds, median of {repeat}, in turns")
-            print_ratios(in_turns(jobs, repeat))
+    small = {"patch_size": 16, "embed_dim": 384, "depth": 12, "num_heads": 6}
+    return {"resnet50": resnet50, "vit_small": lambda: VisionTransformer(image_size=224, **small)}
+
+
+def run(repeat: int, folder: Path) -> None:
+    """Print a table for each model, mode and batch size: mindcv's first."""
+    import mindspore
+
+    for model, by_hand in handwritten().items():
+        nets = {
+            "mindcv": by_hand().set_train(False),
+            "regraft": emitted(*model_and_input(model), folder / model).set_train(False),
+        }
+        for mode, name in ((mindspore.PYNATIVE_MODE, "PyNative"), (mindspore.GRAPH_MODE, "graph mode")):
+            mindspore.set_context(mode=mode)
+            for batch in (1, 8):
+                x = mindspore.Tensor(np.ones((batch, 3, 224, 224), np.float32))
+                jobs: dict[str, Callable[[], object]] = {
+                    label: lambda net=net, x=x: net(x).asnumpy() for label, net in nets.items()
+                }
+                print(f"{model}, {name}, batch {batch}: CPU seconds, median of {repeat}, in turns")
+                print_ratios(in_turns(jobs, repeat))

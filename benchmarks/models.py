@@ -39,6 +39,8 @@ def model_and_input(name: str, batch: int = 2) -> tuple[Any, Any]:
     torch.manual_seed(0)
     if name.startswith("resnet"):
         return getattr(examples_resnet(), name)().eval(), torch.randn(batch, *IMAGE)
+    if name == "vit_small":
+        return _vit_small().eval(), torch.randn(batch, *IMAGE)
     if name == "bert_like":
         return _bert_like().eval(), torch.randint(0, 1000, (batch, 128))
     try:
@@ -53,3 +55,28 @@ def _bert_like() -> Any:
 
     layer = nn.TransformerEncoderLayer(256, 8, 1024, activation="gelu", batch_first=True)
     return nn.Sequential(nn.Embedding(1000, 256), nn.TransformerEncoder(layer, 4, enable_nested_tensor=False))
+
+
+def _vit_small() -> Any:
+    """ViT-S/16: 12 layers of width 384 with 6 heads, over 196 patches and a class token."""
+    import torch
+    from torch import nn
+
+    class VisionTransformer(nn.Module):
+        def __init__(self, width: int = 384) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(3, width, 16, 16)
+            self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+            self.positions = nn.Parameter(torch.randn(1, 197, width) * 0.02)
+            layer = nn.TransformerEncoderLayer(
+                width, 6, 4 * width, 0.0, "gelu", layer_norm_eps=1e-6, batch_first=True, norm_first=True
+            )
+            self.encoder = nn.TransformerEncoder(layer, 12, nn.LayerNorm(width, 1e-6), False)
+            self.head = nn.Linear(width, 1000)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.patches(x).flatten(2).transpose(1, 2)
+            x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1) + self.positions
+            return self.head(self.encoder(x)[:, 0])
+
+    return VisionTransformer()
