@@ -112,7 +112,7 @@ def test_source_with_a_twin(tmp_path: Path) -> None:
     folder = tmp_path / "twin"
     passes = ["tie-weights:twin=data+data2"]
     text = write(EXAMPLES / "shared_weight-symbol.json", {"data": "2x1x3x3"}, folder, passes)
-    assert "ONNX Runtime" in text
+    assert "ONNX Runtime" in " ".join(text.split())  # wherever the line of a long path is broken
     assert set(outcome(folder).values()) == {"PASSED"}
 
 
