@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 
 from ..ir import Graph, UsageError
@@ -26,7 +27,7 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
         options: the backend's own.
 
     Raises:
-        UsageError: when the target does not exist or the path does not fit it.
+        UsageError: when the target does not exist, or the path or an option does not fit it.
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
     if to not in TARGETS:
@@ -43,4 +44,12 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
             from .mindspore_source import write as backend
         else:
             from .mxnet_symbol import write as backend
+    unknown = [name for name in options if name not in signature(backend).parameters]
+    if unknown:
+        listed = ", ".join(f"`{name}`" for name in unknown)
+        raise UsageError(
+            "E001",
+            f"expected options of the target `{to}`, got {listed}",
+            hint="leave them out for this target",
+        )
     return backend(graph, path, force=force, **options)  # type: ignore[arg-type]

@@ -37,16 +37,6 @@ _TO_ONNX = {name: number for name, (_, number) in _DTYPES.items()}
 _FROM_ONNX = {number: name for name, number in _TO_ONNX.items()}
 
 
-def short_dtype(dtype: str) -> str:
-    """The text form's name of an element type: ``float32`` -> ``f32``."""
-    return _SHORT[dtype]
-
-
-def long_dtype(short: str) -> str:
-    """The inverse of `short_dtype`."""
-    return _LONG[short]
-
-
 def onnx_dtype(dtype: str) -> int:
     """ONNX's number of an element type: ``float32`` -> 1."""
     return _TO_ONNX[dtype]

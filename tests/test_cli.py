@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,3 +212,22 @@ class TestCommands:
 
     def test_explain_of_nothing_known(self) -> None:
         assert_refused(invoke("explain", "no-such-thing"), "E502")
+
+
+@pytest.mark.parametrize("option", [["--explicit-initializers"], ["--checkpoint-format", "safetensors"]])
+def test_an_option_of_another_target_is_an_error_of_the_user(option: list[str], tmp_path: Path) -> None:
+    model = f"{EXAMPLES / 'shared_weight-symbol.json'}"
+    arguments = ["rewrite", model, "--input", "data=1x1x3x3", "-o", str(tmp_path / "x.onnx"), *option]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert option[0].removeprefix("--").replace("-", "_") in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_program_is_one_error_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "bad.pt2").write_text("garbage")
+    command = [sys.executable, "-m", "regraft", "show", str(tmp_path / "bad.pt2")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "E101" in done.stderr
+    assert "Traceback" not in done.stderr

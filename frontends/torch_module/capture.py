@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +96,7 @@ def load_program(path: Path) -> ExportedProgram:
     if not path.is_file():
         raise ModelError("E101", f"expected an exported program, got no file `{path}`")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unlogged("torch.export"):
             warnings.simplefilter("ignore")
             return torch.export.load(str(path))
     except Exception as error:  # torch raises many kinds for a damaged archive
@@ -105,6 +106,17 @@ def load_program(path: Path) -> ExportedProgram:
             place=str(path),
             hint="write it with torch.export.save(program, file); give a pickled module as file.py:Name",
         ) from error
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Without a logger's lines: torch logs a traceback of what it then raises."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
