@@ -191,14 +191,13 @@ def save(
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
     target = _target(Path(path), to)
-    if options.pop("group", True):
-        graph = _prepared(graph, target)
+    graph = _prepared(graph, target, group=bool(options.pop("group", True)))
     return write(graph, Path(path), target, force=force, **options)
 
 
-def _prepared(graph: Graph, target: str) -> Graph:
+def _prepared(graph: Graph, target: str, *, group: bool) -> Graph:
     """The graph after the passes that only this target has; as it is where they have nothing to group."""
-    if target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
+    if not group or target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
         return graph
     passes = pipeline(target)
     new = graph.copy()
@@ -369,12 +368,15 @@ def rewrite_file(
         return save(rewritten.graph, final, target, force=force, **options), None
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
         inner = Path(scratch) / (final.name if target == "onnx" else "out")
-        files = save(rewritten.graph, inner, target, **options)
+        emitted = _prepared(rewritten.graph, target, group=bool(options.pop("group", True)))
+        files = write(emitted, inner, target, **options)
         report = _compare_written(graph, rewritten.graph, files, inner, target)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:
-            files += write_tests(inner, record_calls(_comparable(graph, rewritten.graph), inner))
+            grouped = None if emitted is rewritten.graph else emitted
+            source = _comparable(graph, rewritten.graph)
+            files += write_tests(inner, record_calls(source, inner, grouped=grouped))
         base = inner.parent if target == "onnx" else inner
         names = [str(f.relative_to(base)) for f in files]
         with staged(parent, names, force=force) as folder:

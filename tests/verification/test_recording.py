@@ -16,6 +16,8 @@ from regraft import api
 from regraft.ir import UsageError
 from regraft.verification import recording
 
+from ..corpora.mxnet import gluon
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -114,6 +116,20 @@ def test_source_with_a_twin(tmp_path: Path) -> None:
     text = write(EXAMPLES / "shared_weight-symbol.json", {"data": "2x1x3x3"}, folder, passes)
     assert "ONNX Runtime" in " ".join(text.split())  # wherever the line of a long path is broken
     assert set(outcome(folder).values()) == {"PASSED"}
+
+
+@pytest.mark.slow
+def test_classes_that_a_pass_made_of_a_flat_source(tmp_path: Path) -> None:
+    """A symbol has no modules: what enters and leaves the classes are values of its nodes."""
+    symbol = gluon.resnet_v1([2, 2], bottleneck=False).write(tmp_path, "resnet")
+    folder = tmp_path / "net"
+    text = write(str(symbol), ("2x3x16x16",), folder)
+    assert '"""BasicBlock: the part of the source that is `stage1.0` here."""' in text
+    assert "no test of its own" not in text
+    assert outcome(folder, "-k", "pynative") == {
+        "test_basic_block[pynative]": "PASSED",
+        "test_resnet[pynative]": "PASSED",
+    }
 
 
 @pytest.mark.slow

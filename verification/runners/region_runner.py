@@ -1,0 +1,73 @@
+"""Runs a flat source in ONNX Runtime, with the modules recorded that a pass made of parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...backends.onnx_model.boundaries import call_boundaries
+from ...ir import Graph, Value
+from .onnx_runner import OnnxRunner
+from .runs import CallRecord, Run
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """The part of the source that is one call of a module: the values at its edges."""
+
+    class_name: str
+    inputs: list[Value]
+    outputs: list[Value]
+
+
+class RegionRunner(OnnxRunner):
+    """A source without modules of its own in ONNX Runtime, without optimisations.
+
+    Its calls are those of the source, and those of the modules that only the other graph has: what enters and
+    leaves them are values of the source, which run with it as further outputs. A module whose edges a pass
+    has made is left out.
+
+    Args:
+        source: the source's graph.
+        grouped: the same graph after a pass gave it modules; its operators have the keys of the source's.
+
+    Attributes:
+        made: the calls that the source does not have.
+    """
+
+    def __init__(self, source: Graph, grouped: Graph) -> None:
+        self._regions = _regions(source, grouped)
+        self._edges = list(
+            dict.fromkeys(v for region in self._regions.values() for v in [*region.inputs, *region.outputs])
+        )
+        self.made = frozenset(self._regions)
+        probed = source.copy()
+        probed.outputs += [(f"edge{at}", value) for at, value in enumerate(self._edges)]
+        super().__init__(probed, optimised=False)
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the source; see `Runner`."""
+        run = super().run(inputs, calls=calls)
+        own = len(run.outputs) - len(self._edges)
+        arrays = [array for _, array in run.outputs[own:]]
+        values = dict(zip(self._edges, arrays, strict=True))
+        records = {
+            call: CallRecord(
+                region.class_name, [values[v] for v in region.inputs], [values[v] for v in region.outputs]
+            )
+            for call, region in self._regions.items()
+        }
+        return Run(run.outputs[:own], {**run.calls, **(records if calls else {})})
+
+
+def _regions(source: Graph, grouped: Graph) -> dict[str, _Region]:
+    """Call -> its part of the source, for the modules that only passes made."""
+    tree, names = grouped.modules, grouped.modules.call_names()
+    known = grouped.provenance.modules if grouped.provenance is not None else {}
+    return {
+        names[key]: _Region(tree.module(tree.call(key).module).class_name, inputs, outputs)
+        for key, (inputs, outputs) in call_boundaries(grouped).items()
+        if tree.call(key).module not in known and all(v.node in source for v in [*inputs, *outputs])
+    }
