@@ -1,4 +1,4 @@
-"""Interpolation, to a size where it is known."""
+"""Interpolation, to a size where it is known, and samples at given places."""
 
 from __future__ import annotations
 
@@ -80,6 +80,23 @@ def upsample(view: View) -> Layer:
     """nn.Upsample, where a module of its own does nothing else."""
     arguments = tuple(Argument(name, Literal(value, name)) for name, value in _interpolation(view).items())
     return Layer(Call("nn.Upsample", arguments), ())
+
+
+@table.call("GridSample")
+def grid_sample(view: View) -> Expression:
+    """ops.grid_sample, which has no cubic interpolation."""
+    operator, rank = view.operator, view.rank()
+    mode = operator.str("mode", "linear")
+    if mode == "cubic" or rank not in (4, 5):
+        raise Refused
+    return call(
+        "ops.grid_sample",
+        view.use(0),
+        view.use(1),
+        mode="nearest" if mode == "nearest" else "bilinear",
+        padding_mode=operator.str("padding_mode", "zeros"),
+        align_corners=bool(operator.int("align_corners")),
+    )
 
 
 def _to_size(view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Lowerings of interpolation."""
+"""Lowerings of interpolation and of samples at given places."""
 
 from __future__ import annotations
 
@@ -76,3 +76,22 @@ for _name, _mode in (
     ("_upsample_bicubic2d_aa", "cubic"),
 ):
     RESIZE.op(f"aten.{_name}.vec", f"aten.{_name}.default")(_smooth(_mode))
+
+_SAMPLING = ("linear", "nearest")
+_BEYOND = ("zeros", "border", "reflection")
+
+
+@RESIZE.op("aten.grid_sampler.default", "aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
+def grid_sampler(call: Call) -> Value:
+    """Samples at places in [-1, 1], x first; the cubic ones are decomposed, since MindSpore has none."""
+    mode = call.int("interpolation_mode")
+    if mode >= len(_SAMPLING):
+        raise call.unsupported("expected linear or nearest interpolation, got cubic")
+    return call.op(
+        "GridSample",
+        call.value("input"),
+        call.value("grid"),
+        mode=_SAMPLING[mode],
+        padding_mode=_BEYOND[call.int("padding_mode")],
+        align_corners=int(call.flag("align_corners")),
+    )

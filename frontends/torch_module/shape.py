@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import prod
 
 import numpy as np
@@ -173,15 +174,23 @@ def stack(call: Call) -> Value:
 
 
 def _split(call: Call) -> list[Value]:
-    """Into the sizes that torch's own results have."""
+    """Into the sizes that torch's own results have, symbolic ones too."""
     call.ignore("split_size", "split_sizes", "chunks", "sections", "indices", "indices_or_sections")
     axis = call.axis("dim")
     sizes = [call.context.symbols.size(f.shape[axis]) for f in call.fake]
     if len(sizes) == 1:
         return [call.value("self")]
-    if not all(isinstance(s, int) for s in sizes):
-        raise call.unsupported(f"expected static parts, got {[str(s) for s in sizes]}")
-    return call.b.ops("Split", call.value("self"), call.constant(sizes), outputs=len(sizes), axis=axis)
+    x, count = call.value("self"), len(sizes)
+    if all(isinstance(s, int) for s in sizes):
+        return call.b.ops("Split", x, call.constant(sizes), outputs=count, axis=axis)
+    if len(set(sizes)) == 1:
+        return call.b.ops("Split", x, outputs=count, axis=axis, num_outputs=count)
+    ends = list(accumulate(sizes))
+    starts = [0, *ends[:-1]]
+    return [
+        call.op("Slice", x, call.context.sizes([start]), call.context.sizes([end]), call.constant([axis]))
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 SHAPE.op(

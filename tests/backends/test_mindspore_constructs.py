@@ -131,6 +131,23 @@ def test_interpolation(tmp_path, options):
     assert_same(lambda x: F.interpolate(x, **options), tmp_path / "out", floats(2, 3, 5, 7))
 
 
+def test_samples_at_places_and_halves_of_two_batches(tmp_path):
+    """The look-ups of optical flow: both images in one batch, sampled around moving places."""
+
+    def function(x, y):
+        a, b = torch.cat([x, y]).chunk(2)
+        grid = a[:, :2].permute(0, 2, 3, 1).tanh()
+        return [
+            F.grid_sample(b, grid, align_corners=True),
+            F.grid_sample(b, 2 * grid, "nearest", "reflection", align_corners=False),
+            F.grid_sample(b, 2 * grid, "bicubic", "border", align_corners=False),
+        ]
+
+    source = assert_same(function, tmp_path / "out", floats(2, 3, 4, 5), floats(2, 3, 4, 5, seed=1))
+    assert source.count("ops.grid_sample(") == 2
+    assert "ops.chunk(" in source
+
+
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_normalisation_across_channels(size: int, tmp_path: Path) -> None:
     """MindSpore has no kernel for 5 of 16 channels or more."""

@@ -1,4 +1,4 @@
-"""Pools over irregular windows, unpooling, and sampling at computed places."""
+"""Pools over irregular windows, and unpooling."""
 
 from __future__ import annotations
 
@@ -137,69 +137,3 @@ def max_unpool3d(
     """Values back to where they were."""
     del stride, padding
     return _unpooled(x, indices, output_size)
-
-
-# -- sampling ----------------------------------------------------------------------------------------
-
-
-def _reflected(x: Tensor, low: float, high: float) -> Tensor:
-    """Folded back between two bounds as often as needed."""
-    span = high - low
-    if span <= 0:
-        return torch.zeros_like(x)
-    away = (x - low).abs()
-    turns = torch.floor(away / span)
-    rest = away - turns * span
-    return torch.where(torch.remainder(turns, 2) == 0, rest + low, high - rest)
-
-
-def _place(x: Tensor, size: int, padding: int, aligned: bool) -> Tensor:
-    """Coordinates in [-1, 1] as places of an axis."""
-    at = (x + 1) / 2 * (size - 1) if aligned else ((x + 1) * size - 1) / 2
-    if padding == 1:
-        return torch.clamp(at, 0, size - 1)
-    if padding == 2:
-        at = _reflected(at, 0, size - 1) if aligned else _reflected(at, -0.5, size - 0.5)
-        return torch.clamp(at, 0, size - 1)
-    return at
-
-
-@table.of("aten.grid_sampler_3d.default")
-def grid_sampler_3d(
-    x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """Samples of volumes: of the eight neighbours, or of the nearest."""
-    batch, channels = x.shape[:2]
-    sizes = _static(x, 3)
-    output = grid.shape[1:4]
-    flat = x.flatten(2)
-    places = [
-        _place(grid[..., 2 - axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)
-    ]
-
-    def read(corner: Sequence[Tensor]) -> Tensor:
-        inside = torch.ones_like(corner[0], dtype=torch.bool)
-        at = torch.zeros_like(corner[0], dtype=torch.int64)
-        for index, size in zip(corner, sizes, strict=True):
-            inside = inside & (index >= 0) & (index <= size - 1)
-            at = at * size + torch.clamp(index, 0, size - 1).to(torch.int64)
-        at = at.reshape(batch, 1, -1).expand(batch, channels, at.shape[1] * at.shape[2] * at.shape[3])
-        found = flat.gather(2, at).reshape(batch, channels, *output)
-        return found * inside.unsqueeze(1).to(x.dtype)
-
-    if interpolation_mode == 1:
-        return read([torch.round(p) for p in places])
-    lows = [torch.floor(p) for p in places]
-    total = None
-    for bits in range(8):
-        corner, weight = [], None
-        for axis in range(3):
-            up = bits >> axis & 1
-            corner.append(lows[axis] + up)
-            part = places[axis] - lows[axis] if up else lows[axis] + 1 - places[axis]
-            weight = part if weight is None else weight * part
-        assert weight is not None
-        term = read(corner) * weight.unsqueeze(1)
-        total = term if total is None else total + term
-    assert total is not None
-    return total

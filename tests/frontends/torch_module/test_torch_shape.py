@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 
-def floats(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def test_rearranging(check):
@@ -153,6 +153,34 @@ def test_interpolate_with_aligned_corners(check, mode):
 def test_interpolate_1d_and_3d(check):
     check(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), floats(2, 3, 6))
     check(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), floats(2, 3, 4, 3, 2))
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [True, False])
+def test_samples_at_places(check, padding_mode, align_corners):
+    """Places beyond [-1, 1] too; one operator but for cubic samples, which are decomposed."""
+
+    def samples(x, grid, volume, places):
+        options = {"padding_mode": padding_mode, "align_corners": align_corners}
+        return [
+            *(F.grid_sample(x, grid, mode, **options) for mode in ("bilinear", "nearest", "bicubic")),
+            *(F.grid_sample(volume, places, mode, **options) for mode in ("bilinear", "nearest")),
+        ]
+
+    arrays = floats(2, 3, 5, 7), floats(2, 4, 6, 2), floats(2, 3, 4, 5, 6), floats(2, 3, 2, 4, 3)
+    graph = check(samples, *arrays)
+    assert sum(n.op_type == "GridSample" for n in graph.operators()) == 4
+
+
+def test_parts_of_symbolic_sizes(check):
+    """Two batches joined and parted again; parts that are not alike."""
+
+    def parts(x, y):
+        both = torch.cat([x, y])
+        half = x.shape[0] // 2
+        return [*both.chunk(2), *both.split([half, 2 * x.shape[0] - half])]
+
+    check(parts, floats(2, 3), floats(2, 3, seed=1))
 
 
 def test_shuffles(check):
