@@ -11,6 +11,7 @@ from .emitting import (
     Expression,
     Layer,
     Literal,
+    Part,
     Refused,
     State,
     View,
@@ -105,9 +106,16 @@ def functional_conv(view: View) -> Expression:
     """ops.conv1d, conv2d, conv3d, with the weight as an operand."""
     rank, _, strides, dilations, group = _sizes(view)
     mode, padding = _padding(view, rank)
+    pads = view.operator.ints("pads", [0] * 2 * rank)
+    data: Part = view.use(0)
+    if mode == "pad" and pads[:rank] == pads[rank:]:
+        padding = same(pads[:rank])
+    elif mode == "pad":  # which the function cannot do
+        flat = [pads[at] for axis in reversed(range(rank)) for at in (axis, axis + rank)]
+        data, mode, padding = call("ops.pad", data, tuple(flat)), "valid", 0
     return call(
         f"ops.conv{rank}d",
-        view.use(0),
+        data,
         view.use(1),
         *([view.use(2)] if view.has(2) else []),
         stride=same(strides) if set(strides) != {1} else None,

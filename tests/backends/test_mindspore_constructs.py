@@ -148,6 +148,24 @@ def test_samples_at_places_and_halves_of_two_batches(tmp_path):
     assert "ops.chunk(" in source
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_convolutions_with_computed_weights(tmp_path, rank):
+    """Padding that is the same everywhere, that differs between the axes, and on one side only."""
+    conv = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
+    one_sided = [0, 1] + [1, 2] * (rank - 1)
+
+    def function(x, weight):
+        scaled = weight.tanh()
+        return [
+            conv(x, scaled, padding=1),
+            conv(x, scaled, padding=tuple(range(rank)), stride=2),
+            conv(F.pad(x, one_sided), scaled, stride=2),
+        ]
+
+    sizes = (5, 6, 7)[:rank]
+    assert_same(function, tmp_path / "out", floats(2, 3, *sizes), floats(4, 3, *[3] * rank))
+
+
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_normalisation_across_channels(size: int, tmp_path: Path) -> None:
     """MindSpore has no kernel for 5 of 16 channels or more."""

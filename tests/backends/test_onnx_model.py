@@ -294,3 +294,19 @@ class TestWrite:
         with pytest.raises(OSError, match="the disk is gone"):
             write(graph, tmp_path / "net.onnx", external_data=True)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("axes", [[1, 2], [2, 1], [0, 3, 1, 2]])
+def test_padding_between_transposes(axes: list[int]) -> None:
+    """ONNX Runtime moves a transpose past a Pad as if its axes were not named."""
+    graph = Graph()
+    b = Builder(graph)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(F32)
+    y = b.op("Transpose", graph.add_input("x", TensorType(F32, ("N", 3, 4, 5))), perm=[0, 2, 3, 1])
+    pads = list(range(1, 2 * len(axes) + 1))
+    y = b.op("Pad", y, b.constant(pads), None, b.constant(axes))
+    graph.outputs.append(("y", b.op("Transpose", y, perm=[0, 3, 1, 2])))
+    amounts = dict(zip(axes, zip(pads, pads[len(axes) :], strict=False), strict=True))
+    want = np.pad(x.transpose(0, 2, 3, 1), [amounts.get(axis, (0, 0)) for axis in range(4)])
+    (got,) = onnxruntime.InferenceSession(to_model(graph).SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(got, want.transpose(0, 3, 1, 2))

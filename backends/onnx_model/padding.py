@@ -1,0 +1,26 @@
+"""Pads of every axis where some are named: ONNX Runtime's own rewriting overlooks the names."""
+
+from __future__ import annotations
+
+from ...ir import Builder, Graph, walk_operators
+
+
+def name_every_axis(graph: Graph) -> None:
+    """Give each Pad with constant pads of named axes pads of all axes, nested graphs included.
+
+    ONNX Runtime 1.31 moves transposes past a Pad as if there were no `axes` (its transpose optimizer): the
+    session then fails, or pads other axes.
+    """
+    for part, pad in [(p, o) for p, o in walk_operators(graph) if o.op_type == "Pad" and not o.domain]:
+        data, amounts, *rest = part.operands(pad.key)
+        axes = rest[1] if len(rest) > 1 else None
+        given, named = part.constant_value(amounts), part.constant_value(axes)
+        known = None if data is None else part.type_of(data)
+        rank = None if known is None else known.rank
+        if given is None or named is None or rank is None:
+            continue
+        pads = [0] * (2 * rank)
+        for at, axis in enumerate(named.tolist()):
+            pads[axis % rank], pads[axis % rank + rank] = int(given[at]), int(given[at + len(named)])
+        part.set_operand(pad.key, 1, Builder(part).constant(pads, "int64"))
+        part.set_operand(pad.key, 3, None)
