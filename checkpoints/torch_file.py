@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..frontends.torch_module.capture import array_of, first_line
+from ..frontends.torch_module.capture import array_of
+from ..frontends.torch_module.export_errors import first_line
 from ..ir import BackendError, ModelError, TensorData
 from ..ir.types import DTYPES
 

@@ -167,8 +167,8 @@ class ModuleTree:
         return self._path_cache.get(key, ())
 
     def path(self, key: int) -> str:
-        """The canonical path of a module; the root's is empty."""
-        return self.paths(key)[0]
+        """The canonical path of a module; empty for the root, and for one that is registered nowhere."""
+        return next(iter(self.paths(key)), "")
 
     def registrations(self) -> Iterator[tuple[str, int, int | None]]:
         """(path, module, parent) of every registration, depth first; a shared module comes once a path."""

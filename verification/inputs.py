@@ -48,19 +48,33 @@ def bindings(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None) -> di
     return found
 
 
-def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0) -> dict[str, np.ndarray]:
+_VARIATIONS = (
+    lambda a: a,
+    np.abs,
+    lambda a: -np.abs(a),
+    lambda a: 10 * a,
+    lambda a: np.abs(a) / 10,
+    lambda a: -10 * np.abs(a),
+    lambda a: a + 3,
+    np.zeros_like,
+)
+"""What is made of standard normal numbers, one draw after the other, to get into every branch."""
+
+
+def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name: floats standard normal, indices within their table, other integers as the example.
 
     Args:
         graph: the source graph.
         sizes: symbol -> size.
         seed: the same seed gives the same inputs.
+        draw: above 0, floats and integers are further from the usual, each number in a way of its own.
 
     Raises:
         UsageError: when an input's shape is not known.
     """
     return {
-        node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]))
+        node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]), draw)
         for position, node in enumerate(graph.input_nodes())
     }
 
@@ -76,7 +90,9 @@ def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int
     return out
 
 
-def _array(graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator) -> np.ndarray:
+def _array(
+    graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator, draw: int
+) -> np.ndarray:
     shape = _shape(node.type, sizes, graph.origin.inputs.get(node.name))
     if shape is None:
         raise UsageError(
@@ -92,12 +108,17 @@ def _array(graph: Graph, node: Input, sizes: dict[str, int], random: np.random.G
     if node.type.dtype.startswith("complex"):
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     if "float" in node.type.dtype:
-        return random.standard_normal(shape).astype(dtype)
+        varied = _VARIATIONS[draw % len(_VARIATIONS)](random.standard_normal(shape))
+        return np.asarray(varied, dtype)
     example = graph.origin.inputs.get(node.name)
     if example is not None and example.ndim == len(shape) and example.size:
         for axis, size in enumerate(shape):  # repeat or cut the example: its values mean something
             example = np.take(example, np.arange(size) % example.shape[axis], axis=axis)
-        return np.ascontiguousarray(example.astype(dtype))
+        if draw and node.type.dtype == "bool":
+            return random.random(shape) < 0.5
+        if draw:
+            return random.integers(0, 2 * max(int(example.max()), 1) + 1, shape).astype(dtype)
+        return np.array(example, dtype, order="C")  # which keeps a scalar's rank
     if node.type.dtype == "bool":
         return random.random(shape) < 0.5
     return random.integers(0, 2, shape).astype(dtype)
@@ -134,6 +155,9 @@ def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
                 axis = node.int("axis")
                 if type_ is not None and type_.shape is not None and isinstance(type_.shape[axis], int):
                     yield type_.shape[axis]  # type: ignore[misc]
+            elif slot < 0:  # captured by nested graphs
+                for body in node.subgraphs().values():
+                    yield from _table_rows(body, Value(body.captures[-1 - slot]))
             elif slot == 0 and node.op_type in _PASS_THROUGH and Value(key) not in seen:
                 seen.add(Value(key))
                 stack.append(Value(key))

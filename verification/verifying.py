@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from ..ir import Graph, ModelError, walk_operators
+from .branches import branches
 from .compare import DEFAULTS, MULTIPLE, compare
 from .inputs import bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
@@ -144,6 +145,7 @@ class _Verification:
         sizes = bindings(self.graph, inputs)
         first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
         outputs, rows, culprit = self._first(_case(sizes), first, modules)
+        outputs += self._branches(first, sizes, seed, drawn=inputs is None)
         for further in other_sizes(self.graph, sizes):
             again = (
                 make_inputs(self.graph, further, seed + 1)
@@ -165,6 +167,21 @@ class _Verification:
             divergence(self.graph, self.training),
             None if self.paired is None else self.paired.nets,
         )
+
+    def _branches(
+        self, first: Mapping[str, np.ndarray], sizes: dict[str, int], seed: int, *, drawn: bool
+    ) -> list[OutputRow]:
+        """The outputs on further inputs, until every branch of the graph was taken; what was not is noted."""
+        found = branches(self.graph)
+        if found is None:
+            return []
+        found.note(first)
+        rows: list[OutputRow] = []
+        for draw, inputs in found.further(sizes, seed) if drawn else ():
+            rows += self._another(f"{_case(sizes)}, draw {draw}", inputs)
+        remark = found.remark(drawn)
+        self.notes += [remark] if remark else []
+        return rows
 
     def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path) -> None:
         """Compare one training step; both sides are left as they were.

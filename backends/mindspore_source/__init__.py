@@ -13,6 +13,7 @@ from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from .attention import adopt_projections
+from .branching import flatten
 from .checkpoint import Entry, write_ckpt, write_safetensors
 from .families import can_emit
 from .preparation import prepare
@@ -83,6 +84,7 @@ def _program(
 ) -> tuple[Graph, Program]:
     prepared = graph.copy()
     prepared.remove_dead()
+    flatten(prepared)
     prepare(prepared)
     adopt_projections(prepared)
     legal = legalise(prepared, can_emit, "MindSpore source")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ...ir import Value
+from .drafts import Draft, Method
 from .expressions import (
     ANY,
     MISSING,
@@ -22,7 +23,7 @@ from .expressions import (
 )
 from .gathering import gather
 from .naming import class_name, identifier
-from .units import Draft, Units
+from .units import Units
 
 
 @dataclass(slots=True)
@@ -133,6 +134,8 @@ def _extra_child(larger: Draft, smaller: Draft) -> str | None:
     """The child that `larger` has and `smaller` has not, where that is all they differ in."""
     if larger.source_class != smaller.source_class or len(larger.attributes) != len(smaller.attributes) + 1:
         return None
+    if larger.methods:
+        return None
     names = [name for name, _ in smaller.attributes]
     child = next((name for name, _ in larger.attributes if name not in names), None)
     found = None if child is None else _step_of(larger, child)
@@ -162,7 +165,7 @@ _SHORTCUTS = ("shortcut", "use_shortcut", "add_input")
 def _shortcut(larger: Draft, smaller: Draft) -> str | None:
     """What to call the addition of the input that `larger` has and `smaller` has not, where that is all."""
     found = _addition(larger)
-    if found is None or larger.source_class != smaller.source_class:
+    if found is None or larger.source_class != smaller.source_class or larger.methods:
         return None
     if _structure(_without(larger, *found)) != _structure(smaller):
         return None
@@ -320,14 +323,6 @@ def _is_shape(value: object) -> bool:
 
 def _structure(draft: Draft) -> object:
     """What instances of one class share: everything but the literals."""
-    number: dict[Value, int] = {}
-    for value in draft.inputs:
-        number[value] = len(number)
-    steps = []
-    for statement in draft.statements:
-        steps.append((shape_of(statement.expression, number), statement.results))
-        for value in statement.targets:
-            number[value] = len(number)
     return (
         draft.source_class,
         draft.base,
@@ -335,10 +330,21 @@ def _structure(draft: Draft) -> object:
         tuple((name, shape_of(part, {})) for name, part in draft.attributes),
         tuple(draft.assignments),
         draft.gathers,
-        len(draft.inputs),
-        tuple(steps),
-        tuple(number.get(v, -1) for v in draft.outputs),
+        *(_steps(body) for body in (draft, *draft.methods)),
     )
+
+
+def _steps(body: Draft | Method) -> object:
+    """What instances of one class share in a method: its steps, with values by number."""
+    number: dict[Value, int] = {}
+    for value in body.inputs:
+        number[value] = len(number)
+    steps = []
+    for statement in body.statements:
+        steps.append((shape_of(statement.expression, number), statement.results))
+        for value in statement.targets:
+            number[value] = len(number)
+    return len(body.inputs), tuple(steps), tuple(number.get(v, -1) for v in body.outputs)
 
 
 def _literals(draft: Draft) -> Iterator[tuple[Literal, object, str, bool]]:
@@ -346,7 +352,7 @@ def _literals(draft: Draft) -> Iterator[tuple[Literal, object, str, bool]]:
     for name, part in draft.attributes:
         for literal, default in literals(part):
             yield literal, default, name, False
-    for statement in draft.statements:
+    for statement in [step for body in (draft, *draft.methods) for step in body.statements]:
         for literal, default in literals(statement.expression):
             yield literal, default, statement.attribute, True
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 
 from ...ir import Value
 from .classes import Class
+from .drafts import Branches, Draft, Method, Statement
 from .expressions import (
     ADD,
     ANY,
@@ -16,6 +17,7 @@ from .expressions import (
     Call,
     Expression,
     Literal,
+    Part,
     Renderer,
     Use,
     literal_source,
@@ -23,7 +25,6 @@ from .expressions import (
 )
 from .gathering import accumulated
 from .naming import variable_name
-from .units import Draft, Statement
 
 _GENERIC = re.compile(
     r"^_*(conv|bn|batch_?norm|norm|relu|act|activation|fc|linear|dense|pool|max_?pool|avg_?pool|layers?|blocks?|drop|"
@@ -66,25 +67,38 @@ class ClassRenderer(Renderer):
         raise AssertionError(use)
 
 
-@dataclass
-class _Step:
-    targets: list[Value]
-    expression: Expression
-    attribute: str
-    results: str = ""
-    hints: tuple[str, ...] = ()
+def methods(class_: Class) -> list[list[str]]:
+    """The lines of `construct` and of every method that it needs, not indented."""
+    main = Construct(class_)
+    written, waiting = [main.write()], main.needed
+    while waiting:
+        further = Construct(class_, waiting.pop(0))
+        written.append(further.write())
+        waiting = [*further.needed, *waiting]
+    return written
 
 
 class Construct(ClassRenderer):
-    """The body of one class's `construct`."""
+    """The body of one class's `construct`, or of another of its methods.
 
-    def __init__(self, class_: Class) -> None:
+    Args:
+        class_: the class.
+        method: what to write instead of `construct`.
+
+    Attributes:
+        needed: the methods that what was written calls.
+    """
+
+    def __init__(self, class_: Class, method: Method | None = None) -> None:
         super().__init__(class_, "self.")
         self.draft: Draft = class_.drafts[0]
+        self.method = method
+        self.body: Draft | Method = method or self.draft
+        self.needed: list[Method] = []
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
         self.names_in: set[str] = set()
-        self.steps = self._inline(self.draft.statements)
+        self.steps = self._inline(self.body.statements)
 
     def value(self, use: Use) -> tuple[str, int]:
         """A variable, or the expression folded into this use."""
@@ -95,16 +109,16 @@ class Construct(ClassRenderer):
 
     # -- inlining --------------------------------------------------------------------------------
 
-    def _inline(self, statements: list[Statement]) -> list[_Step]:
+    def _inline(self, statements: list[Statement]) -> list[Statement]:
         """Fold arithmetic, method chains and shape computations into their only use."""
         where: dict[Value, list[int]] = {}
         for statement in statements:
             indexed = "[" in statement.attribute  # one of a list: such calls become a loop where they can
             for use in uses(statement.expression):
                 where.setdefault(use.value, []).append(-2 if indexed else use.level)
-        for value in self.draft.outputs:
+        for value in self.body.outputs:
             where.setdefault(value, []).append(-1)
-        kept: list[_Step] = []
+        kept: list[Statement] = []
         for at, statement in enumerate(statements):
             expression = statement.expression
             target = statement.targets[0] if len(statement.targets) == 1 else None
@@ -112,7 +126,7 @@ class Construct(ClassRenderer):
             if target is not None and alone and self._nests(target, statements[at : at + 2]):
                 self.inlined[target] = expression
                 continue
-            plain = not statement.attribute and not statement.results
+            plain = not statement.attribute and not statement.results and statement.branches is None
             if len(statement.targets) == 1 and plain and expression.outputs == 1:
                 (target,) = statement.targets
                 levels = where.get(target, [])
@@ -128,9 +142,7 @@ class Construct(ClassRenderer):
                 if (fits or host or alias) and (-1 not in levels or alias):
                     self.inlined[target] = expression
                     continue
-            kept.append(
-                _Step(statement.targets, expression, statement.attribute, statement.results, statement.hints)
-            )
+            kept.append(statement)
         return kept
 
     def _nests(self, target: Value, pair: list[Statement]) -> bool:
@@ -181,21 +193,31 @@ class Construct(ClassRenderer):
     def write(self) -> list[str]:
         """The lines of the method, not indented."""
         inputs = self._input_names()
-        self.names.update(zip(self.draft.inputs, inputs, strict=True))
+        self.names.update(zip(self.body.inputs, inputs, strict=True))
         self.names_in = set(inputs)
         self._name_results()
-        stars = "*" * self.draft.gathers
-        lines = [f"def construct({', '.join(['self', *(f'{stars}{name}' for name in inputs)])}):"]
+        stars = "*" * (self.method is None and self.draft.gathers)
+        name = "construct" if self.method is None else self.method.name
+        lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
         body = accumulated(self._statements())
         return lines + [f"    {line}" for line in _loops(body, self._lengths())]
 
+    def as_expression(self, arguments: list[str]) -> str:
+        """What the method returns, given these variables, where that is all it does; else empty."""
+        if len(self.steps) > 1 or not all(map(_PLAIN.match, arguments)):
+            return ""
+        self.names.update(zip(self.body.inputs, arguments, strict=True))
+        self._name_results()
+        lines = self._statements()
+        return lines[0].removeprefix("return ") if len(lines) == 1 else ""
+
     def _input_names(self) -> list[str]:
-        if self.draft.gathers:
+        if self.method is None and self.draft.gathers:
             return ["inputs"]
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
-        for at, known in enumerate(self.draft.input_names):
-            agreed = all(d.input_names[at] == known for d in self.class_.drafts)
+        for at, known in enumerate(self.body.input_names):
+            agreed = self.method or all(d.input_names[at] == known for d in self.class_.drafts)
             named = bool(known) and agreed and not hasattr(builtins, known)
             name = variable_name(known) if named else next(n for n in spare if n not in names)
             while name in names:
@@ -208,14 +230,16 @@ class Construct(ClassRenderer):
         for at, step in enumerate(self.steps):
             for value in self._values(step.expression):
                 last[value] = at
-        for value in self.draft.outputs:
+        for value in self.body.outputs:
             for inner in self._values(Expression((Use(value),))):
                 last[inner] = len(self.steps)
         live = {name: value for value, name in self.names.items() if value in last}
         for at, step in enumerate(self.steps):
-            reads = self._values(step.expression)
-            dying = [self.names[v] for v in reads if last.get(v) == at and v in self.names]
-            live = {n: v for n, v in live.items() if last[v] > at}
+            reads, kept = self._values(step.expression), self._kept(step)
+            dying = [self.names[v] for v in reads if last.get(v) == at and v in self.names and v not in kept]
+            live = {n: v for n, v in live.items() if last[v] > at or v in kept}
+            if kept is not _NOTHING:
+                last |= {target: at for target in step.targets if target not in last}  # its state
             for number, target in enumerate(step.targets):
                 if target not in last:
                     self.names[target] = "_"
@@ -224,7 +248,13 @@ class Construct(ClassRenderer):
                 self.names[target] = name
                 live[name] = target
 
-    def _result_name(self, step: _Step, number: int, dying: list[str], live: dict[str, Value]) -> str:
+    def _kept(self, step: Statement) -> Set[Value]:
+        """What a `while` reads in every turn, and its targets must not overwrite."""
+        if step.branches is None or step.branches.initial is None:
+            return _NOTHING
+        return {v for _, given in step.branches.bodies for v in self._values(Expression(given))}
+
+    def _result_name(self, step: Statement, number: int, dying: list[str], live: dict[str, Value]) -> str:
         attribute = re.sub(r"\[\d+\]", "", step.attribute).strip("._")
         special = _IDENTITY.get(attribute)
         if special and special not in live:
@@ -256,14 +286,15 @@ class Construct(ClassRenderer):
 
     def _statements(self) -> list[str]:
         lines: list[str] = []
-        outputs = [self._values(Expression((Use(v),))) for v in self.draft.outputs]
+        outputs = [self._values(Expression((Use(v),))) for v in self.body.outputs]
         steps = list(self.steps)
-        returned = ", ".join(self.text(Use(v)) for v in self.draft.outputs)
+        returned = ", ".join(self.text(Use(v)) for v in self.body.outputs)
         last = steps[-1] if steps else None
         if (
             last
             and not last.results
-            and last.targets == self.draft.outputs
+            and not last.branches
+            and last.targets == self.body.outputs
             and len(outputs) == 1
             and not _IN_LOOP.search(self.text(last.expression))
         ):
@@ -271,10 +302,38 @@ class Construct(ClassRenderer):
             returned = self.text(last.expression)
         for step in steps:
             names = [self.names[t] for t in step.targets]
+            if step.branches is not None:
+                lines += self._branching(step.branches, names)
+                continue
             targets = step.results.format(*names) if step.results else ", ".join(names)
             lines.append(f"{targets} = {self.text(step.expression)}")
         lines.append(f"return {returned}" if returned else "return None")
         return lines
+
+    def _branching(self, branches: Branches, names: list[str]) -> list[str]:
+        """An `if`, or a `while` whose condition is one of its variables."""
+        targets, test = ", ".join(names), self.text(branches.test)
+        if branches.initial is None:
+            first, second = (self._call(method, given, []) for method, given in branches.bodies)
+            return [f"if {test}:", f"    {targets} = {first}", "else:", f"    {targets} = {second}"]
+        ((method, given),) = branches.bodies
+        taken = set(self.names.values())
+        running = next(n for n in ("running", *(f"running{i}" for i in range(2, 1000))) if n not in taken)
+        initial = ", ".join([test, *map(self.text, branches.initial)])
+        again = self._call(method, given, names)
+        return [
+            f"{running}, {targets} = {initial}",
+            f"while {running}:",
+            f"    {running}, {targets} = {again}",
+        ]
+
+    def _call(self, method: Method, given: Sequence[Part], state: list[str]) -> str:
+        """A call of a method, or what it returns where that is all it does."""
+        arguments = [*state, *map(self.text, given)]
+        found = Construct(self.class_, method).as_expression(arguments)
+        if not found:
+            self.needed.append(method)
+        return found or f"self.{method.name}({', '.join(arguments)})"
 
     def _lengths(self) -> dict[str, int]:
         """Path of a list attribute -> its length, for loops over the whole of it."""
@@ -288,6 +347,8 @@ class Construct(ClassRenderer):
         return found
 
 
+_NOTHING: Set[Value] = frozenset()
+_PLAIN = re.compile(r"^[\w.]+$")
 _IN_LOOP = re.compile(r"^self\.\w+\[\d+\]\(")
 _STEP = re.compile(
     r"^(?P<left>(?P<name>\w+)(, _)?) = (?P<path>self\.\w+)\[(?P<index>\d+)\]\((?P<arguments>.*)\)$"

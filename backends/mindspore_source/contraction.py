@@ -14,6 +14,7 @@ import networkx as nx
 
 from ...ir import DOMAIN, Constant, Graph, Operator, Parameter, Value
 from ...ir.composites.recurrent import TABLE as RECURRENT_TABLE
+from .branching import REGION, home, is_region, regions
 from .stateless import refill, split_stateless
 
 Item = tuple[str, int]
@@ -41,12 +42,14 @@ class Contraction:
         bodies: call key -> body.
         used: keys of modules that run, hold a parameter that is used, or contain one that does.
         idle: keys of modules whose calls compute nothing (identities).
+        returned: call of a nested graph -> what that returns.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.tree = graph.modules
         self.bodies: dict[int, Body] = {}
+        self.returned: dict[int, tuple[Value, ...]] = {}
         self.idle: set[int] = set()
         self._prepare()
         while not self._contract():
@@ -125,6 +128,7 @@ class Contraction:
             if not keys or node.call is None:
                 continue
             module = tree.call(node.call).module
+            module = home(tree, module)
             common = set.intersection(*(set(owners.get(k, [])) for k in keys)) - {module}
             for key in keys:
                 uses[key] = uses.get(key, 0) + 1
@@ -154,15 +158,17 @@ class Contraction:
             called[call.module] = called.get(call.module, False) or call.key in busy
         self.idle = {module for module, runs in called.items() if not runs and module != 0}
         for call in reversed(self.tree.calls()):
-            if call.key not in busy and call.key != self.root:
+            if call.key not in busy and call.key != self.root and not is_region(self.tree, call.module):
                 self.tree.remove_call(call.key)
 
     def _hoist(self, key: int) -> None:
         """Move a call up until the module that makes it contains the module called."""
         call = self.tree.call(key)
+        if is_region(self.tree, call.module):
+            return
         path = self.tree.path(call.module)
         while call.parent is not None:
-            above = self.tree.path(self.tree.call(call.parent).module)
+            above = self.tree.path(home(self.tree, self.tree.call(call.parent).module))
             up = self.tree.call(call.parent).parent
             if up is None or path.startswith(f"{above}." if above else ""):
                 break
@@ -170,15 +176,20 @@ class Contraction:
             call = self.tree.call(key)
 
     def dissolve(self, key: int) -> None:
-        """Make the steps of a call steps of its caller."""
+        """Make the steps of a call steps of its caller; a region only ceases to be one with others."""
         parent = self.tree.call(key).parent
         assert parent is not None
+        if is_region(self.tree, self.tree.call(key).module):
+            self.tree.replace_call(key, module=self.tree.add(REGION), parent=parent)
+            return
         for node in self.graph.operators():
             if node.call == key:
                 node.call = parent
         for call in self.tree.calls():
             if call.parent == key:
-                self.tree.replace_call(call.key, module=call.module, parent=parent)
+                apart = is_region(self.tree, call.module)
+                module = self.tree.add(REGION) if apart else call.module
+                self.tree.replace_call(call.key, module=module, parent=parent)
         self.tree.remove_call(key)
 
     # -- contracting -----------------------------------------------------------------------------
@@ -186,6 +197,9 @@ class Contraction:
     def _contract(self) -> bool:
         """One attempt; False when a call had to be dissolved."""
         self.bodies = {}
+        self.returned = {
+            region.call: region.results for n in self.graph.operators() for region in regions(self.graph, n)
+        }
         chains = {n.key: self._chain(n) for n in self.graph.operators()}
         flows: dict[int, nx.DiGraph] = {c.key: nx.DiGraph() for c in self.tree.calls()}
         for key, chain in chains.items():
@@ -289,11 +303,13 @@ class Contraction:
             operands = [self._position(v, position) for v in self._item_operands(item)]
             if item[0] == "op":
                 node = self.graph.operator(item[1])
-                form.append((node.qualified_name, repr(sorted(node.attributes.items())), tuple(operands)))
+                stated = [] if regions(self.graph, node) else sorted(node.attributes.items())
+                form.append((node.qualified_name, repr(stated), tuple(operands)))
             else:
                 form.append((self.tree.call(item[1]).module, tuple(operands)))
             for value in self._item_results(item):
                 position[value] = len(position)
+        form.append(tuple(self._position(v, position) for v in self.returned.get(body.call, ())))
         return form
 
     def _position(self, value: Value, position: dict[Value, int]) -> object:
@@ -303,9 +319,13 @@ class Contraction:
         return position.get(value, value if isinstance(node, Parameter) else "outside")
 
     def _item_operands(self, item: Item) -> list[Value]:
-        if item[0] == "call":
-            return self.bodies[item[1]].inputs
-        return [v for v in self.graph.operands(item[1]) if v is not None] + self.graph.captured(item[1])
+        if item[0] == "call":  # what a region is given, its If or Loop reads
+            return [] if item[1] in self.returned else self.bodies[item[1]].inputs
+        operands = [v for v in self.graph.operands(item[1]) if v is not None] + self.graph.captured(item[1])
+        for region in regions(self.graph, self.graph.operator(item[1])):
+            operands += self.bodies[region.call].inputs
+            operands = [v for v in operands if v not in region.formals]
+        return operands
 
     def _item_results(self, item: Item) -> list[Value]:
         if item[0] == "call":
@@ -313,7 +333,8 @@ class Contraction:
         return [Value(item[1], i) for i in range(len(self.graph.operator(item[1]).types))]
 
     def _operands(self, body: Body) -> list[Value]:
-        return [v for item in body.items for v in self._item_operands(item)]
+        read = [v for item in body.items for v in self._item_operands(item)]
+        return read + list(self.returned.get(body.call, ()))
 
     def _results(self, body: Body) -> list[Value]:
         return [v for item in body.items for v in self._item_results(item)]
@@ -338,6 +359,7 @@ class Contraction:
 
     def holder(self, module: int, parameter: int) -> int | None:
         """The module, `module` itself or one below it, through which `module` reaches a parameter."""
+        module = home(self.tree, module)
         if parameter in self.tree.module(module).parameters.values():
             return module
         below = self._below(module)
@@ -347,7 +369,7 @@ class Contraction:
 
     def _used(self) -> set[int]:
         """Modules that the emitted source needs, containers of such modules included."""
-        needed = {body.module for body in self.bodies.values()} | {0}
+        needed = {home(self.tree, body.module) for body in self.bodies.values()} | {0}
         for body in self.bodies.values():
             for value in self._operands(body):
                 if isinstance(self.graph.node(value.node), Parameter):

@@ -19,6 +19,7 @@ class Statement:
         attribute: of the layer or module called, for naming the result.
         results: how they are unpacked, ``{}, ({}, _)``; empty where one after the other.
         hints: usual names for the targets.
+        branches: for an `if`, and for a `while`, whose body and condition are methods.
     """
 
     targets: list[Value]
@@ -26,6 +27,33 @@ class Statement:
     attribute: str = ""
     results: str = ""
     hints: tuple[str, ...] = ()
+    branches: Branches | None = None
+
+
+@dataclass
+class Branches:
+    """An `if` or a `while`; its step's expression is a tuple of all that it reads.
+
+    Attributes:
+        test: the condition; of a `while`, before the first turn.
+        bodies: (method, what it is given): both of an `if`, the one of a `while`.
+        initial: what a `while` starts from; None for an `if`.
+    """
+
+    test: Part
+    bodies: tuple[tuple[Method, tuple[Part, ...]], ...]
+    initial: tuple[Part, ...] | None = None
+
+
+@dataclass
+class Method:
+    """The body of an `if` or `while` as a method of its class."""
+
+    name: str
+    inputs: list[Value]
+    input_names: list[str]
+    outputs: list[Value]
+    statements: list[Statement] = field(default_factory=list)
 
 
 @dataclass
@@ -45,6 +73,7 @@ class Draft:
     input_names: list[str] = field(default_factory=list)
     gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
     unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
+    methods: list[Method] = field(default_factory=list)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from ...ir import Value
 
 # How tightly a part of an expression binds; a looser operand gets parentheses.
 ANY, COMPARE, ADD, MULTIPLY, UNARY, POWER, ATOM = range(7)
+KEPT = -2  # a use that has to stay a variable, as one in a loop
 
 
 class _Missing:

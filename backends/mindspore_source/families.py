@@ -6,6 +6,7 @@ from ...ir import Graph, Operator, Value
 from . import (
     activation,
     attention,
+    branching,
     conv,
     einsum,
     indexing,
@@ -28,6 +29,7 @@ TABLE = EmitterTable.merge(
         for f in (
             activation,
             attention,
+            branching,
             conv,
             einsum,
             indexing,

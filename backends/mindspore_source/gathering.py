@@ -17,7 +17,7 @@ def gather(drafts: list[Draft]) -> None:
     """
     classes: dict[str, list[Draft]] = {}
     for draft in drafts:
-        if draft.has_body and draft.inputs and not any(draft.input_names):
+        if draft.has_body and draft.inputs and not any(draft.input_names) and not draft.methods:
             classes.setdefault(draft.source_class, []).append(draft)
     for members in classes.values():
         if len({len(d.inputs) for d in members}) < 2:

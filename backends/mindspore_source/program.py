@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ...ir import BackendError, Graph, TensorData
 from .classes import Class, define_classes
-from .construct import ClassRenderer, Construct
+from .construct import ClassRenderer, methods
 from .contraction import Contraction
 from .epilogue import epilogue
 from .expressions import MISSING, Call, Part, literal_source
@@ -178,7 +178,8 @@ def _class_text(class_: Class, grouped: bool) -> str:
     setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
     lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
     if draft.has_body:
-        lines += [f"    {line}" for line in Construct(class_).write()]
+        texts = ["\n".join(f"    {line}" for line in method) for method in methods(class_)]
+        lines.append("\n\n".join(texts))
     return "\n".join(lines) + "\n\n"
 
 

@@ -44,6 +44,16 @@ class DraftScope:
             return self._constant(value, node)
         return Use(value, level)
 
+    def tensor_part(self, value: Value) -> Part:
+        """The same where it has to be a tensor: a number becomes one."""
+        node = self.units.graph.node(value.node)
+        part = self.part(value, 0)
+        if not isinstance(part, Literal) or not isinstance(node, Constant):
+            return part
+        if value not in self.constants:
+            self.constants[value] = self.attribute("constant", tensor(node.data.numpy(), node.data.dtype))
+        return Expression((self.constants[value],))
+
     def _constant(self, value: Value, node: Constant) -> Part:
         array = node.data.numpy()
         if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
@@ -94,7 +104,7 @@ class DraftScope:
 
     def attribute(self, name: str, constructor: Part) -> str:
         """Declare an auxiliary attribute under a free name; returns ``self.name``."""
-        taken = {n for n, _ in self.draft.attributes}
+        taken = {n for n, _ in self.draft.attributes} | {m.name for m in self.draft.methods}
         found, n = attribute_name(name), 2
         while found in taken:
             found, n = attribute_name(f"{name}{n}"), n + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Module, ModuleTree
+from .branching import home, is_region
 
 
 def split_stateless(tree: ModuleTree) -> None:
@@ -18,7 +19,7 @@ def split_stateless(tree: ModuleTree) -> None:
         turns: dict[int | None, int] = {}
         pending: list[tuple[int, int, int]] = []
         for call in tree.calls(key):
-            parent = tree.call(call.parent).module if call.parent is not None else -1
+            parent = home(tree, tree.call(call.parent).module) if call.parent is not None else -1
             names = [i for i, (owner, _) in enumerate(registered) if owner == parent]
             if names:
                 turn = turns.get(call.parent, 0)
@@ -40,16 +41,16 @@ def refill(tree: ModuleTree) -> None:
             _refill_sequence(tree, module)
     for call in tree.calls():
         leaf = tree.module(call.module)
-        if call.parent is None or leaf.children or leaf.parameters:
+        if call.parent is None or leaf.children or leaf.parameters or is_region(tree, leaf.key):
             continue
-        parent = tree.module(tree.call(call.parent).module)
+        parent = tree.module(home(tree, tree.call(call.parent).module))
         if call.module in parent.children.values():
             continue
         base = tree.path(call.module).rpartition(".")[2]
         name = next(n for n in (base, *(f"{base}{i}" for i in range(2, 1000))) if n not in parent.children)
         twin = tree.add(leaf.class_name, parent.key, name)
         for other in tree.calls(leaf.key):
-            if other.parent is not None and tree.call(other.parent).module == parent.key:
+            if other.parent is not None and home(tree, tree.call(other.parent).module) == parent.key:
                 tree.replace_call(other.key, module=twin, parent=other.parent)
 
 

@@ -30,7 +30,9 @@ STUB = '''class Unsupported(nn.Cell):
 def stub(view: View) -> Expression:
     """An `Unsupported` of its own for every call."""
     outputs = ", ".join(str(t) for t in view.operator.types)
-    name = view.operator.str("operator").split(".")[1]
+    name = "".join(
+        view.operator.str("operator").split(".")[:2][-1:]
+    )  # ``fft_rfft`` of ``aten.fft_rfft.default``
     texts = (view.operator.str("call"), outputs, view.operator.str("reason"))
     arguments = tuple(Argument("", Literal(t, h)) for t, h in zip(texts, _HINTS, strict=True))
     attribute = view.scope.attribute(name, Call("Unsupported", arguments))

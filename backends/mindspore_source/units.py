@@ -7,13 +7,15 @@ from itertools import pairwise
 import networkx as nx
 
 from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, Value
+from .branching import home, regions
 from .contraction import Body, Contraction
-from .drafts import Draft, Statement, Unit
+from .drafts import Draft, Method, Statement, Unit
 from .emitting import Layer, Refused, State, View
 from .expressions import Argument, Call, Expression, Part
 from .factories import Factories
 from .families import emit_call, emit_layer
 from .initial import law_of, own_parameter
+from .methods import branching
 from .naming import attribute_name
 from .scope import DraftScope
 
@@ -81,8 +83,9 @@ class Units:
             needs.add_node(key)
             needs.add_edges_from((child, key) for _, child in self.children(key))
         for call in self.tree.calls():
-            if call.parent is not None and self.tree.call(call.parent).module != call.module:
-                needs.add_edge(call.module, self.tree.call(call.parent).module)
+            if call.parent is not None:
+                inner, outer = (home(self.tree, m) for m in (call.module, self.tree.call(call.parent).module))
+                needs.add_edges_from([(inner, outer)] if inner != outer else [])
         level = {key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys}
         self._align(level, needs)
         rows: list[list[int]] = [[] for _ in range(max(level.values()) + 1)]
@@ -271,16 +274,21 @@ class Units:
         if body is not None and not chain:
             draft.has_body = True
             draft.inputs, draft.outputs = list(body.inputs), list(body.outputs)
-            draft.input_names = [self._input_name(v) for v in body.inputs]
-            for item in body.items:
-                self._statement(item, draft, scope)
-            for value in draft.outputs:
-                if isinstance(self.graph.node(value.node), (Constant, Parameter)):
-                    part = scope.part(value, 0)
-                    draft.statements.append(Statement([value], Expression((part,), outputs=2)))
+            draft.input_names = [self.input_name(v) for v in body.inputs]
+            self.steps(body, draft, scope)
         return unit
 
-    def _input_name(self, value: Value) -> str:
+    def steps(self, body: Body, into: Draft | Method, scope: DraftScope) -> None:
+        """The statements of a body, and those that make tensors of what it returns of constants and state."""
+        for item in body.items:
+            self._statement(item, into, scope)
+        for value in dict.fromkeys(into.outputs):
+            if isinstance(self.graph.node(value.node), (Constant, Parameter)):
+                part = scope.tensor_part(value)
+                into.statements.append(Statement([value], Expression((part,), outputs=2)))
+
+    def input_name(self, value: Value) -> str:
+        """The name of an input of the graph; empty for any other value."""
         node = self.graph.node(value.node)
         return getattr(node, "name", "") if node.key in self.graph.inputs else ""
 
@@ -367,8 +375,11 @@ class Units:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _statement(self, item: tuple[str, int], draft: Draft, scope: DraftScope) -> None:
+    def _statement(self, item: tuple[str, int], into: Draft | Method, scope: DraftScope) -> None:
         kind, key = item
+        draft = scope.draft
+        if kind == "call" and key in self.contraction.returned:
+            return  # a method, which its If or Loop calls
         if kind == "call":
             body = self.contraction.bodies[key]
             path = self.module_path(draft.module, body.module)
@@ -376,23 +387,27 @@ class Units:
             if layer is not None:
                 operands = self.graph.operands(body.items[0][1])
                 step = scope.layer_step(f"self{path}", layer, operands, body.outputs, attribute)
-                draft.statements.append(step)
+                into.statements.append(step)
                 return
             call = Call(f"self{path}", tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
-            draft.statements.append(Statement(list(body.outputs), Expression((call,)), attribute))
+            into.statements.append(Statement(list(body.outputs), Expression((call,)), attribute))
             return
         operator = self.graph.operator(key)
+        found = regions(self.graph, operator)
+        if found:
+            into.statements.append(branching(self, operator, found, scope))
+            return
         view = View(self.graph, operator, scope)
         targets = [Value(key, i) for i in range(view.used_outputs())]
         try:
             expression = emit_call(view)
         except Refused:
             path, layer = self._promoted(operator, draft, scope)
-            draft.statements.append(scope.layer_step(path, layer, view.operands, targets))
+            into.statements.append(scope.layer_step(path, layer, view.operands, targets))
             return
         if expression.host:
             scope.hosts[targets[0]] = expression.host
-        draft.statements.append(Statement(targets, expression))
+        into.statements.append(Statement(targets, expression))
 
     def _promoted(self, operator: Operator, draft: Draft, scope: DraftScope) -> tuple[str, Layer]:
         """An operator that MindSpore has only as a layer, as an auxiliary attribute; its path."""

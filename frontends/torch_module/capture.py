@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
 from .modes import training_differences
@@ -129,31 +129,6 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
     return tensor.numpy()
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message that says something, after its type."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
-
-
-def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
-    """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
-    import torch
-
-    library = str(Path(torch.__file__).parent)
-    ours = str(Path(__file__).resolve().parents[1])
-    for frame in reversed(frames):
-        name = frame.filename
-        if not name.startswith(("<", library, ours)) and "importlib" not in name:
-            return f"{short_path(name)}:{frame.lineno}"
-    return ""
-
-
-def short_path(name: str) -> str:
-    """A path relative to the working directory where it is inside it, else the file's name."""
-    path = Path(name)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
 
 
 # -- inputs ------------------------------------------------------------------------------------------
@@ -303,44 +278,12 @@ def _export(
                 with substituted():
                     program = export()
             except Exception:  # as above; the first error is the model's own
-                raise _export_error(module, error) from error
+                raise export_error(module, error) from error
     notes = [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
     with _evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         notes += training_differences(module, args, kwargs)
     return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls, notes)
-
-
-def _export_error(module: Module, error: Exception) -> ModelError:
-    """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
-    place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
-    home = type(error).__module__
-    if _packs(error):
-        return ModelError(
-            "E104",
-            "torch.export cannot follow a PackedSequence, whose sizes are data",
-            place=place,
-            hint="give the recurrent layer the padded sequences themselves",
-        )
-    if home.startswith(("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")):
-        hint = "where control flow depends on shapes, --no-dynamic-batch may help; on data, nothing does"
-        return ModelError(
-            "E104", f"torch.export refused the model: {first_line(error)}", place=place, hint=hint
-        )
-    return ModelError(
-        "E103",
-        f"the model raised {first_line(error)}",
-        place=place,
-        hint="check the shapes and element types given with --input",
-    )
-
-
-def _packs(error: Exception) -> bool:
-    """Whether a PackedSequence was in the hands of the code that raised."""
-    from torch.nn.utils.rnn import PackedSequence
-
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
 
 
 @contextmanager
@@ -374,11 +317,17 @@ def _evaluation(module: Module) -> Iterator[None]:
 
 @contextmanager
 def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[None]:
-    """Record every module call of an export, those without any operator included."""
+    """Record every module call of an export, those without any operator included.
+
+    What dynamo traces by itself, the bodies of control flow, it traces without this: it cannot follow a hook.
+    """
+    from torch.compiler import is_dynamo_compiling
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
     from torch.nn.modules.module import register_module_forward_pre_hook
 
     def record(module: Module, _args: object) -> None:
+        if is_dynamo_compiling():
+            return
         mode = get_proxy_mode()
         stack = getattr(getattr(mode, "tracer", None), "module_stack", None)
         if stack:

@@ -53,7 +53,7 @@ class Context:
 
     def saw(self, value: Value, fake: torch.Tensor) -> None:
         """Remember which symbolic sizes a value of the current module call carries."""
-        held = self._holders.setdefault(self.b.call, {})
+        held = self._holders.setdefault(self._here(), {})
         for axis, size in enumerate(fake.shape):
             found = self.symbols.size(size)
             if not isinstance(found, int):
@@ -104,27 +104,43 @@ class Context:
                     continue
                 self._trains[key] = node.op_type != "StopGradient" and any(map(self._trains.get, sources))
             elif not isinstance(node, Operator):
-                self._trains[key] = isinstance(node, Parameter) and node.trainable
+                self._trains.setdefault(key, isinstance(node, Parameter) and node.trainable)
             waiting.pop()
         return self._trains[value.node]
 
+    def state_training(self, value: Value, *, trains: bool) -> None:
+        """Say of a value that no operator makes whether a gradient of it reaches a parameter."""
+        self._trains[value.node] = trains
+
+    def parameter_of(self, value: Value) -> int | None:
+        """The parameter that a value is, or None."""
+        return value.node if isinstance(self.graph.node(value.node), Parameter) else None
+
+    def _here(self) -> int | None:
+        """The module call whose values are at hand."""
+        return self.b.call
+
+    def _elsewhere(self, size: Size) -> Value:
+        """A symbol that no value of the current call carries, as a one-element vector."""
+        if size not in self.symbols.carriers:
+            raise UnsupportedError(
+                "E203",
+                f"expected a size that the inputs determine, got `{size}`",
+                hint="its value depends on data",
+            )
+        name, axis = self.symbols.carriers[size]
+        return self.b.op("Shape", self.inputs[name], start=axis, end=axis + 1)
+
     def _computed(self, size: Size) -> Value:
-        held = self._holders.get(self.b.call, {})
+        held = self._holders.get(self._here(), {})
         atoms: dict[Any, Value] = {}
         wanted = [size] if size in held else sorted(size.free_symbols, key=str)
         for atom in wanted:
             if atom in held:
                 value, axis = held[atom]
-            elif atom in self.symbols.carriers:
-                name, axis = self.symbols.carriers[atom]
-                value = self.inputs[name]
+                atoms[atom] = self.b.op("Shape", value, start=axis, end=axis + 1)
             else:
-                raise UnsupportedError(
-                    "E203",
-                    f"expected a size that the inputs determine, got `{size}`",
-                    hint="its value depends on data",
-                )
-            atoms[atom] = self.b.op("Shape", value, start=axis, end=axis + 1)
+                atoms[atom] = self._elsewhere(atom)
         return compute(self.b, size, atoms)
 
 

@@ -5,15 +5,28 @@ from __future__ import annotations
 import operator
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
-from .capture import Captured, array_of, normalised_stack, tensor_placeholders, user_location
+from .capture import Captured, array_of, normalised_stack, tensor_placeholders
 from .context import Call, Context, Result
+from .control_flow import conditional, loop
 from .decompositions import Untraceable, decomposed
+from .export_errors import user_location
+from .nodes import (
+    CONTROL_FLOW,
+    RUN_WHOLE,
+    argument_names,
+    functional_name,
+    graph_modules,
+    is_structural,
+    is_tensor_result,
+    owners,
+    target_name,
+)
 from .operators import IGNORED, TABLE
 from .refusals import COMPLEX, advised, explained, has_complex, tensor_arguments, written_call
 from .symbols import Symbols
@@ -21,7 +34,6 @@ from .tree import Tree
 from .views import INVERSES
 
 if TYPE_CHECKING:
-    import torch
     from torch.fx import GraphModule, Node
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -54,6 +66,7 @@ class Lowering:
         self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
         self.reasons: dict[str, str] = {}
         self.stubs: set[str] = set()
+        self.owners = owners(self.program.graph_module)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -77,7 +90,7 @@ class Lowering:
         """Find a lowering or a decomposition for every operator, or complain about all that have neither."""
         missing = [
             (name, node)
-            for module in _graph_modules(self.program.graph_module)
+            for module in graph_modules(self.program.graph_module)
             for node in module.graph.nodes
             if (name := self._missing_name(node)) is not None
         ]
@@ -93,7 +106,7 @@ class Lowering:
     def _missing_name(self, node: Node, depth: int = 3) -> str | None:
         """The name of an operator that has neither a lowering nor a decomposition into some that have."""
         name = self._required_name(node)
-        if name is None and has_complex(node) and not _is_structural(node):
+        if name is None and has_complex(node) and not is_structural(node):
             self.reasons[target_name(node.target)] = COMPLEX
             return target_name(node.target)
         if name is None:
@@ -128,7 +141,7 @@ class Lowering:
         name = target_name(node.target)
         if name in IGNORED or name in TABLE or name.startswith(("operator.", "math.")):
             return None
-        if name in _HIGHER_ORDER or not _is_tensor_result(node):
+        if name in RUN_WHOLE or name in CONTROL_FLOW or not is_tensor_result(node):
             return None
         functional = functional_name(node.target)
         return name if functional is None or functional not in TABLE else None
@@ -157,6 +170,20 @@ class Lowering:
                 self.calls[key] = self.graph.modules.add_call(module, parent)
             parent = self.calls[key]
         return parent
+
+    def _call_without_stack(self, node: Node) -> int | None:
+        """The call of an operator of which torch says nothing: in the bodies of control flow.
+
+        That is the call around it, or where all its parameters are those of one of torch's own layers, a call
+        of that layer.
+        """
+        around = self.b.call
+        if around is None or target_name(node.target) in CONTROL_FLOW:
+            return self.calls.get("") if around is None else around
+        values = [v for n in node.all_input_nodes if isinstance(v := self.environment.get(n), Value)]
+        keys = {k for v in values if (k := self.context.parameter_of(v)) is not None}
+        layer = self.tree.layer_of(keys) if keys else None
+        return around if layer is None else self.graph.modules.add_call(layer, around)
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -194,11 +221,13 @@ class Lowering:
         if node.op == "output":
             return
         if node.op == "get_attr":
-            self.environment[node] = getattr(node.graph.owning_module, str(node.target))
+            found: Any = getattr(node.graph.owning_module, str(node.target))
+            is_tensor = hasattr(found, "dtype")
+            self.environment[node] = self.b.constant(array_of(found)) if is_tensor else found
             return
         keys = normalised_stack(node.meta.get("nn_module_stack") or {})
-        call = self._call_of(keys, None) if keys else self.calls.get("")
-        with self.b.inside(call, self._location(node)) if own_call else nullcontext():
+        call = self._call_of(keys, None) if keys else self._call_without_stack(node)
+        with self.b.inside(call, self._location(node) or self.b.location) if own_call else nullcontext():
             self.environment[node] = self._lower(node)
         self.aliases.add(node)
         mutated = written_argument(node)
@@ -213,9 +242,11 @@ class Lowering:
         if name == "operator.getitem":
             source, index = self._resolve(node.args[0]), node.args[1]
             return source[index]  # type: ignore[index]
-        if name in _HIGHER_ORDER:
-            return self._inlined(node, _HIGHER_ORDER[name])
-        if not _is_tensor_result(node):
+        if name in RUN_WHOLE:
+            return self._inlined(node, RUN_WHOLE[name])
+        if name in CONTROL_FLOW:
+            return _CONTROL_FLOW[name](self, node, [self._resolve(a) for a in node.args], self._place(node))
+        if not is_tensor_result(node):
             return self._plain(fake)
         if node in self.decomposed:
             body, feeding = self.decomposed[node]
@@ -333,6 +364,20 @@ class Lowering:
         output = next(n for n in body.graph.nodes if n.op == "output")
         return self._resolve(output.args[0])
 
+    def run_nested(self, body: GraphModule, arguments: Sequence[Result], context: Context) -> list[Result]:
+        """The results of a body of control flow, computed in the graph of `context`."""
+        around = self.graph, self.context, self.b, self.aliases
+        self.graph, self.context, self.b = context.graph, context, context.b
+        self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
+        for place, argument in zip(body.graph.nodes, arguments, strict=False):
+            if isinstance(argument, Value) and hasattr(place.meta.get("val"), "shape"):
+                context.saw(argument, place.meta["val"])
+        try:
+            results = self._run_body(body, list(arguments), own_calls=True)
+        finally:
+            self.graph, self.context, self.b, self.aliases = around
+        return results if isinstance(results, list) else [results]
+
     def _write_back(self, view: Node, new: Value) -> Value | None:
         """The new value of what a view operator views, after a write into the view."""
         name = target_name(view.target)
@@ -370,7 +415,9 @@ class Lowering:
     # -- places --------------------------------------------------------------------------------
 
     def _place(self, node: Node) -> str:
-        """Module path and source line of a node, for messages."""
+        """Module path and source line of a node, for messages; in a body of control flow, of that."""
+        while node.graph in self.owners and not node.meta.get("nn_module_stack"):
+            node = self.owners[node.graph]
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         path = (
             f"{stack[-1][0] or 'the root module'} ({str(stack[-1][1]).rpartition('.')[2]})" if stack else ""
@@ -383,69 +430,4 @@ class Lowering:
         return user_location(frames)
 
 
-_HIGHER_ORDER = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
-"""Higher-order operators that run their body: name -> position of the body among the arguments."""
-
-
-def target_name(target: Any) -> str:
-    """``aten.conv2d.default``, ``operator.getitem`` or a higher-order operator's name."""
-    if hasattr(target, "_schema"):
-        return str(target)
-    module = getattr(target, "__module__", "") or ""
-    name = getattr(target, "__name__", str(target))
-    return f"{module.lstrip('_')}.{name}" if module in ("_operator", "math") else name
-
-
-def functional_name(target: Any) -> str | None:
-    """The name of the operator that computes what an in-place one writes, or None for any other."""
-    import torch
-
-    schema = getattr(target, "_schema", None)
-    if schema is None or not schema.is_mutable or not schema.name.endswith("_"):
-        return None
-    namespace, _, name = schema.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name.rstrip("_"), None)
-    overload = getattr(target, "_overloadname", "default")
-    return (
-        f"{namespace}.{name.rstrip('_')}.{overload}"
-        if packet is not None and overload in packet.overloads()
-        else None
-    )
-
-
-def argument_names(target: Any, name: str) -> list[str]:
-    """The names of an operator's arguments as the lowering `name` knows them.
-
-    An in-place operator may call its first argument otherwise than the one whose lowering it uses.
-    """
-    import torch
-
-    own = [a.name for a in target._schema.arguments]
-    if name == str(target):
-        return own
-    namespace, base, overload = name.split(".")
-    twin = getattr(getattr(getattr(torch.ops, namespace), base), overload)
-    names = [a.name for a in twin._schema.arguments]
-    return names if len(names) == len(own) else own
-
-
-def _is_tensor_result(node: Node) -> bool:
-    fake = node.meta.get("val")
-    fakes = fake if isinstance(fake, (list, tuple)) else [fake]
-    return any(hasattr(f, "dtype") for f in fakes)
-
-
-def _is_structural(node: Node) -> bool:
-    """Whether a node computes nothing."""
-    name = target_name(node.target)
-    return (
-        node.op != "call_function" or name == "operator.getitem" or name in IGNORED or name in _HIGHER_ORDER
-    )
-
-
-def _graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:
-    import torch
-
-    for module in root.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            yield module
+_CONTROL_FLOW = {"cond": conditional, "while_loop": loop}

@@ -56,6 +56,11 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "write it with `reshape`, slices and `index_put`",
     ),
     (
+        r"^(scan|map_impl|associative_scan)$",
+        "it runs a body once for every row; of such operators `cond` and `while_loop` are read",
+        "write it as `torch.while_loop`, or as a `for` of Python where the number of rows is fixed",
+    ),
+    (
         r"efficient_attention|flash_attention|cudnn",
         "it is a kernel that a device has of its own",
         "call `torch.nn.functional.scaled_dot_product_attention`",
@@ -93,7 +98,8 @@ def explained(operator: str, places: list[str], node: Node, found: str = "") -> 
         found: why its expansion does not cover this use, where there is one.
     """
     why, instead = advised(operator)
-    return Missing(operator, tuple(places), found or why, instead, reproduction(node))
+    smallest = reproduction(node) if hasattr(node.target, "_schema") else ""
+    return Missing(operator, tuple(places), found or why, instead, smallest)
 
 
 def has_complex(node: Node) -> bool:

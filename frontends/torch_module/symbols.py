@@ -57,6 +57,10 @@ class Symbols:
         expression = expression.xreplace(self._names)
         return int(expression) if expression.is_Integer else expression
 
+    def relation(self, value: torch.SymBool) -> Size:
+        """A SymBool of torch's as a relation of our symbols."""
+        return value.node.expr.xreplace(self._names)
+
     def sizes(self, fake: torch.Tensor) -> list[Size]:
         """The sizes of a fake tensor in our symbols."""
         return [self.size(s) for s in fake.shape]

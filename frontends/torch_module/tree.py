@@ -32,6 +32,20 @@ class Tree:
     modules: dict[int, int] = field(default_factory=dict)
     parameters: dict[int, int] = field(default_factory=dict)
 
+    def layer_of(self, parameters: set[int]) -> int | None:
+        """The one layer of torch's own that holds just these parameters (and perhaps buffers), or None."""
+        found = [
+            module.key
+            for module in self.graph.modules
+            if parameters <= set(module.parameters.values())
+            and not module.children
+            and all(
+                p.role and (p.key in parameters or p.is_buffer)
+                for p in map(self.graph.parameter, module.parameters.values())
+            )
+        ]
+        return found[0] if len(found) == 1 else None
+
 
 def tree_of_module(graph: Graph, root: Module) -> Tree:
     """Fill the module tree of `graph` from a live module: every registration, by identity."""

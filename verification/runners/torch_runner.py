@@ -118,14 +118,20 @@ class TorchRunner:
                 named[name].copy_(tensor_of(value))
 
     def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
-        """Hooks that record every call; values are copied, as a later in-place operator may change them."""
+        """Hooks that record every call; values are copied, as a later in-place operator may change them.
+
+        Calls in the bodies of `torch.cond` and its like are not recorded: dynamo compiles these.
+        """
         import torch
+        from torch.compiler import is_dynamo_compiling
         from torch.utils import _pytree as pytree
 
         counts: dict[str, int] = {}
         open_: list[tuple[Any, str, list[np.ndarray]]] = []
 
         def enter(module: Any, arguments: Any, keywords: Any) -> None:
+            if is_dynamo_compiling():
+                return
             path = self._paths[module]
             counts[path] = counts.get(path, 0) + 1
             name = f"{path}#{counts[path]}"
@@ -139,6 +145,8 @@ class TorchRunner:
             open_.append((module, name, inputs))
 
         def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> None:
+            if is_dynamo_compiling():
+                return
             entered, name, inputs = open_.pop()
             assert entered is module
             outputs = [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]

@@ -58,7 +58,7 @@ def torch_step(
     from torch.utils import _pytree as pytree
 
     tensors = _tensors(paths)
-    with _borrowed(model, tensors), _without_dropout(model) as zeroed:
+    with _borrowed(model, tensors), _without_dropout(model) as zeroed, _plain_control_flow():
         _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
         with _values_kept(tensors):  # the trace in training mode has moved the running statistics
@@ -229,6 +229,34 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
     finally:
         for module, attribute, ratio in changed:
             setattr(module, attribute, ratio)
+
+
+@contextmanager
+def _plain_control_flow() -> Iterator[None]:
+    """`torch.cond` and `while_loop` run their bodies as Python does.
+
+    Torch compiles them, past the modes that trace a step, and gives a loop no gradient.
+    """
+    from torch._higher_order_ops import utils
+
+    compiled = utils._hop_compile_and_call
+
+    def run(operator: Any, arguments: Sequence[Any], keywords: Any = None) -> Any:
+        if operator.__name__ == "_cond_op_wrapper":
+            predicate, yes, no, operands = arguments
+            return (yes if bool(predicate) else no)(*operands)
+        if operator.__name__ == "_while_loop_op_wrapper":
+            condition, body, carried, operands = arguments
+            while bool(condition(*carried, *operands)):
+                carried = body(*carried, *operands)
+            return carried
+        return compiled(operator, arguments, keywords)
+
+    utils._hop_compile_and_call = run
+    try:
+        yield
+    finally:
+        utils._hop_compile_and_call = compiled
 
 
 def _active(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:

@@ -1,0 +1,89 @@
+"""What torch.export's errors say to the user: the model's line, what torch cannot follow, what to do."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...ir import ModelError
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")
+"""Where the errors are defined by which torch.export refuses a model."""
+
+
+def export_error(module: Module, error: Exception) -> ModelError:
+    """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
+    place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
+    home = type(error).__module__
+    if _packs(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow a PackedSequence, whose sizes are data",
+            place=place,
+            hint="give the recurrent layer the padded sequences themselves",
+        )
+    if home.startswith(_REFUSALS):
+        what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
+        return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+    return ModelError(
+        "E103",
+        f"the model raised {first_line(error)}",
+        place=place,
+        hint="check the shapes and element types given with --input",
+    )
+
+
+_ON_CONTROL_FLOW = (
+    "where control flow depends on shapes, --no-dynamic-batch may help; "
+    "where it depends on data, write it with torch.cond or torch.while_loop"
+)
+
+
+def _of_bodies(error: Exception) -> tuple[str, str] | None:
+    """What torch says of the bodies of `cond` and its like, without its own stack, and its first advice."""
+    if type(error).__name__ != "UncapturedHigherOrderOpError":
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = lines[1:] if "captured completely" in lines[0] else lines
+    rows = [line.partition(":") for line in lines]
+    facts = {key: value.strip() for key, _, value in reversed(rows)}  # of several, the first
+    what = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+    return f"in `{facts.get('Higher Order Operator', 'a body')}`, {what[:300]}", facts.get("Hint", "")
+
+
+def _packs(error: Exception) -> bool:
+    """Whether a PackedSequence was in the hands of the code that raised."""
+    from torch.nn.utils.rnn import PackedSequence
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, after its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
+
+
+def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
+    """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
+    import torch
+
+    library = str(Path(torch.__file__).parent)
+    ours = str(Path(__file__).resolve().parents[1])
+    for frame in reversed(frames):
+        name = frame.filename
+        if not name.startswith(("<", library, ours)) and "importlib" not in name:
+            return f"{short_path(name)}:{frame.lineno}"
+    return ""
+
+
+def short_path(name: str) -> str:
+    """A path relative to the working directory where it is inside it, else the file's name."""
+    path = Path(name)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name

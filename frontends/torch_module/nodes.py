@@ -1,0 +1,95 @@
+"""The nodes of an fx program: names of their operators, kinds of node, and what nests in what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .operators import IGNORED
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Graph, Node
+
+RUN_WHOLE = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
+"""Higher-order operators that run their body: name -> position of the body among the arguments."""
+
+CONTROL_FLOW = ("cond", "while_loop")
+"""Higher-order operators that run one of their bodies, or one several times."""
+
+
+def target_name(target: Any) -> str:
+    """``aten.conv2d.default``, ``operator.getitem`` or a higher-order operator's name."""
+    if hasattr(target, "_schema"):
+        return str(target)
+    module = getattr(target, "__module__", "") or ""
+    name = getattr(target, "__name__", str(target))
+    return f"{module.lstrip('_')}.{name}" if module in ("_operator", "math") else name
+
+
+def functional_name(target: Any) -> str | None:
+    """The name of the operator that computes what an in-place one writes, or None for any other."""
+    import torch
+
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.is_mutable or not schema.name.endswith("_"):
+        return None
+    namespace, _, name = schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name.rstrip("_"), None)
+    overload = getattr(target, "_overloadname", "default")
+    return (
+        f"{namespace}.{name.rstrip('_')}.{overload}"
+        if packet is not None and overload in packet.overloads()
+        else None
+    )
+
+
+def argument_names(target: Any, name: str) -> list[str]:
+    """The names of an operator's arguments as the lowering `name` knows them.
+
+    An in-place operator may call its first argument otherwise than the one whose lowering it uses.
+    """
+    import torch
+
+    own = [a.name for a in target._schema.arguments]
+    if name == str(target):
+        return own
+    namespace, base, overload = name.split(".")
+    twin = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    names = [a.name for a in twin._schema.arguments]
+    return names if len(names) == len(own) else own
+
+
+def is_tensor_result(node: Node) -> bool:
+    """Whether some result of a node is a tensor."""
+    fake = node.meta.get("val")
+    fakes = fake if isinstance(fake, (list, tuple)) else [fake]
+    return any(hasattr(f, "dtype") for f in fakes)
+
+
+def is_structural(node: Node) -> bool:
+    """Whether a node computes nothing."""
+    name = target_name(node.target)
+    structural = name == "operator.getitem" or name in IGNORED or name in RUN_WHOLE
+    return node.op != "call_function" or structural or name in CONTROL_FLOW
+
+
+def graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:
+    """A program and all that is nested in it."""
+    import torch
+
+    for module in root.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield module
+
+
+def owners(root: Any) -> dict[Graph, Node]:
+    """The graph of every body nested in a program -> the node that runs it."""
+    return {
+        getattr(module, str(body.target)).graph: node
+        for module in graph_modules(root)
+        for node in module.graph.nodes
+        if target_name(node.target) in (*RUN_WHOLE, *CONTROL_FLOW)
+        for body in node.all_input_nodes
+        if body.op == "get_attr" and hasattr(getattr(module, str(body.target)), "graph")
+    }

@@ -1,0 +1,132 @@
+"""Which branches and loop bodies inputs lead into: the graph itself is made to count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ..ir import Builder, Graph, ModelError, Operator, RegraftError, TensorType, Value, walk_operators
+from .inputs import make_inputs
+from .runners.onnx_runner import OnnxRunner
+
+DRAWS = 24
+"""How many seeded inputs are tried to get into every branch."""
+
+_KINDS = ("If", "Loop")
+
+
+class Branches:
+    """The branches of a graph's Ifs and the bodies of its Loops, nested ones included.
+
+    Args:
+        graph: a source graph; it is not changed.
+
+    Attributes:
+        names: each of them in words, in a fixed order.
+        unseen: those that no inputs so far have led into.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.names = [
+            f"the {'body' if node.op_type == 'Loop' else name.replace('_', ' ')} of {part.describe(node.key)}"
+            for part, node in walk_operators(graph)
+            if node.op_type in _KINDS
+            for name in sorted(node.subgraphs())
+        ]
+        self.unseen = list(range(len(self.names)))
+        self._graph = graph
+        self._runner: OnnxRunner | None = None
+        if self.names:
+            counting = graph.copy()
+            numbers = {
+                (id(part), node.key, name): None
+                for part, node in walk_operators(counting)
+                if node.op_type in _KINDS
+                for name in sorted(node.subgraphs())
+            }
+            total = _Counter(dict(zip(numbers, range(len(numbers)), strict=True))).count(counting)
+            counting.outputs = [("taken", total)]
+            counting.updates = {}
+            counting.remove_dead()
+            self._runner = OnnxRunner(counting)
+
+    def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Cross off what inputs lead into; whether any of that was unseen.
+
+        Raises:
+            ModelError: when ONNX Runtime cannot run the graph on them.
+        """
+        if self._runner is None or not self.unseen:
+            return False
+        taken = self._runner.run(inputs, calls=False).outputs[0][1]
+        left = [number for number in self.unseen if not taken[number]]
+        found, self.unseen = len(left) < len(self.unseen), left
+        return found
+
+    def further(self, sizes: dict[str, int], seed: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Number and arrays of drawn inputs, each of which leads into a branch that none before did."""
+        for draw in range(1, DRAWS):
+            if not self.unseen:
+                return
+            inputs = make_inputs(self._graph, sizes, seed + draw, draw)
+            try:
+                if self.note(inputs):
+                    yield draw, inputs
+            except ModelError:  # as an index that is out of bounds
+                continue
+
+    def remark(self, drawn: bool) -> str:
+        """What was not compared, in words; empty where all of it was."""
+        if not self.unseen:
+            return ""
+        listed = ", ".join(self.names[number] for number in self.unseen)
+        tried = f"none of {DRAWS} drawn inputs leads" if drawn else "the inputs given do not lead"
+        return f"not compared, as {tried} into it: {listed}"
+
+
+def branches(graph: Graph) -> Branches | None:
+    """The branches of a graph; None where it has none, or where they cannot be counted."""
+    if not any(node.op_type in _KINDS for _, node in walk_operators(graph)):
+        return None
+    try:
+        return Branches(graph)
+    except RegraftError:  # a graph that ONNX does not take whole, such as one with stubs
+        return None
+
+
+class _Counter:
+    """Gives every If a further result and every Loop further state: how often each nested graph ran.
+
+    Args:
+        numbers: (id of the graph, key of its operator, name of the nested graph) -> its number.
+    """
+
+    def __init__(self, numbers: dict[tuple[int, int, str], int]) -> None:
+        self._numbers = numbers
+        self._type = TensorType("int64", (len(numbers),))
+
+    def count(self, part: Graph) -> Value:
+        """The counts of everything in a graph, as one vector; its operators are changed."""
+        b = Builder(part)
+        total = b.constant(np.zeros(len(self._numbers), np.int64))
+        for node in part.operators():
+            if node.op_type in _KINDS:
+                self._extend(part, node)
+                total = b.op("Add", total, Value(node.key, len(node.types) - 1))
+        return total
+
+    def _extend(self, part: Graph, node: Operator) -> None:
+        state = len(part.operands(node.key))
+        for name, body in sorted(node.subgraphs().items()):
+            inside, b = self.count(body), Builder(body)
+            here = np.zeros(len(self._numbers), np.int64)
+            here[self._numbers[id(part), node.key, name]] = 1
+            inside = b.op("Add", inside, b.constant(here))
+            if node.op_type == "Loop":
+                inside = b.op("Add", inside, body.add_input("taken", self._type))
+            body.outputs.append(("taken", inside))
+        if node.op_type == "Loop":
+            zeros = Builder(part).constant(np.zeros(len(self._numbers), np.int64))
+            part.set_operand(node.key, state, zeros)
+        node.types.append(self._type)
