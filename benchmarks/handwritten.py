@@ -13,11 +13,14 @@ from measuring import in_turns, print_ratios
 from models import Missing, model_and_input
 
 
-def emitted(model: Any, example: Any, folder: Path) -> Any:
-    """The net of an emitted model.py, with its weights."""
+def emitted(model: Any, example: Any, folder: Path, *passes: str) -> Any:
+    """The net of an emitted model.py, with its weights; `passes` run before the default ones."""
     import regraft
 
-    regraft.save(regraft.rewrite(regraft.load(model, (example,))).graph, folder, to="mindspore", force=True)
+    graph = regraft.load(model, (example,))
+    if passes:
+        graph = regraft.rewrite(graph, list(passes)).graph
+    regraft.save(regraft.rewrite(graph).graph, folder, to="mindspore", force=True)
     spec = importlib.util.spec_from_file_location(f"regraft_benchmark_{folder.name}", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -43,10 +46,13 @@ def run(repeat: int, folder: Path) -> None:
     import mindspore
 
     for model, by_hand in handwritten().items():
-        nets = {
-            "mindcv": by_hand().set_train(False),
-            "regraft": emitted(*model_and_input(model), folder / model).set_train(False),
-        }
+        nets = {"mindcv": by_hand(), "regraft": emitted(*model_and_input(model), folder / model)}
+        if model == "vit_small":
+            layers = model_and_input("vit_small_layers")
+            nets["regraft, nn.MultiheadAttention"] = emitted(*layers, folder / "layers")
+            nets["regraft, expand-composites"] = emitted(*layers, folder / "parts", "expand-composites")
+        for net in nets.values():
+            net.set_train(False)
         for mode, name in ((mindspore.PYNATIVE_MODE, "PyNative"), (mindspore.GRAPH_MODE, "graph mode")):
             mindspore.set_context(mode=mode)
             for batch in (1, 8):

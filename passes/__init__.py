@@ -6,6 +6,7 @@ from .base import Change, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
 from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
+from .expand_composites import ExpandComposites
 from .fold_constants import FoldConstants
 from .fuse_gelu import FuseGelu
 from .group_modules import GroupModules
@@ -43,6 +44,7 @@ PASSES: dict[str, type[Pass]] = {
         DeduplicateModules,
         DropUnusedModules,
         EliminateIdentities,
+        ExpandComposites,
         FoldConstants,
         FuseGelu,
         GroupModules,
@@ -114,6 +116,7 @@ __all__ = [
     "DeduplicateModules",
     "DropUnusedModules",
     "EliminateIdentities",
+    "ExpandComposites",
     "FoldConstants",
     "FuseGelu",
     "GroupModules",

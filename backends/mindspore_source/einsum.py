@@ -31,9 +31,6 @@ class _Term:
             return self.part
         loose = isinstance(self.part, Expression) and self.part.level < ATOM
         part = Expression(("(", self.part, ")")) if loose else self.part
-        moved = [i for i, x in enumerate(wanted) if self.axes[i] != x]
-        if len(moved) == 2:
-            return method(part, "swapaxes", *moved)
         return method(part, "transpose", *(self.axes.index(x) for x in wanted))
 
 

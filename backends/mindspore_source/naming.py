@@ -37,12 +37,11 @@ def reserved_attributes() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def layer_classes() -> frozenset[str]:
-    """Public names of `mindspore.nn` and `mindspore.common.initializer`."""
-    from mindspore import nn
+def initializer_classes() -> frozenset[str]:
+    """Public names of `mindspore.common.initializer`, which an emitted file imports one by one."""
     from mindspore.common import initializer
 
-    return frozenset(n for n in (*dir(nn), *dir(initializer)) if n[:1].isalpha())
+    return frozenset(n for n in dir(initializer) if n[:1].isalpha())
 
 
 def identifier(name: str) -> str:
@@ -62,10 +61,13 @@ def attribute_name(name: str, taken: Container[str] = ()) -> str:
 
 
 def class_name(name: str, taken: Container[str]) -> str:
-    """A class name that shadows nothing of MindSpore's and no other class of the file."""
+    """A class name that shadows nothing that the file imports, and no other class of the file.
+
+    A source's `TransformerEncoder` stays that: MindSpore's of that name would be written ``nn.…``.
+    """
     found = identifier(name)
-    if found in layer_classes() or found in MODULE_NAMES or hasattr(builtins, found):
-        found += "Block" if found.endswith("Layer") else "Layer"
+    if found in initializer_classes() or found in MODULE_NAMES or hasattr(builtins, found):
+        found += "Layer"
     base, n = found, 2
     while found in taken:
         found, n = f"{base}{n}", n + 1

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import Graph, Operator, Parameter, Value
+from ...ir import Builder, Graph, Operator, Parameter, Value
 from .families import can_emit
 from .resampling import as_products
+
+_NAMED = 8
+"""How many slices of a tensor are given names at once; more stay subscripts."""
 
 
 def prepare(graph: Graph) -> None:
@@ -18,6 +21,7 @@ def prepare(graph: Graph) -> None:
             _count_from_front(graph, node)
         elif node.op_type == "Resize" and not can_emit(graph, node):
             as_products(graph, node)
+    _unstack(graph)
     graph.remove_dead()
 
 
@@ -48,3 +52,33 @@ def _count_from_front(graph: Graph, node: Operator) -> None:
         limits = np.array(sizes, indices.dtype)
         counted: Value = graph.add_constant(np.where(indices < 0, indices + limits, indices))
         graph.set_operand(node.key, 1, counted)
+
+
+def _unstack(graph: Graph) -> None:
+    """``q, k, v = ops.unstack(x)`` where a call takes every slice along an axis once, one by one."""
+    slices: dict[tuple[Value, int, int | None], dict[int, Operator]] = {}
+    for node in graph.operators():
+        if node.qualified_name != "Gather":
+            continue
+        data, at = graph.operands(node.key)[:2]
+        index = graph.constant_value(at)
+        known = None if data is None else graph.type_of(data)
+        if index is None or index.ndim or known is None or known.shape is None:
+            continue
+        axis = node.int("axis") % len(known.shape)
+        size = known.shape[axis]
+        if data is not None and isinstance(size, int) and len(known.shape) > 1:
+            slices.setdefault((data, axis, node.call), {})[int(index) % size] = node
+    for (data, axis, _), found in slices.items():
+        shape = graph.known_type(data).shape
+        if shape is not None and 1 < len(found) == shape[axis] <= _NAMED:
+            _take_apart(graph, data, axis, [found[i] for i in range(len(found))])
+
+
+def _take_apart(graph: Graph, data: Value, axis: int, slices: list[Operator]) -> None:
+    b = Builder(graph)
+    with b.inside(slices[0].call, slices[0].location):
+        types = [graph.known_type(Value(s.key)) for s in slices]
+        parts = b.ops("regraft.Unstack", data, outputs=len(slices), types=types, axis=axis)
+    for old, new in zip(slices, parts, strict=True):
+        graph.replace_uses(Value(old.key), new)

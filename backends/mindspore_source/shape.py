@@ -31,8 +31,8 @@ def reshape(view: View) -> Expression:
         return method(view.atom(), "reshape", view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]
     zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
-    if len(zeros) == 1 and -1 not in sizes:
-        sizes[zeros[0]], zeros = -1, []
+    if zeros and -1 not in sizes:
+        sizes[zeros.pop(0)] = -1
     dims: list[object] = [
         Expression((view.atom(), f".shape[{i}]")) if i in zeros else Literal(d, "size")
         for i, d in enumerate(sizes)
@@ -71,15 +71,11 @@ def flatten(view: View) -> Expression:
 
 @table.call("Transpose")
 def transpose(view: View) -> Expression:
-    """``x.swapaxes(a, b)`` or ``x.transpose(…)``."""
+    """``x.transpose(…)``; not swapaxes, which waits in PyNative mode to learn the rank of its input."""
     rank = view.rank()
     permutation = view.operator.ints("perm", list(range(rank - 1, -1, -1)))
-    moved = [i for i, p in enumerate(permutation) if i != p]
-    if rank == 2 and moved:
+    if rank == 2 and permutation == [1, 0]:
         return Expression((view.atom(), ".T"))
-    if len(moved) == 2:
-        a, b = moved
-        return method(view.atom(), "swapaxes", *((-2, -1) if (a, b) == (rank - 2, rank - 1) else (a, b)))
     return method(view.atom(), "transpose", *permutation)
 
 
@@ -125,6 +121,14 @@ def split(view: View) -> Expression:
         if len(set(sizes)) > 1:
             return Expression(call("ops.split", view.use(0), sizes, axis=axis).parts, outputs=count)
     return Expression(call("ops.chunk", view.use(0), count, axis=axis).parts, outputs=count)
+
+
+@table.call("regraft.Unstack")
+def unstack(view: View) -> Expression:
+    """ops.unstack."""
+    axis = view.operator.int("axis")
+    options = {"axis": axis} if axis else {}
+    return Expression(call("ops.unstack", view.use(0), **options).parts, outputs=len(view.operator.types))
 
 
 def _axes(view: View) -> list[int]:

@@ -1,4 +1,4 @@
-"""Looking rows up in a table that is trained except for one row."""
+"""Looking rows up in a table that is trained except for one row, and taking a tensor apart along an axis."""
 
 from __future__ import annotations
 
@@ -34,4 +34,29 @@ TABLE.add(
     infer=_infer,
     expand=_expand,
     summary="rows of W by number; no gradient flows into the row `padding_idx`",
+)
+
+
+def _infer_unstack(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    x, axis = types[0], operator.int("axis")
+    if x is None or x.shape is None:
+        return [None if x is None else x.with_shape(None)] * len(operator.types)
+    shape = list(x.shape)
+    del shape[axis]
+    return [x.with_shape(tuple(shape))] * len(operator.types)
+
+
+def _expand_unstack(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    axis = operator.int("axis")
+    return [b.op("Gather", operands[0], b.constant(i), axis=axis) for i in range(len(operator.types))]
+
+
+TABLE.add(
+    "Unstack",
+    inputs="X",
+    outputs="Y*",
+    attributes=[AttributeSpec("axis", "int", default=0)],
+    infer=_infer_unstack,
+    expand=_expand_unstack,
+    summary="every slice along an axis, without the axis",
 )

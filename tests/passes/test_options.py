@@ -49,6 +49,7 @@ def test_values_are_converted_by_the_types_of_the_fields():
         ("rename-parameters:scheme=color", "E501", "`path`, `declared`"),
         ("rename-parameters:scheme=path+declared", "E501", "expected one value"),
         ("rename-parameters:scheme=path,scheme=path", "E501", "expected one value"),
+        ("expand-composites:ops=MultiHeadAttention", "E501", "did you mean MultiheadAttention"),
     ],
 )
 def test_a_wrong_text_is_refused_with_advice(text, code, message):

@@ -27,12 +27,12 @@ class Outputs(nn.Cell):
 
     def construct(self, tokens, unused):
         x = self.embed(tokens)
-        out = x.swapaxes(-2, -1)
+        out = x.transpose(0, 2, 1)
         out = ops.matmul(x, out)
         y = ops.logical_not(self.mask)
         y = ops.where(y, -1000000000.0, out)
         y = ops.softmax(y, axis=-1)
-        out = x.swapaxes(-2, -1)
+        out = x.transpose(0, 2, 1)
         out = ops.matmul(x * 0.25, out)
         out = ops.where(self.constant, out, float("-inf"))
         out = ops.softmax(out, axis=-1)

@@ -36,7 +36,7 @@ def dense(in_channels, out_channels):
     )
 
 
-class TransformerEncoderLayerBlock(nn.Cell):
+class TransformerEncoderLayer(nn.Cell):
     """The source's `TransformerEncoderLayer`: `layers.0`, `layers.1`."""
 
     def __init__(self):
@@ -70,7 +70,7 @@ class TransformerClassifier(nn.Cell):
         self.position = Parameter(initializer("zeros", (1, 16, 32)))
         self.embed = nn.Embedding(100, 32, embedding_table=Normal(1.0))
         self.layers = nn.CellList(
-            [TransformerEncoderLayerBlock(), TransformerEncoderLayerBlock()]
+            [TransformerEncoderLayer(), TransformerEncoderLayer()]
         )
         self.norm = nn.LayerNorm([32], epsilon=1e-05)
         self.head = dense(32, 5)
