@@ -83,5 +83,7 @@ def gemm(view: View) -> Expression:
 
 @table.call("MatMul")
 def matmul(view: View) -> Expression:
-    """ops.matmul."""
-    return call("ops.matmul", view.use(0), view.use(1))
+    """ops.bmm for one product a matrix, ops.matmul where one of them serves several."""
+    a, b = view.shape(0), view.shape(1)
+    equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
+    return call("ops.bmm" if equal else "ops.matmul", view.use(0), view.use(1))

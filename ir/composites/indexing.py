@@ -40,10 +40,10 @@ TABLE.add(
 def _infer_unstack(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     x, axis = types[0], operator.int("axis")
     if x is None or x.shape is None:
-        return [None if x is None else x.with_shape(None)] * len(operator.types)
+        return []
     shape = list(x.shape)
-    del shape[axis]
-    return [x.with_shape(tuple(shape))] * len(operator.types)
+    size = shape.pop(axis)
+    return [x.with_shape(tuple(shape))] * (size if isinstance(size, int) else 0)
 
 
 def _expand_unstack(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:

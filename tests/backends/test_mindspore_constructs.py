@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -146,6 +147,30 @@ def test_samples_at_places_and_halves_of_two_batches(tmp_path):
     source = assert_same(function, tmp_path / "out", floats(2, 3, 4, 5), floats(2, 3, 4, 5, seed=1))
     assert source.count("ops.grid_sample(") == 2
     assert "ops.chunk(" in source
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        lambda x: x.unbind(0),
+        lambda x: (x[0], x[1], x[-1]),
+        lambda x: x.permute(1, 2, 0).unbind(-1),
+    ],
+)
+def test_slices_of_a_whole_axis_are_unstacked(slices, tmp_path):
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = slices(torch.stack([x, 2 * x, x + 1]))
+        return q * k - v
+
+    source = assert_same(Function(attend), tmp_path, floats(2, 4))
+    assert re.search(r"q, k, v = ops\.unstack\(", source)
+
+
+def test_one_slice_of_an_axis_is_a_subscript(tmp_path):
+    source = assert_same(Function(lambda x: x[:, 0] + x[:, 2]), tmp_path, floats(2, 3, 4))
+    assert "[:, 0]" in source
+    assert "[:, 2]" in source
+    assert "unstack" not in source
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -210,6 +210,7 @@ CASES = [
         {"padding_idx": 0},
         lambda table, indices, padding_idx: table[indices],
     ),
+    Case("Unstack", [draw(2, 3, 4)], {"axis": 1}, lambda x, axis: x.take(0, axis)),  # the first of them
     *(full((5, 6), mode, [2, 3], [3, 2], [1, 1, 1, 1]) for mode in ("max", "average", "sum")),
     *(full((7,), mode, [3], [2], [0, 0]) for mode in ("max", "average", "sum")),
     full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),

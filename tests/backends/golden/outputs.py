@@ -28,15 +28,15 @@ class Outputs(nn.Cell):
     def construct(self, tokens, unused):
         x = self.embed(tokens)
         out = x.transpose(0, 2, 1)
-        out = ops.matmul(x, out)
+        out = ops.bmm(x, out)
         y = ops.logical_not(self.mask)
         y = ops.where(y, -1000000000.0, out)
         y = ops.softmax(y, axis=-1)
         out = x.transpose(0, 2, 1)
-        out = ops.matmul(x * 0.25, out)
+        out = ops.bmm(x * 0.25, out)
         out = ops.where(self.constant, out, float("-inf"))
         out = ops.softmax(out, axis=-1)
-        out = ops.matmul(out, x) + ops.matmul(y, x)
+        out = ops.bmm(out, x) + ops.bmm(y, x)
         return out, y, tokens
 
 
