@@ -71,7 +71,7 @@ def _unstack(graph: Graph) -> None:
             slices.setdefault((data, axis, node.call), {})[int(index) % size] = node
     for (data, axis, _), found in slices.items():
         shape = graph.known_type(data).shape
-        if shape is not None and 1 < len(found) == shape[axis] <= _NAMED:
+        if shape is not None and shape[axis] == len(found) and 1 < len(found) <= _NAMED:
             _take_apart(graph, data, axis, [found[i] for i in range(len(found))])
 
 
