@@ -1,4 +1,4 @@
-"""expand-composites: operators that are a whole layer are written out in the operators that they are made of."""
+"""expand-composites: whole layers are written out in the operators that they are made of."""
 
 from __future__ import annotations
 
