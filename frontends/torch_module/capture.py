@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .evaluation import evaluation
 from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
@@ -264,7 +265,7 @@ def _export(
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
     with (
-        _evaluation(module),
+        evaluation(module),
         layers_kept_whole(),
         own_gradients() as own,
         _recorded(calls),
@@ -280,39 +281,10 @@ def _export(
             except Exception:  # as above; the first error is the model's own
                 raise export_error(module, error) from error
     notes = [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
-    with _evaluation(module), warnings.catch_warnings():
+    with evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         notes += training_differences(module, args, kwargs)
     return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls, notes)
-
-
-@contextmanager
-def _evaluation(module: Module) -> Iterator[None]:
-    """Evaluation mode without calling the model's own `train`; every attribute is put back afterwards."""
-    import torch
-
-    modules = list(module.modules())
-    saved = [
-        (m, dict(m.__dict__), {k: dict(m.__dict__[k]) for k in ("_parameters", "_buffers", "_modules")})
-        for m in modules
-    ]
-    fastpath = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the layer's parts
-    for m in modules:
-        m.training = False
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fastpath)
-        for m, attributes, tables in saved:
-            m.__dict__.clear()
-            m.__dict__.update(attributes)
-            for name, table in tables.items():
-                if [(k, id(v)) for k, v in m.__dict__[name].items()] != [
-                    (k, id(v)) for k, v in table.items()
-                ]:
-                    m.__dict__[name].clear()
-                    m.__dict__[name].update(table)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...ir import Value
 from ..lowering import LoweringTable
 from .context import Call, Lowering
@@ -14,10 +16,20 @@ RESIZE: LoweringTable[Lowering] = LoweringTable("torch")
 def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any) -> Value:
     """Resize by torch's own scales where it uses them, else to its own sizes."""
     shape = call.result_shape
-    if scales is not None:
+    if scales is not None and _gives(call, scales):
         factors = call.constant([1.0, 1.0, *scales], "float32")
         return call.op("Resize", x, None, factors, None, **attributes)
     return call.op("Resize", x, None, None, call.context.sizes(shape), **attributes)
+
+
+def _gives(call: Call, scales: list[float]) -> bool:
+    """Whether ONNX finds torch's sizes by the scales, which it has in float32: 10 * 0.7 is below 7 there."""
+    before = call.shape("input" if "input" in call.attributes else "self")[2:]
+    for size, wanted, scale in zip(before, call.result_shape[2:], np.float32(scales), strict=True):
+        # ONNX Runtime multiplies in float32, shape inference in float64
+        if isinstance(size, int) and {int(np.float32(size) * scale), int(size * float(scale))} != {wanted}:
+            return False
+    return True
 
 
 def _scales(call: Call) -> list[float] | None:

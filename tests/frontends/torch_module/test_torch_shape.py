@@ -138,7 +138,10 @@ def test_negative_and_module_pads(check):
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
-@pytest.mark.parametrize("target", [{"scale_factor": 2}, {"size": (7, 11)}, {"scale_factor": (1.7, 0.6)}])
+@pytest.mark.parametrize(
+    "target",
+    [{"scale_factor": 2}, {"size": (7, 11)}, {"scale_factor": (1.7, 0.6)}, {"scale_factor": (1.5, 1.4)}],
+)
 def test_interpolate(check, mode, target):
     check(lambda x: F.interpolate(x, mode=mode, **target), floats(2, 3, 6, 5), atol=1e-4)
 

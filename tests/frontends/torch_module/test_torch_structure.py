@@ -367,3 +367,28 @@ def test_the_length_of_a_tensor_leaves_the_batch_symbolic(check):
 
     check(Halves(), floats(2, 4, 3))
     assert "len" not in globals()
+
+
+class Keeps(nn.Module):
+    """A table of biases that the first call in evaluation mode looks up and keeps, as LeViT does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.biases = nn.Parameter(torch.arange(6.0))
+        self.kept = {}
+        self.seen = []
+
+    def forward(self, x):
+        if "cpu" not in self.kept:
+            self.kept["cpu"] = self.biases[torch.tensor([[0, 3], [5, 1]])]
+        self.seen.append(x.shape)
+        return x + self.kept["cpu"]
+
+
+def test_what_a_forward_keeps_is_not_torch_exports():
+    module = Keeps()
+    graph = lowered(module, floats(3, 2, 2))
+    assert module.kept == {}
+    assert module.seen == []
+    assert [p.name for p in graph.parameters()] == ["biases"]
+    assert not module(torch.zeros(1, 2, 2)).isnan().any()
