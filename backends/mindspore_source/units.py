@@ -192,33 +192,31 @@ class Units:
         last = max(
             (i for i, c in enumerate(module.children.values()) if c in self.contraction.used), default=-1
         )
-        unit = Unit(module.key, is_sequence=True)
-        parts: list[tuple[str, Part]] = []
+        unit, renamed = Unit(module.key, is_sequence=True), dict[str, str]()
+        parts: dict[str, Part] = {}
         for name, child in list(module.children.items())[: last + 1]:
             known = self.units.get(child)
-            access = f"[{len(parts)}]" if ordinal or not name.isidentifier() else f".{attribute_name(name)}"
+            attribute = name if ordinal else attribute_name(name, parts)
+            parts[attribute] = Call("nn.Identity", ())
             if (name, child) in emitted:
                 assert known is not None
                 assert known.constructor is not None
-                unit.children[child] = access
-                parts.append((name, known.constructor))
+                unit.children[child] = f"[{name}]" if ordinal else f".{attribute}"
+                parts[attribute] = known.constructor
             elif child in self.contraction.used:
                 return None
-            else:
-                parts.append((name, Call("nn.Identity", ())))
+            if attribute != name:
+                renamed[self.paths[child]] = attribute
         unit.length = len(parts)
-        values = tuple(Argument("", part) for _, part in parts)
+        values = tuple(Argument("", part) for part in parts.values())
         if body is None:
             unit.constructor = Call("nn.CellList", (Argument("", Call("[]", values)),))
         elif ordinal:
             unit.constructor = Call("nn.SequentialCell", values)
-        elif all(name.isidentifier() for name, _ in parts):
-            pairs = tuple(Argument(name, part) for name, part in parts)
-            unit.constructor = Call(
-                "nn.SequentialCell", (Argument("", Expression((Call("OrderedDict", pairs),))),)
-            )
         else:
-            return None
+            pairs = Call("OrderedDict", tuple(Argument(name, part) for name, part in parts.items()))
+            unit.constructor = Call("nn.SequentialCell", (Argument("", Expression((pairs,))),))
+        self.renamed_modules.update(renamed)
         return unit
 
     def _is_chain_of_its_own(self, module: Module) -> bool:
@@ -251,7 +249,8 @@ class Units:
         names = list(module.children)
         ordinal = bool(names) and names == [str(i) for i in range(len(names))]
         body = self.bodies.get(module.key)
-        chain = body is not None and module.container == "sequential" and self._is_chain(module, body)
+        chain = ordinal and module.container == "sequential"
+        chain = chain and body is not None and self._is_chain(module, body)
         listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
         base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
         draft = unit.draft = Draft(module.key, module.class_name, base, self.paths[module.key])

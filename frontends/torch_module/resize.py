@@ -25,7 +25,7 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
 def _gives(call: Call, scales: list[float]) -> bool:
     """Whether ONNX finds torch's sizes by the scales, which it has in float32: 10 * 0.7 is below 7 there."""
     before = call.shape("input" if "input" in call.attributes else "self")[2:]
-    for size, wanted, scale in zip(before, call.result_shape[2:], np.float32(scales), strict=True):
+    for size, wanted, scale in zip(before, call.result_shape[2:], map(np.float32, scales), strict=True):
         # ONNX Runtime multiplies in float32, shape inference in float64
         if isinstance(size, int) and {int(np.float32(size) * scale), int(size * float(scale))} != {wanted}:
             return False

@@ -215,3 +215,20 @@ graph main {
 }""")
     regraft.save(graph, tmp_path, to="mindspore")
     assert regraft.verify(graph, tmp_path, {"x": floats(4)}).passed
+
+
+class Stage(torch.nn.Sequential):
+    """A stage whose blocks are called as no attribute can be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("block-0", "1st", "class", "cells"):
+            self.add_module(name, torch.nn.Linear(3, 3))
+
+
+def test_sequentials_with_names(tmp_path: Path) -> None:
+    """As the whole net, as an attribute, and with names that Python or Cell keep for themselves."""
+    assert_same(Stage(), tmp_path / "whole", floats(2, 3))
+    source = assert_same(torch.nn.Sequential(Stage(), torch.nn.ReLU()), tmp_path / "part", floats(2, 3))
+    for name in ("block_0=", "_1st=", "class_=", "cells_="):
+        assert name in source
