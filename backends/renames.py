@@ -85,12 +85,57 @@ def rename_rows(
                 replace(row, source=path, source_path=path, by="alias", tie=target, values="")
                 for path in _aliases(provenance, parameter)
             ]
+        rows += _turned_rows(graph, provenance, parameter, target, transform, shape)
     return rows
+
+
+def _turned_rows(
+    graph: Graph,
+    provenance: Provenance,
+    parameter: Parameter,
+    target: str,
+    transform: str,
+    shape: tuple[int, ...],
+) -> list[Rename]:
+    """Rows of what was tied into a parameter transposed."""
+    rows: list[Rename] = []
+    for key, axes in provenance.turned.items():
+        if provenance.held_by(key) != parameter.key:
+            continue
+        source = provenance.parameters[key]
+        names = [source.declared, *(source.paths if graph.origin.framework == "torch" else ())]
+        rows += [
+            Rename(
+                name,
+                source.paths[0] if name == source.declared and source.paths else name,
+                target,
+                "tie-weights",
+                _turned_back(axes, transform),
+                list(source.data.shape),
+                list(shape),
+                source.data.dtype,
+                target,
+                source.is_buffer,
+            )
+            for name in dict.fromkeys(names)
+            if source.persistent
+        ]
+    return rows
+
+
+def _turned_back(axes: Sequence[int], transform: str) -> str:
+    """The transform of a tensor whose axes are those of another that has a transform itself."""
+    kind, _, order = transform.partition(":")
+    if kind not in ("identity", "transpose"):
+        return "derived"
+    wanted = [int(a) for a in order.split(",")] if order else range(len(axes))
+    return "transpose:" + ",".join(str(list(axes).index(axis)) for axis in wanted)
 
 
 def _aliases(provenance: Provenance, parameter: Parameter) -> list[str]:
     """Names under which the source saves a parameter, other than the declared ones."""
-    sources = [s for k, s in provenance.parameters.items() if provenance.held_by(k) == parameter.key]
+    held = [k for k in provenance.parameters if provenance.held_by(k) == parameter.key]
+    sources = [provenance.parameters[k] for k in held if k not in provenance.turned]
     names = [path for source in sources for path in source.paths if source.persistent]
     return [n for n in dict.fromkeys(names) if n != parameter.declared and n not in parameter.absorbed]
 

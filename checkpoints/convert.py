@@ -90,18 +90,16 @@ def forward(
         used.add(mapping.source_name(row))
     left = sorted(used & set(given))
     for target, rows in groups.items():
-        names = [mapping.source_name(r) for r in rows if mapping.source_name(r) in given]
+        here = {name: r for r in rows if (name := mapping.source_name(r)) in given}
         used.update(mapping.source_name(r) for r in rows)
         primary = rows[0]
         if any(r.transform == DERIVED for r in rows):
             continue  # `_Problems` lists it
-        if names:
-            found = [given[n] for n in names]
-            if all(
-                problems.fits(n, d, primary.dtype, primary.shape) for n, d in zip(names, found, strict=True)
-            ):
-                _assert_tied(names, found, problems)
-                made[target] = applied(primary, found[0])
+        if here:
+            if all(problems.fits(name, given[name], r.dtype, r.shape) for name, r in here.items()):
+                found = [applied(r, given[name]) for name, r in here.items()]
+                _assert_tied(list(here), found, problems)
+                made[target] = found[0]
         elif primary.values:
             made[target] = held_values(primary)
         else:
@@ -130,7 +128,7 @@ def backward(
     made: dict[str, TensorData] = {}
     filled: list[str] = []
     left: list[str] = []
-    shared: dict[str, TensorData] = {}
+    shared: dict[tuple[str, str], TensorData] = {}
     for row in mapping.rows:
         name = mapping.source_name(row)
         if row.transform == DERIVED:
@@ -145,9 +143,10 @@ def backward(
             if not row.source:
                 left.append(row.target)
         elif problems.fits(row.target, given[row.target], row.dtype, row.target_shape):
-            if row.target not in shared:
-                shared[row.target] = applied(row, given[row.target], reverse=True)
-            made[name] = shared[row.target]
+            form = row.target, row.transform
+            if form not in shared:
+                shared[form] = applied(row, given[row.target], reverse=True)
+            made[name] = shared[form]
     targets = {row.target for row in mapping.rows}
     problems.unknown = [name for name in given if name not in targets]
     problems.raise_if_any()

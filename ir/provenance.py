@@ -39,6 +39,7 @@ class Provenance:
         modules: key of a module -> its path in the source.
         dropped: key -> name of the pass after which it was gone, other than by being tied.
         tied: key -> the key of the parameter that it was tied into.
+        turned: key of one that was tied transposed -> the axes of the other that its own are, in order.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
@@ -46,6 +47,7 @@ class Provenance:
     modules: dict[int, str] = field(default_factory=dict)
     dropped: dict[int, str] = field(default_factory=dict)
     tied: dict[int, int] = field(default_factory=dict)
+    turned: dict[int, tuple[int, ...]] = field(default_factory=dict)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
@@ -55,6 +57,7 @@ class Provenance:
             dict(self.modules),
             dict(self.dropped),
             dict(self.tied),
+            dict(self.turned),
             list(self.changes),
         )
 

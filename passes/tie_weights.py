@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..ir import Graph, Parameter, PassError
 from .base import Change, Pass
+from .transposes import replace_by_transpose
 from .twins import has_twin, make_twin
+
+_RANKS = 5  # of tensors whose axes are tried in every order
 
 _CHUNK = 1 << 16  # elements compared at a time: most tensors vary within the first
 
@@ -20,7 +24,9 @@ class TieWeights(Pass):
 
     What it does:
         ``tie=A+B`` makes the parameters at these module paths one, with the first one's values. Parameters
-        that are the same memory are tied without being asked: that is a fact of the source.
+        that are the same memory are tied without being asked: that is a fact of the source. One that is
+        another with its axes in another order (``head = Parameter(embed.weight.T)``) becomes a Transpose of
+        it.
         ``by=value`` ties equal values as well. ``twin=INPUT+NEW`` clones what depends on an input
         onto a new input, with the same parameters and second calls of the same modules; the new outputs
         come after the old ones and are called ``OUTPUT_NEW``.
@@ -35,8 +41,8 @@ class TieWeights(Pass):
         elements in the same order are reported.
 
     Refuses:
-        Paths that no parameter has, and tensors of different shape or element type. A weight stored
-        transposed is not the same parameter. A twin of state that a run updates.
+        Paths that no parameter has, and tensors of different shape or element type. A weight that is stored
+        transposed, in memory of its own, is not the same parameter. A twin of state that a run updates.
 
     Example:
         >>> from regraft.ir import parse
@@ -64,6 +70,7 @@ class TieWeights(Pass):
         "TW102": "parameters are the same memory, and become one",
         "TW103": "parameters are different views of one memory, which stay apart",
         "TW104": "parameters have equal values: a coincidence until somebody says otherwise",
+        "TW106": "a parameter is another one transposed, the same memory, and becomes a Transpose of it",
         "TW105": "what depends on an input has a twin on a new input",
     }
 
@@ -157,9 +164,21 @@ def _tie_same_memory(graph: Graph) -> list[Change]:
     changes: list[Change] = []
     for group in groups.values():
         kept: list[Parameter] = []
-        for parameter in group:
+        for parameter in sorted(group, key=lambda p: not _is_plain(p)) if len(group) > 1 else ():
             same = next((k for k in kept if _is_same_view(k, parameter)), None)
-            if same is None:
+            turned = [(k, axes) for k in kept if (axes := _axes_in(k, parameter)) is not None]
+            if same is not None:
+                message = (
+                    f"`{_path(graph, parameter)}` is the memory of `{_path(graph, same)}`: one parameter"
+                )
+                changes.append(Change("TW102", message, place=_path(graph, same)))
+                graph.replace_parameter(parameter.key, same.key)
+            elif turned and parameter.key not in graph.updates:
+                whole, axes = turned[0]
+                message = f"`{_path(graph, parameter)}` is `{_path(graph, whole)}` transposed: one parameter"
+                changes.append(Change("TW106", message, place=_path(graph, whole)))
+                replace_by_transpose(graph, parameter, whole, axes)
+            else:
                 if kept:
                     message = (
                         f"`{_path(graph, parameter)}` and `{_path(graph, kept[0])}` are views of one memory"
@@ -168,10 +187,6 @@ def _tie_same_memory(graph: Graph) -> list[Change]:
                         Change("TW103", message, place=_path(graph, kept[0]), severity="warning", fixed=False)
                     )
                 kept.append(parameter)
-                continue
-            message = f"`{_path(graph, parameter)}` is the memory of `{_path(graph, same)}`: one parameter"
-            changes.append(Change("TW102", message, place=_path(graph, same)))
-            graph.replace_parameter(parameter.key, same.key)
     return changes
 
 
@@ -184,6 +199,31 @@ def _is_same_view(one: Parameter, other: Parameter) -> bool:
         return _address(a) == _address(b) and a.strides == b.strides
     # a frontend that copies shows no addresses: equal values that vary are then proof enough
     return _varies(a) and np.array_equal(a, b)
+
+
+def _is_plain(parameter: Parameter) -> bool:
+    """Whether the elements lie in memory in their order."""
+    return _has_data(parameter) and bool(parameter.data.numpy().flags.c_contiguous)
+
+
+def _axes_in(one: Parameter, other: Parameter) -> tuple[int, ...] | None:
+    """The axes of `one` that those of `other` are, in order, where both are the same memory; else None."""
+    rank = len(one.data.shape)
+    if one.data.dtype != other.data.dtype or len(other.data.shape) != rank or not _has_data(one, other):
+        return None
+    if not 2 <= rank <= _RANKS or sorted(one.data.shape) != sorted(other.data.shape):
+        return None
+    a, b = one.data.numpy(), other.data.numpy()
+    shown = _address(a) == _address(one.data.numpy()) and _address(b) == _address(other.data.numpy())
+    for axes in permutations(range(rank)):
+        view = a.transpose(axes)
+        if view.shape != b.shape:
+            continue
+        if shown and _address(a) == _address(b) and view.strides == b.strides:
+            return axes
+        if not shown and _varies(a) and np.array_equal(view, b):  # as for views in one order
+            return axes
+    return None
 
 
 def _address(array: np.ndarray) -> int:

@@ -48,7 +48,23 @@ def test_one_memory_is_one_parameter_without_being_asked():
     assert TieWeights().run(graph) == []
 
 
-@pytest.mark.parametrize("view", [TABLE.T, TABLE[:1], TABLE.reshape(3, 2)])
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 0, 1)])
+def test_a_view_with_its_axes_in_another_order_becomes_a_transpose(axes):
+    cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    graph = graph_of(a=cube, b=cube.transpose(axes))
+    graph.outputs.append(("b", Value(graph.parameters()[1].key)))
+    expected = evaluate(graph, np.ones(1, np.float32))
+    assert codes(TieWeights().run(graph)) == [("TW106", True)]
+    validate(graph)
+    assert names(graph) == ["a"]
+    turned = [node for node in graph.operators() if node.op_type == "Transpose"]
+    assert all(node.ints("perm") == list(axes) for node in turned)
+    for got, want in zip(evaluate(graph, np.ones(1, np.float32)), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert TieWeights().run(graph) == []
+
+
+@pytest.mark.parametrize("view", [TABLE[:1], TABLE.reshape(3, 2)])
 def test_another_view_of_one_memory_is_reported_and_stays(view):
     graph = graph_of(a=TABLE, b=view)
     assert codes(TieWeights().run(graph)) == [("TW103", False)]

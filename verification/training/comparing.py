@@ -203,19 +203,17 @@ def _summed(step: Step, pair: Pair) -> Trained:
     """The source's side of a pair in the target's layout; gradients of what the target holds once add up."""
     parts = [step.tensors[name] for name in pair.sources]
     first = parts[0]
-    gradients = [p.gradient for p in parts if p.gradient is not None]
+    gradients = [
+        pair.applied(p.gradient, name)
+        for name, p in zip(pair.sources, parts, strict=True)
+        if p.gradient is not None
+    ]
+    before, after = pair.applied(first.before), pair.applied(first.after)
+    gradient = gradients[0] if gradients else None
     if len(parts) > 1 and gradients:
         gradient = np.sum(gradients, axis=0)
-        after = first.before - LEARNING_RATE * gradient
-    else:
-        gradient, after = (gradients[0] if gradients else None), first.after
-    return Trained(
-        pair.applied(first.before),
-        pair.applied(first.forward),
-        pair.applied(after),
-        None if gradient is None else pair.applied(gradient),
-        any(p.trainable for p in parts),
-    )
+        after = before - LEARNING_RATE * gradient
+    return Trained(before, pair.applied(first.forward), after, gradient, any(p.trainable for p in parts))
 
 
 def _without(trained: Trained, undefined: np.ndarray) -> Trained:

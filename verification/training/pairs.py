@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +22,18 @@ class Pair:
         target: name in the target's step; empty or unknown there when it has none.
         transform: what happens to the values, as in ``renames.json``.
         shape: in the target.
+        others: further source -> its transform, where it is another.
     """
 
     sources: tuple[str, ...]
     target: str
     transform: str = "identity"
     shape: tuple[int, ...] = ()
+    others: dict[str, str] = field(default_factory=dict)
 
-    def applied(self, array: np.ndarray) -> np.ndarray:
-        """An array of the source's shape in the target's."""
-        kind, _, order = self.transform.partition(":")
+    def applied(self, array: np.ndarray, source: str = "") -> np.ndarray:
+        """An array of a source's shape, by default the first's, in the target's."""
+        kind, _, order = self.others.get(source, self.transform).partition(":")
         if kind == "transpose":
             return array.transpose([int(axis) for axis in order.split(",")])
         return array.reshape(self.shape) if kind == "reshape" else array
@@ -58,20 +60,22 @@ def _by_map(graph: Graph, source: Step, folder: Path) -> list[Pair]:
     assert isinstance(rows, list)
     keys = {path: key for key, paths in graph.parameter_paths().items() for path in paths}
     keys = {**{p.declared: p.key for p in graph.parameters()}, **keys}
-    names = {keys[name]: name for name in source.tensors if name in keys}
+    known = {keys[name]: name for name in source.tensors if name in keys}
     groups: dict[str, dict[str, Pair]] = {}
     for row in rows:
         key = keys.get(row["source_path"], keys.get(row["source"]))
-        if key in names and row["target"]:
-            name = names[key]
+        if key in known and row["target"]:
+            name = known[key]
             pair = Pair((name,), row["target"], row["transform"], tuple(row["target_shape"]))
             groups.setdefault(row["target"], {}).setdefault(name, pair)
     order = {name: place for place, name in enumerate(source.tensors)}
-    return [
-        Pair(tuple(sorted(group, key=order.__getitem__)), name, first.transform, first.shape)
-        for name, group in groups.items()
-        for first in [next(iter(group.values()))]
-    ]
+    found: list[Pair] = []
+    for target, group in groups.items():
+        names = sorted(group, key=order.__getitem__)
+        first = group[names[0]]
+        others = {n: p.transform for n, p in group.items() if p.transform != first.transform}
+        found.append(Pair(tuple(names), target, first.transform, first.shape, others))
+    return found
 
 
 def _by_pairing(source: Step, target: Step, pairing: Pairing) -> list[Pair]:

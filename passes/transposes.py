@@ -1,0 +1,35 @@
+"""A parameter that is another one with its axes in another order becomes a Transpose of that."""
+
+from __future__ import annotations
+
+from ..ir import Builder, Graph, Operator, Parameter, Value
+
+
+def replace_by_transpose(graph: Graph, gone: Parameter, kept: Parameter, axes: tuple[int, ...]) -> None:
+    """Make every use of `gone` one of `kept`, transposed in the module call that uses it, and remove `gone`.
+
+    Args:
+        graph: a root graph.
+        gone: the parameter to be removed.
+        kept: the parameter that holds the values.
+        axes: the axes of `kept` that those of `gone` are, in order.
+    """
+    made: dict[int | None, Value] = {}
+
+    def transposed(call: int | None, location: str = "") -> Value:
+        if call not in made:
+            builder = Builder(graph, call=call, location=location)
+            made[call] = builder.op("Transpose", Value(kept.key), perm=list(axes))
+        return made[call]
+
+    for user, slot in graph.users(Value(gone.key)):
+        node = graph.node(user)
+        if isinstance(node, Operator):
+            graph.set_operand(user, slot, transposed(node.call, node.location))
+    if graph.is_output(Value(gone.key)):
+        root = graph.modules.calls(0) if graph.modules.root is not None else []
+        graph.replace_uses(Value(gone.key), transposed(root[0].key if root else None))
+    if graph.provenance is not None:
+        graph.provenance.tied[gone.key] = kept.key
+        graph.provenance.turned[gone.key] = axes
+    graph.remove(gone.key)
