@@ -79,10 +79,22 @@ class LoweringTable(Generic[Lowering]):
         Raises:
             UnsupportedError: listing all that have none, the most used first.
         """
+        self.refuse(((name, place) for name, place in uses if name not in self), hint, explain)
+
+    def refuse(
+        self,
+        uses: Iterable[tuple[str, str]],
+        hint: str = "",
+        explain: Callable[[str, list[str]], Missing] | None = None,
+    ) -> None:
+        """Complain about uses of operators, if there are any, as `require` does of those without a lowering.
+
+        Raises:
+            UnsupportedError: listing all of them, the most used first.
+        """
         places: dict[str, list[str]] = {}
         for name, place in uses:
-            if name not in self:
-                places.setdefault(name, []).append(place)
+            places.setdefault(name, []).append(place)
         if places:
             ordered = sorted(places.items(), key=lambda i: (-len(i[1]), i[0]))
             missing = [explain(n, p) if explain else Missing(n, tuple(p)) for n, p in ordered]

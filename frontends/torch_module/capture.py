@@ -15,12 +15,12 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .decided import Decision, otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
 from .modes import training_differences
-from .substitutes import substituted
 from .whole import layers_kept_whole
 
 if TYPE_CHECKING:
@@ -272,15 +272,16 @@ def _export(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
+        decisions: list[Decision] = []
         try:
             program = export()
         except Exception as error:  # the model's own code and torch.export may raise anything
             try:
-                with substituted():
-                    program = export()
+                program, decisions = otherwise(export, error)
             except Exception:  # as above; the first error is the model's own
                 raise export_error(module, error) from error
-    notes = [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
+    notes = [d.note() for d in decisions]
+    notes += [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
     with evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         notes += training_differences(module, args, kwargs)

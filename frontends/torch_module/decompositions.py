@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
     from torch.fx import GraphModule, Node
 
 
@@ -26,12 +27,8 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
     Raises:
         Untraceable: when there is one that cannot be traced on these arguments.
     """
-    import torch
     import torch.utils._pytree as pytree
     from torch.fx import Node
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    from .expansions import Inexpressible
 
     functions = _decompositions(node.target)
     if not functions:
@@ -43,9 +40,8 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
         if isinstance(leaf, Node) and hasattr(leaf.meta.get("val"), "dtype")
     ]
     values = [leaf.meta["val"] if isinstance(leaf, Node) else leaf for leaf in leaves]
-    fakes = [*(values[i] for i in slots), *pytree.tree_leaves(node.meta.get("val"))]
-    modes = [m for fake in fakes if (m := getattr(fake, "fake_mode", None)) is not None]
-    if not modes:
+    mode = fake_mode(node)
+    if mode is None:
         return None
 
     def run(function: Callable[..., Any], *tensors: torch.Tensor) -> Any:
@@ -56,12 +52,46 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
         found = function(*args, **kwargs)
         return tuple(found) if isinstance(found, tuple) else found  # a named one would be built in the graph
 
+    body = traced([partial(run, function) for function in functions], [values[i] for i in slots], mode)
+    return body, [leaves[i] for i in slots]
+
+
+def fake_mode(node: Node) -> Any:
+    """The mode of the fake tensors that a call takes and gives; None where it has none."""
+    import torch.utils._pytree as pytree
+
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    modes = (getattr(fake, "fake_mode", None) for fake in pytree.tree_leaves(values))
+    return next((mode for mode in modes if mode is not None), None)
+
+
+def traced(
+    functions: Sequence[Callable[..., Any]],
+    values: Sequence[torch.Tensor],
+    mode: Any,
+    *,
+    composites: bool = False,
+) -> GraphModule:
+    """The graph of the first of several functions that can be traced on fake tensors.
+
+    Args:
+        functions: what to try, in order.
+        values: the fake tensors.
+        mode: theirs.
+        composites: keep the operators that torch itself composes of others, such as `matmul`.
+
+    Raises:
+        Untraceable: when none can.
+    """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from .expansions import Inexpressible
+
     refusal = "its decomposition cannot be traced on these arguments"
     for function in functions:
         try:
-            with modes[0]:
-                body = make_fx(partial(run, function))(*(values[i] for i in slots))
-            return body, [leaves[i] for i in slots]
+            with mode:
+                return make_fx(function, pre_dispatch=composites)(*values)
         except Inexpressible as error:
             refusal = str(error)
         except Exception as error:  # a decomposition may fail in any way on sizes that are symbols

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
 from .capture import Captured, array_of, normalised_stack, tensor_placeholders
+from .complex_numbers import InParts, Pair, in_parts, on_a_last_axis, part_of
 from .context import Call, Context, Result
 from .control_flow import conditional, loop
 from .decompositions import Untraceable, decomposed
@@ -64,6 +65,7 @@ class Lowering:
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
         self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
+        self.in_parts: dict[Node, InParts] = {}
         self.reasons: dict[str, str] = {}
         self.stubs: set[str] = set()
         self.owners = owners(self.program.graph_module)
@@ -98,17 +100,16 @@ class Lowering:
         if self.partial:
             self.stubs = set(first)
             return
-        TABLE.require(
+        TABLE.refuse(
             ((name, self._place(node)) for name, node in missing),
             explain=lambda name, places: explained(name, places, first[name], self.reasons.get(name, "")),
         )
 
     def _missing_name(self, node: Node, depth: int = 3) -> str | None:
         """The name of an operator that has neither a lowering nor a decomposition into some that have."""
+        if has_complex(node) and is_tensor_result(node) and not is_structural(node):
+            return None if self._expand_complex(node, depth) else target_name(node.target)
         name = self._required_name(node)
-        if name is None and has_complex(node) and not is_structural(node):
-            self.reasons[target_name(node.target)] = COMPLEX
-            return target_name(node.target)
         if name is None:
             return None
         return None if depth and self._expand(node, depth - 1) else name
@@ -127,6 +128,26 @@ class Lowering:
         if found is None or any(self._missing_name(n, depth) for n in found[0].graph.nodes):
             return False
         self.decomposed[node] = found
+        return True
+
+    def _expand_complex(self, node: Node, depth: int) -> bool:
+        """Find how to run a call on complex tensors; False where some operator has no lowering."""
+        name = target_name(node.target)
+        try:
+            found = in_parts(node)
+        except Untraceable as refusal:
+            if self._symbolic:
+                raise SpecialisedError(name) from refusal
+            self.reasons[name] = str(refusal)
+            return False
+        if not self._is_still_symbolic():
+            raise SpecialisedError(name)
+        self.reasons.setdefault(name, COMPLEX)
+        if found is None:
+            return bool(depth) and self._expand(node, depth - 1)
+        if any(self._missing_name(n, depth) for n in found.body.graph.nodes):
+            return False
+        self.in_parts[node] = found
         return True
 
     def _is_still_symbolic(self) -> bool:
@@ -248,6 +269,8 @@ class Lowering:
             return _CONTROL_FLOW[name](self, node, [self._resolve(a) for a in node.args], self._place(node))
         if not is_tensor_result(node):
             return self._plain(fake)
+        if node in self.in_parts:
+            return self._lower_in_parts(node)
         if node in self.decomposed:
             body, feeding = self.decomposed[node]
             return self._run_body(body, [self.environment[f] for f in feeding], own_calls=False)
@@ -270,6 +293,18 @@ class Lowering:
         if table_name != name and isinstance(result, Value):  # in place: the element type stays
             result = call.cast(result, call.dtype)
         return call.finish(result)
+
+    def _lower_in_parts(self, node: Node) -> Result:
+        """A call on complex tensors, of each of which the environment has a `Pair`."""
+        found, place = self.in_parts[node], self._place(node)
+        made_by_hand = [isinstance(self.environment[n], Value) and p for n, p in found.operands]
+        if self.partial and any(made_by_hand):  # of a stub
+            return self._stub(node, COMPLEX)
+        given = [
+            part_of(self.b, self.environment[n], part, place) if part else self.environment[n]
+            for n, part in found.operands
+        ]
+        return found.results(self._run_body(found.body, given, own_calls=False))
 
     def _stub(self, node: Node, reason: str) -> list[Value] | Value:
         """A place for an operator that a person is to write: its tensor operands, call and result types."""
@@ -399,6 +434,11 @@ class Lowering:
                 result = self.environment[node] if node is not None else getattr(spec.arg, "value", None)
                 if result is None:
                     continue
+                if isinstance(result, Pair):
+                    result = on_a_last_axis(self.b, result)
+                    self.context.notes.append(
+                        f"the output `{name}` has real and imaginary part on a last axis"
+                    )
                 if not isinstance(result, Value):
                     result = (
                         self.b.constant(result)

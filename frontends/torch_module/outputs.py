@@ -24,7 +24,7 @@ def leaf_names(spec: Any) -> list[str]:
 def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
     """(name, array) of every output of a run of the live model, named and ordered as in the graph.
 
-    Leaves that are None have no output.
+    Leaves that are None have no output; complex ones have real and imaginary part on a last axis.
     """
     import torch
     import torch.utils._pytree as pytree
@@ -33,10 +33,17 @@ def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
 
     leaves, spec = pytree.tree_flatten(result)
     return [
-        (name, array_of(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf))
+        (name, array_of(_real(leaf)) if isinstance(leaf, torch.Tensor) else np.asarray(leaf))
         for name, leaf in zip(leaf_names(spec), leaves, strict=True)
         if leaf is not None
     ]
+
+
+def _real(tensor: Any) -> Any:
+    """The tensor, a complex one as its real and imaginary part."""
+    import torch
+
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _part(key: Any) -> str:

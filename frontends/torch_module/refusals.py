@@ -10,7 +10,7 @@ from ...ir import Missing
 if TYPE_CHECKING:
     from torch.fx import Node
 
-COMPLEX = "it makes or takes complex numbers, which few of ONNX's and MindSpore's operators do"
+COMPLEX = "it makes or takes complex numbers, and nobody has written it on their real and imaginary parts"
 """The reason of every operator on complex numbers."""
 
 _RULES: tuple[tuple[str, str, str], ...] = (
@@ -23,7 +23,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r"complex|polar|^imag$|^real$|^fft_|^_?stft|^istft|conj|angle|linalg_eig$|linalg_eigvals$",
         COMPLEX,
-        "write the model on real and imaginary parts; a transform of fixed size is a product with a matrix",
+        "write the model on real and imaginary parts",
     ),
     (
         r"eig|svd|_qr|^qr$|geqrf|ormqr|householder|ldl|lstsq|pinv|^linalg_lu$|lu_unpack|_powsum",
@@ -164,7 +164,7 @@ def refused_operators() -> dict[str, list[str]]:
     import torch
     from torch._decomp import decomposition_table
 
-    from .expansions import EXPANSIONS
+    from .expansions import EXPANSIONS, IN_PARTS
     from .operators import IGNORED, TABLE
 
     found: dict[str, set[str]] = {}
@@ -180,7 +180,7 @@ def refused_operators() -> dict[str, list[str]]:
         if not any("Tensor" in str(r.type) for r in operator._schema.returns):
             continue
         full = f"aten.{base}.{overload}"
-        known = full in TABLE or full in EXPANSIONS or full in IGNORED
+        known = full in TABLE or full in EXPANSIONS or full in IGNORED or full in IN_PARTS
         rule = reason(full)
         composite = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
         if known or composite or (operator in decomposition_table and rule is None):

@@ -8,14 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import bessel, index, linalg, loss, polynomial, pool, scan, select, special
+from . import (
+    bessel,
+    complex_numbers,
+    fourier,
+    index,
+    linalg,
+    loss,
+    polynomial,
+    pool,
+    scan,
+    select,
+    special,
+    strided,
+)
+from .complex_numbers import Complex
+from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (bessel, index, linalg, loss, polynomial, pool, scan, select, special):
+for _family in (bessel, index, linalg, loss, polynomial, pool, scan, select, special, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")
         EXPANSIONS[_name] = _function
 
-__all__ = ["EXPANSIONS", "Inexpressible"]
+assert fourier.table is complex_numbers.table  # which the import has filled
+IN_PARTS = frozenset(complex_numbers.table.rows)
+"""Operators that are written on the parts of complex tensors, beside those that treat both parts alike."""
+
+__all__ = ["EXPANSIONS", "IN_PARTS", "Complex", "Inexpressible", "complex_expansion"]

@@ -146,14 +146,6 @@ def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
     return at
 
 
-@table.of("aten.as_strided.default", "aten.as_strided_copy.default")
-def as_strided(
-    x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Tensor:
-    """A view by strides: a look-up in the flattened tensor."""
-    return x.reshape(-1)[_strided(x, size, stride, storage_offset)]
-
-
 @table.of("aten.as_strided_scatter.default")
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None

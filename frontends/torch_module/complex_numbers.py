@@ -1,0 +1,121 @@
+"""Complex tensors as pairs of real ones: how a call that takes or gives some is run on their parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Builder, Constant, Parameter, TensorData, UnsupportedError, Value
+from .decompositions import fake_mode, traced
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A complex tensor as the values of its real and its imaginary part."""
+
+    real: Value
+    imag: Value
+
+
+@dataclass(frozen=True, slots=True)
+class InParts:
+    """A call on complex tensors as a program on real ones.
+
+    Attributes:
+        body: the program.
+        operands: for each of its inputs, the node it comes from and which part of it: "", "real" or "imag".
+        spec: how the program's results make up those of the call, each leaf a result or a complex one.
+    """
+
+    body: GraphModule
+    operands: list[tuple[Node, str]]
+    spec: Any
+
+    def results(self, values: list[Value]) -> Any:
+        """What the call gives, of the values of the program."""
+        import torch.utils._pytree as pytree
+
+        waiting = iter(values)
+        shape, kinds = self.spec
+        leaves = [Pair(next(waiting), next(waiting)) if kind else next(waiting) for kind in kinds]
+        return pytree.tree_unflatten(leaves, shape)
+
+
+def in_parts(node: Node) -> InParts | None:
+    """A call on complex tensors as a program on real ones; None where the operator has no such form.
+
+    Raises:
+        Untraceable: when it has one that these arguments do not fit.
+    """
+    import torch
+    import torch.utils._pytree as pytree
+    from torch.fx import Node
+
+    from .expansions import Complex, complex_expansion
+
+    function, mode = complex_expansion(node.target), fake_mode(node)
+    if function is None or mode is None:
+        return None
+    leaves, spec = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
+    values = [leaf.meta["val"] if isinstance(leaf, Node) else leaf for leaf in leaves]
+    operands: list[tuple[Node, str]] = []
+    fakes: list[torch.Tensor] = []
+    for leaf, value in zip(leaves, values, strict=True):
+        if not isinstance(leaf, Node) or not isinstance(value, torch.Tensor):
+            continue
+        if not value.dtype.is_complex:
+            operands.append((leaf, ""))
+            fakes.append(value)
+            continue
+        operands += [(leaf, "real"), (leaf, "imag")]
+        with mode:
+            fakes += [torch.empty(value.shape, dtype=value.dtype.to_real()) for _ in range(2)]
+    kinds: list[tuple[Any, list[bool]]] = []
+
+    def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        waiting = iter(tensors)
+        given: list[Any] = []
+        for leaf, value in zip(leaves, values, strict=True):
+            if not isinstance(leaf, Node) or not isinstance(value, torch.Tensor):
+                given.append(value)
+            elif value.dtype.is_complex:
+                given.append(Complex(next(waiting), next(waiting)))
+            else:
+                given.append(next(waiting))
+        args, kwargs = pytree.tree_unflatten(given, spec)
+        found, shape = pytree.tree_flatten(function(*args, **kwargs))
+        kinds.append((shape, [isinstance(x, Complex) for x in found]))
+        return tuple(t for x in found for t in ((x.real, x.imag) if isinstance(x, Complex) else (x,)))
+
+    body = traced([run], fakes, mode, composites=True)
+    return InParts(body, operands, kinds[-1])
+
+
+def part_of(b: Builder, value: Value | Pair, part: str, place: str) -> Value:
+    """One part of a complex value; that of a constant or buffer is another constant.
+
+    Raises:
+        UnsupportedError: for a complex input, and for a complex parameter that is trained.
+    """
+    if isinstance(value, Pair):
+        return value.real if part == "real" else value.imag
+    producer = b.graph.producer(value)
+    if isinstance(producer, Constant) or (isinstance(producer, Parameter) and not producer.trainable):
+        array = producer.data.numpy()
+        return b.graph.add_constant(TensorData.of(getattr(array, part).copy()))
+    what = f"the parameter `{producer.name}`" if isinstance(producer, Parameter) else "a complex input"
+    raise UnsupportedError(
+        "E203",
+        f"expected complex numbers that the model computes or holds as a buffer, got {what}",
+        place=place,
+        hint="give its real and imaginary part as two tensors",
+    )
+
+
+def on_a_last_axis(b: Builder, pair: Pair) -> Value:
+    """Both parts as one value, as `torch.view_as_real` lays them out."""
+    both = [b.op("Unsqueeze", v, b.constant([-1])) for v in (pair.real, pair.imag)]
+    return b.op("Concat", *both, axis=-1)

@@ -1,0 +1,102 @@
+"""Branches on data, which torch.export refuses, taken as the example inputs take them; every one is said."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .export_errors import user_location
+from .substitutes import substituted
+
+if TYPE_CHECKING:
+    import sympy
+    from torch.export import ExportedProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A condition on data that the example inputs decided.
+
+    Attributes:
+        condition: of torch's symbols.
+        holds: whether it does for the example.
+        place: file and line of the model's code that asked.
+    """
+
+    condition: sympy.Basic
+    holds: bool
+    place: str
+
+    def note(self) -> str:
+        """What a reader of the result should know."""
+        taken = "true" if self.holds else "false"
+        return (
+            f"the branch on data at {self.place} is taken as the example inputs take it "
+            f"(`{self.condition}` is {taken}): for inputs that take the other, the model computes "
+            "something else than the graph"
+        )
+
+
+def otherwise(
+    export: Callable[[], ExportedProgram], error: Exception
+) -> tuple[ExportedProgram, list[Decision]]:
+    """The export that torch refuses, with equivalents of what it cannot trace, or decided by the example.
+
+    Raises:
+        Exception: whatever torch or the model's code raises.
+    """
+    try:
+        with substituted():
+            return export(), []
+    except Exception:  # the model's own code and torch.export may raise anything
+        if not depends_on_data(error):
+            raise
+    with decided_by_example() as decisions:
+        program = export()
+    if not only_truth_values(decisions, program):
+        raise error
+    return program, decisions
+
+
+@contextmanager
+def decided_by_example() -> Iterator[list[Decision]]:
+    """Trace with the example's values beside the fake ones; yields what they will have decided."""
+    import torch._functorch.config as config
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    decisions: list[Decision] = []
+
+    def record(_: ShapeEnv, condition: sympy.Basic, result: Any) -> None:
+        place = user_location(traceback.extract_stack())
+        found = Decision(condition, bool(result), place)
+        if found not in decisions:
+            decisions.append(found)
+
+    environment: Any = ShapeEnv
+    report, environment._log_real_tensor_propagation = environment._log_real_tensor_propagation, record
+    try:
+        with config.patch(fake_tensor_propagate_real_tensors=True):
+            yield decisions
+    finally:
+        environment._log_real_tensor_propagation = report
+
+
+def depends_on_data(error: BaseException | None) -> bool:
+    """Whether an export failed because the model's code asks for the value of a tensor."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    while error is not None:
+        if isinstance(error, GuardOnDataDependentSymNode):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def only_truth_values(decisions: list[Decision], program: ExportedProgram) -> bool:
+    """Whether all decisions are about truth values: a count or a size would be another for most inputs."""
+    ranges: dict[Any, Any] = program.range_constraints
+    symbols = {symbol for d in decisions for symbol in d.condition.free_symbols}
+    return all(s in ranges and ranges[s].lower == 0 and ranges[s].upper == 1 for s in symbols)

@@ -1,0 +1,261 @@
+"""Operators on complex tensors, each a pair of real ones, by operators on real tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+
+from .table import Expansions, Inexpressible
+
+table = Expansions()
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """A complex tensor, or number, as its real and its imaginary part."""
+
+    real: Any
+    imag: Any
+
+
+Argument = Tensor | Complex | complex
+"""What an operator on complex tensors is given."""
+
+BY_PARTS = frozenset(
+    (
+        *("_unsafe_view", "alias", "cat", "chunk", "clone", "contiguous", "cumsum", "detach"),
+        *("diagonal", "diff", "expand", "expand_as", "flatten", "flip", "gather", "index"),
+        *("index_select", "lift_fresh", "lift_fresh_copy", "mT", "masked_select", "mean", "movedim"),
+        *("narrow", "neg", "permute", "positive", "repeat", "reshape", "resolve_neg", "roll", "select"),
+        *("slice", "split", "split_with_sizes", "squeeze", "stack", "sum", "swapaxes", "t"),
+        *("tensor_split", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten"),
+        *("unfold", "unsqueeze", "view", "view_as", "where", "zeros_like"),
+    )
+)
+"""Operators that do to the real and to the imaginary part what they do to a real tensor."""
+
+PRODUCTS = frozenset(("matmul", "bmm", "mm", "mv", "dot", "einsum", "outer"))
+"""Operators that are linear in each of two tensors."""
+
+
+def expansion(target: Any) -> Callable[..., Any] | None:
+    """An operator as a function whose arguments and results are `Complex` where torch's are complex."""
+    name = str(target)
+    base = name.split(".")[1] if name.startswith("aten.") else ""
+    if name in table.rows:
+        return table.rows[name]
+    if base in BY_PARTS:
+        return lambda *args, **kwargs: _by_parts(target, args, kwargs)
+    if base in PRODUCTS:
+        return lambda *args, **kwargs: _product(target, args, kwargs)
+    return None
+
+
+def _by_parts(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """An operator once on all real and once on all imaginary parts."""
+    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    wide = [
+        Complex(v, torch.zeros_like(v)) if isinstance(v, Tensor) and v.is_floating_point() else v
+        for v in leaves
+    ]
+    found = []
+    for part in ("real", "imag"):
+        given = [getattr(v, part) if isinstance(v, Complex) else v for v in wide]
+        own, keywords = pytree.tree_unflatten(given, spec)
+        found.append(target(*own, **keywords))
+    if isinstance(found[0], (list, tuple)):
+        return [Complex(a, b) for a, b in zip(*found, strict=True)]
+    return Complex(*found)
+
+
+def _product(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Complex:
+    """A product of two tensors, by those of their parts."""
+    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    places = [i for i, v in enumerate(leaves) if isinstance(v, (Tensor, Complex))]
+    if len(places) != 2:
+        raise Inexpressible(f"it multiplies {len(places)} complex tensors")
+
+    def times(a: Any, b: Any) -> Any:
+        given = list(leaves)
+        given[places[0]], given[places[1]] = a, b
+        own, keywords = pytree.tree_unflatten(given, spec)
+        return target(*own, **keywords)
+
+    x, y = leaves[places[0]], leaves[places[1]]
+    if isinstance(x, Tensor):
+        return Complex(times(x, y.real), times(x, y.imag))
+    if isinstance(y, Tensor):
+        return Complex(times(x.real, y), times(x.imag, y))
+    return Complex(
+        times(x.real, y.real) - times(x.imag, y.imag), times(x.real, y.imag) + times(x.imag, y.real)
+    )
+
+
+def parts(x: Argument) -> Complex:
+    """The parts of a tensor or number that may be real, whose imaginary part is then the number 0."""
+    if isinstance(x, Complex):
+        return x
+    return Complex(x, 0) if isinstance(x, Tensor) else Complex(x.real, x.imag)
+
+
+@table.of("aten.add.Tensor", "aten.add.Scalar")
+def add(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
+    """A sum, the second term by a factor."""
+    x, y = parts(x), parts(y if alpha == 1 else _times(y, alpha))
+    return Complex(x.real + y.real, x.imag + y.imag)
+
+
+@table.of("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
+    """A difference, the second term by a factor."""
+    x, y = parts(x), parts(y if alpha == 1 else _times(y, alpha))
+    return Complex(x.real - y.real, x.imag - y.imag)
+
+
+@table.of("aten.rsub.Tensor", "aten.rsub.Scalar")
+def rsub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
+    """The difference the other way round."""
+    return sub(y, x, alpha)
+
+
+@table.of("aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor", "aten.multiply.Scalar")
+def _times(x: Argument, y: Argument) -> Complex:
+    """A product."""
+    x, y = parts(x), parts(y)
+    if _is_zero(x.imag) or _is_zero(y.imag):
+        x, y = (y, x) if _is_zero(x.imag) else (x, y)
+        return Complex(x.real * y.real, x.imag * y.real)
+    return Complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+
+
+def _is_zero(imag: Any) -> bool:
+    return isinstance(imag, (int, float)) and imag == 0
+
+
+@table.of("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
+def view_as_complex(x: Tensor) -> Complex:
+    """The last axis holds both parts."""
+    return Complex(x[..., 0], x[..., 1])
+
+
+@table.of("aten.view_as_real.default", "aten.view_as_real_copy.default")
+def view_as_real(x: Complex) -> Tensor:
+    """Both parts on a last axis."""
+    return torch.stack([x.real, x.imag], -1)
+
+
+@table.of("aten.complex.default")
+def complex_(real: Tensor, imag: Tensor) -> Complex:
+    """A complex tensor of its parts."""
+    return Complex(*torch.broadcast_tensors(real, imag))
+
+
+@table.of("aten.polar.default")
+def polar(length: Tensor, angle: Tensor) -> Complex:
+    """A complex tensor of lengths and angles."""
+    return Complex(length * torch.cos(angle), length * torch.sin(angle))
+
+
+@table.of("aten.real.default")
+def real(x: Complex) -> Tensor:
+    """The real part."""
+    return x.real
+
+
+@table.of("aten.imag.default")
+def imag(x: Complex) -> Tensor:
+    """The imaginary part."""
+    return x.imag
+
+
+@table.of(
+    "aten.conj.default", "aten._conj.default", "aten.conj_physical.default", "aten._conj_physical.default"
+)
+def conj(x: Complex) -> Complex:
+    """The imaginary part negated."""
+    return Complex(x.real, -x.imag)
+
+
+@table.of("aten.resolve_conj.default")
+def resolve_conj(x: Complex) -> Complex:
+    """The same numbers, whatever the memory."""
+    return x
+
+
+@table.of("aten.abs.default", "aten.absolute.default")
+def abs_(x: Complex) -> Tensor:
+    """Lengths, free of overflow where the parts are large."""
+    a, b = torch.abs(x.real), torch.abs(x.imag)
+    large = torch.maximum(a, b)
+    scale = torch.where(large > 0, large, torch.ones_like(large))
+    return scale * torch.sqrt((x.real / scale) ** 2 + (x.imag / scale) ** 2)
+
+
+@table.of("aten.angle.default")
+def angle(x: Complex) -> Tensor:
+    """Angles from the positive real axis."""
+    return torch.atan2(x.imag, x.real)
+
+
+@table.of("aten.exp.default")
+def exp(x: Complex) -> Complex:
+    """Lengths and angles from the parts."""
+    return polar(torch.exp(x.real), x.imag)
+
+
+@table.of("aten.div.Tensor", "aten.true_divide.Tensor", "aten.divide.Tensor")
+def div(x: Argument, y: Argument) -> Complex:
+    """A quotient."""
+    x, y = parts(x), parts(y)
+    if _is_zero(y.imag):
+        return Complex(x.real / y.real, x.imag / y.real)
+    length = y.real * y.real + y.imag * y.imag
+    a = x.real * y.real + x.imag * y.imag
+    b = x.imag * y.real - x.real * y.imag
+    return Complex(a / length, b / length)
+
+
+@table.of("aten.reciprocal.default")
+def reciprocal(x: Complex) -> Complex:
+    """One over each number."""
+    length = x.real * x.real + x.imag * x.imag
+    return Complex(x.real / length, -x.imag / length)
+
+
+@table.of("aten.square.default")
+def square(x: Complex) -> Complex:
+    """Each number times itself."""
+    return Complex(x.real * x.real - x.imag * x.imag, 2 * x.real * x.imag)
+
+
+@table.of(
+    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default"
+)
+def to(x: Argument, *args: Any, **kwargs: Any) -> Argument:
+    """A change of the element type, of both parts."""
+    wanted = [v for v in (*args, *kwargs.values()) if isinstance(v, (torch.dtype, Tensor, Complex))]
+    dtype = wanted[0] if wanted else None
+    if isinstance(dtype, (Tensor, Complex)):
+        dtype = (
+            dtype.dtype
+            if isinstance(dtype, Tensor)
+            else torch.promote_types(dtype.real.dtype, torch.complex32)
+        )
+    if dtype is None:
+        return x
+    if not dtype.is_complex:
+        return parts(x).real.to(dtype)
+    real = parts(x).real.to(dtype.to_real())
+    return Complex(real, x.imag.to(dtype.to_real()) if isinstance(x, Complex) else torch.zeros_like(real))
+
+
+@table.of("aten.eq.Tensor", "aten.eq.Scalar")
+def eq(x: Argument, y: Argument) -> Tensor:
+    """Whether both parts are equal."""
+    x, y = parts(x), parts(y)
+    return (x.real == y.real) & (x.imag == y.imag)

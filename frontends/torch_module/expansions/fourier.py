@@ -1,0 +1,237 @@
+"""Discrete Fourier transforms as products with matrices of cosines and sines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .complex_numbers import Complex, table
+from .table import Inexpressible
+
+_LONGEST = 4096
+"""The length beyond which the matrix would be larger than a model ought to hold (64 MiB)."""
+
+
+def transform(
+    x: Tensor | Complex,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    sign: int = -1,
+    half: bool = False,
+) -> Complex:
+    """The transform along an axis; `sign` is that of the exponent, `half` gives the first half only."""
+    turned = _turned(x, dim, n)
+    shown = turned.real.shape[-1] if isinstance(turned, Complex) else turned.shape[-1]
+    n = _checked(shown)
+    cosines, sines = _matrices(n, range(n // 2 + 1 if half else n), turned)
+    sines = sines * sign
+    if isinstance(turned, Tensor):
+        found = Complex(turned @ cosines, turned @ sines)
+    else:
+        a, b = turned.real, turned.imag
+        found = Complex(a @ cosines - b @ sines, a @ sines + b @ cosines)
+    return _scaled(found, _factor(n, norm, sign), dim)
+
+
+def inverse_of_half(
+    x: Tensor | Complex, n: int | None = None, dim: int = -1, norm: str | None = None, *, sign: int = 1
+) -> Tensor:
+    """The real signal whose transform begins with `x`."""
+    given = x if isinstance(x, Complex) else Complex(x, torch.zeros_like(x))
+    size = given.real.shape[dim]
+    n = _checked(2 * (size - 1) if n is None else n)
+    half = n // 2 + 1
+    turned = _turned(given, dim, half)
+    cosines, sines = _matrices(n, range(half), turned.real)
+    twice = torch.full((half, 1), 2.0, dtype=turned.real.dtype)
+    ends = torch.arange(half).unsqueeze(1)
+    once = (ends == 0) | (ends * 2 == n)
+    weights = torch.where(once, twice * 0.5, twice)
+    y = turned.real @ (cosines.mT * weights) - sign * (turned.imag @ (sines.mT * weights))
+    return (y * _factor(n, norm, sign)).movedim(-1, dim)
+
+
+def _turned(x: Any, dim: int, n: int | None) -> Any:
+    """The axis last, cut or filled with zeros to `n`."""
+    if isinstance(x, Complex):
+        return Complex(_turned(x.real, dim, n), _turned(x.imag, dim, n))
+    x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    x = x.movedim(dim, -1)
+    if n is None or x.shape[-1] == n:
+        return x
+    return x[..., :n] if x.shape[-1] > n else torch.nn.functional.pad(x, (0, n - x.shape[-1]))
+
+
+def _checked(n: Any) -> int:
+    if not isinstance(n, int):
+        raise Inexpressible("the length of a transform is symbolic")
+    if n > _LONGEST:
+        raise Inexpressible(f"a transform of length {n} would be a product with a matrix of {n} x {n}")
+    return n
+
+
+def _matrices(n: int, columns: range, like: Any) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of (place x frequency), computed in double precision."""
+    dtype = like.real.dtype if isinstance(like, Complex) else like.dtype
+    turns = torch.remainder(torch.arange(n).unsqueeze(1) * torch.arange(len(columns)).unsqueeze(0), n)
+    angles = turns.to(torch.float64) * (2 * math.pi / n)
+    return torch.cos(angles).to(dtype), torch.sin(angles).to(dtype)
+
+
+def _factor(n: int, norm: str | None, sign: int) -> float:
+    if norm == "ortho":
+        return 1 / math.sqrt(n)
+    return 1 / n if (norm == "forward") == (sign < 0) else 1.0
+
+
+def _scaled(x: Complex, factor: float, dim: int) -> Complex:
+    if factor == 1.0:
+        return Complex(x.real.movedim(-1, dim), x.imag.movedim(-1, dim))
+    return Complex((x.real * factor).movedim(-1, dim), (x.imag * factor).movedim(-1, dim))
+
+
+def _axes(x: Any, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
+    """(axis, length) of every transform of several axes."""
+    rank = (x.real if isinstance(x, Complex) else x).dim()
+    if dim is None:
+        dim = range(rank) if s is None else range(rank - len(s), rank)
+    sizes: Sequence[int | None] = [None] * len(dim) if s is None else [None if n == -1 else n for n in s]
+    return list(zip(dim, sizes, strict=True))
+
+
+def _several(
+    x: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    sign: int,
+) -> Any:
+    for axis, n in reversed(_axes(x, s, dim)):
+        x = transform(x, n, axis, norm, sign=sign)
+    return x
+
+
+def _several_half(
+    x: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    sign: int,
+) -> Complex:
+    *others, (last, n) = _axes(x, s, dim)
+    y = transform(x, n, last, norm, half=True, sign=sign)
+    for axis, n in reversed(others):
+        y = transform(y, n, axis, norm, sign=sign)
+    return y
+
+
+def _several_inverse_half(
+    x: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    sign: int,
+) -> Tensor:
+    *others, (last, n) = _axes(x, s, dim)
+    for axis, length in others:
+        x = transform(x, length, axis, norm, sign=sign)
+    return inverse_of_half(x, n, last, norm, sign=sign)
+
+
+for _name, _function in {
+    "fft_fft": partial(transform, sign=-1),
+    "fft_ifft": partial(transform, sign=1),
+    "fft_rfft": partial(transform, sign=-1, half=True),
+    "fft_ihfft": partial(transform, sign=1, half=True),
+    "fft_irfft": partial(inverse_of_half, sign=1),
+    "fft_hfft": partial(inverse_of_half, sign=-1),
+}.items():
+    table.of(f"aten.{_name}.default")(_function)
+
+for _name, _function in {
+    "fft_fft": partial(_several, sign=-1),
+    "fft_ifft": partial(_several, sign=1),
+    "fft_rfft": partial(_several_half, sign=-1),
+    "fft_ihfft": partial(_several_half, sign=1),
+    "fft_irfft": partial(_several_inverse_half, sign=1),
+    "fft_hfft": partial(_several_inverse_half, sign=-1),
+}.items():
+    table.of(f"aten.{_name}n.default")(_function)
+    table.of(f"aten.{_name}2.default")(
+        lambda x, s=None, dim=(-2, -1), norm=None, *, _own=_function: _own(x, s, dim, norm)
+    )
+
+
+@table.of("aten._fft_r2c.default")
+def real_to_complex(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Complex:
+    """Torch's own kernel, which its other transforms decompose into."""
+    *others, last = dim
+    y = transform(x, None, last, "backward", half=onesided)
+    for axis in reversed(others):
+        y = transform(y, None, axis, "backward")
+    return _normalised(y, [x.shape[a] for a in dim], normalization)
+
+
+@table.of("aten._fft_c2c.default")
+def complex_to_complex(x: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
+    """Torch's own kernel."""
+    sizes = [x.real.shape[a] for a in dim]
+    for axis in reversed(dim):
+        x = transform(x, None, axis, "backward" if forward else "forward", sign=-1 if forward else 1)
+    return _normalised(x, sizes, normalization)
+
+
+@table.of("aten._fft_c2r.default")
+def complex_to_real(x: Complex, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
+    """Torch's own kernel."""
+    *others, last = dim
+    sizes = [*(x.real.shape[a] for a in others), last_dim_size]
+    for axis in others:
+        x = transform(x, None, axis, "forward", sign=1)
+    y = inverse_of_half(x, last_dim_size, last, "forward")
+    found = _normalised(Complex(y, y), sizes, normalization)
+    return found.real
+
+
+def _normalised(x: Complex, sizes: Sequence[int], normalization: int) -> Complex:
+    """Torch's codes: 0 none, 1 by the root of the number of places, 2 by their number."""
+    if not normalization:
+        return x
+    number = math.prod(_checked(n) for n in sizes)
+    factor = 1 / number if normalization == 2 else 1 / math.sqrt(number)
+    return Complex(x.real * factor, x.imag * factor)
+
+
+@table.of("aten.stft.default")
+def stft(
+    x: Tensor | Complex,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Complex | Tensor:
+    """Transforms of windows of the last axis, which are then the last axis."""
+    if isinstance(x, Complex) or (align_to_window and win_length != n_fft):
+        raise Inexpressible("it transforms complex signals, or windows shorter than the transform")
+    frames = x.unfold(-1, n_fft, hop_length or n_fft // 4)
+    if window is not None or win_length:
+        window = torch.ones(win_length or n_fft, dtype=x.dtype) if window is None else window
+        before = (n_fft - window.shape[0]) // 2
+        frames = frames * torch.nn.functional.pad(window, (before, n_fft - window.shape[0] - before))
+    y = transform(frames, norm="ortho" if normalized else None, half=onesided is not False)
+    y = Complex(y.real.mT, y.imag.mT)
+    return torch.stack([y.real, y.imag], -1) if return_complex is False else y

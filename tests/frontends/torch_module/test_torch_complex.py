@@ -1,0 +1,96 @@
+"""Complex tensors and Fourier transforms as arithmetic on real ones, against torch itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import fft, nn
+
+import regraft
+from regraft.ir import UnsupportedError
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+class Rotary(nn.Module):
+    """Positions as rotations in the complex plane, whose angles are a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.outer(torch.arange(6.0), 1 / torch.tensor([1.0, 2, 4, 8]))
+        self.register_buffer("turns", torch.polar(torch.ones(6, 4), angles), persistent=False)
+
+    def forward(self, x):
+        z = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(z * self.turns[None]).flatten(2)
+
+
+TRANSFORMS = {
+    "fft": lambda x: fft.fft(x, norm="ortho"),
+    "ifft": lambda x: fft.ifft(x, n=5, norm="forward"),
+    "rfft": lambda x: fft.rfft(x, n=11, dim=1).abs(),
+    "irfft": lambda x: fft.irfft(fft.rfft(x, dim=1), dim=1),
+    "irfft of an odd length": lambda x: fft.irfft(fft.rfft(x), n=7),
+    "hfft": lambda x: fft.hfft(x) + fft.hfft(torch.complex(x, 2 * x)),
+    "ihfft": lambda x: fft.ihfft(x),
+    "rfft2": lambda x: fft.irfft2(fft.rfft2(x) * 2 + 1),
+    "fft2": lambda x: fft.ifft2(fft.fft2(x) * (1 + 2j)),
+    "fftn": lambda x: fft.fftn(x, dim=(1, 2)).real,
+    "hfftn": lambda x: fft.hfftn(x, dim=(1, 2)),
+    "ihfftn": lambda x: fft.ihfftn(x, dim=(1, 2)),
+    "correlation": lambda x: fft.irfft(fft.rfft(x) * torch.conj(fft.rfft(x.flip(-1)))),
+    "stft": lambda x: torch.stft(x.flatten(1), 16, 4, window=torch.hann_window(16), return_complex=True),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(check, name):
+    check(TRANSFORMS[name], floats(2, 6, 8))
+
+
+ARITHMETIC = {
+    "turned": Rotary(),
+    "parts": lambda x: torch.cat([torch.complex(x, x), torch.complex(x, -x)], 1).transpose(1, 2).angle(),
+    "product of matrices": lambda x: (torch.complex(x, x + 1) @ torch.complex(x, x * 2).mT).imag,
+    "sums": lambda x: 2 - torch.add(torch.complex(x, x), x, alpha=3) + 1j,
+    "quotient": lambda x: torch.complex(x, x + 1) / torch.complex(x * 2, x * x + 1) / 2,
+    "exponential": lambda x: torch.exp(1j * x).conj(),
+    "large": lambda x: torch.complex(x * 1e30, x * 0).abs() * 1e-30,
+}
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic(check, name):
+    check(ARITHMETIC[name], floats(2, 6, 8))
+
+
+def test_a_complex_output_is_said(check):
+    graph = check(fft.fft, floats(2, 8))
+    assert graph.known_type(graph.outputs[0][1]).shape == ("N", 8, 2)
+    assert any("`output`" in note and "last axis" in note for note in graph.origin.notes)
+
+
+def test_a_complex_input_is_refused():
+    class Net(nn.Module):
+        def forward(self, z):
+            return z.abs()
+
+    with pytest.raises(UnsupportedError, match="two tensors"):
+        regraft.load(Net(), (torch.ones(2, 3, dtype=torch.complex64),))
+
+
+def test_no_matrix_of_unbounded_size():
+    with pytest.raises(UnsupportedError, match="8192 x 8192"):
+        regraft.load(_Function(fft.rfft), (torch.ones(2, 8192),))
+
+
+class _Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
