@@ -311,6 +311,8 @@ class Call:
             return self.cast(found, dtype)
         if isinstance(found, (int, float)):
             return self.b.constant(found, dtype)
+        if not hasattr(found, "free_symbols"):
+            raise self.unsupported(f"expected `{name}` to be a tensor, number or size, got `{found}`")
         return self.context.size_scalar(found, dtype)
 
     def promoted(self, *names: str) -> str:

@@ -54,7 +54,7 @@ class Symbols:
         expression = _expression(value)
         if isinstance(expression, int):
             return expression
-        expression = expression.xreplace(self._names)
+        expression = _whole(expression.xreplace(self._names))
         return int(expression) if expression.is_Integer else expression
 
     def relation(self, value: torch.SymBool) -> Size:
@@ -148,6 +148,22 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
         f"expected arithmetic on sizes (+, *, //, %), got `{size}`",
         hint="give --no-dynamic-batch for static shapes",
     )
+
+
+def _whole(size: Any) -> Any:
+    """A size whose rounded quotients (math.ceil(n / 2)) are whole divisions; sizes are not negative."""
+    from torch.utils._sympy import functions
+
+    if not size.has(functions.IntTrueDiv):
+        return size
+    down = {functions.FloorToInt: 0, functions.TruncToInt: 0, functions.CeilToInt: 1}
+    for rounding, up in down.items():
+        for found in size.atoms(rounding):
+            quotient = found.args[0]
+            if quotient.func is functions.IntTrueDiv:
+                a, b = quotient.args
+                size = size.xreplace({found: functions.FloorDiv(a + up * (b - 1), b)})
+    return size
 
 
 def _expression(value: object) -> Any:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from regraft.frontends.options import LoadOptions
+from regraft.frontends.torch_module import read
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -184,6 +189,26 @@ def test_parts_of_symbolic_sizes(check):
         return [*both.chunk(2), *both.split([half, 2 * x.shape[0] - half])]
 
     check(parts, floats(2, 3), floats(2, 3, seed=1))
+
+
+def test_sizes_that_are_rounded_quotients(check):
+    def halves(x):
+        more, less = math.ceil(x.shape[0] / 2), math.floor(x.shape[0] / 3)
+        return [x[:more], x[more:] + 1, x[:less]]
+
+    check(halves, floats(4, 3))
+
+
+class Scaled(nn.Module):
+    """Divides by the root of the batch's size, which has no form for a symbolic one."""
+
+    def forward(self, x):
+        return x * x.shape[0] ** -0.5
+
+
+def test_a_root_of_a_size_makes_the_shapes_static():
+    graph = read(Scaled(), [("", floats(4, 3))], LoadOptions())
+    assert any("static shapes" in note for note in graph.origin.notes)
 
 
 def test_shuffles(check):
