@@ -27,6 +27,14 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="give the recurrent layer the padded sequences themselves",
         )
+    if quantised := _quantised(module):
+        return ModelError(
+            "E104",
+            f"torch.export cannot follow quantised layers, and {len(quantised)} of the model are: "
+            f"{', '.join(quantised[:3])}{', …' if len(quantised) > 3 else ''}",
+            place=type(module).__name__,
+            hint="give the float model, and quantise what is written with the tools of its target",
+        )
     if home.startswith(_REFUSALS):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
@@ -64,6 +72,17 @@ def _packs(error: Exception) -> bool:
     return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
 
 
+def _quantised(module: Module) -> list[str]:
+    """The layers that hold packed integers, as ``path (class)``."""
+    return [
+        f"`{path}` ({type(m).__name__})" if path else type(m).__name__
+        for path, m in module.named_modules()
+        if type(m).__module__.startswith("torch.ao.nn.")
+        and ".quantized." in type(m).__module__
+        and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
+    ]
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message that says something, after its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -74,8 +93,8 @@ def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
     """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
     import torch
 
-    library = str(Path(torch.__file__).parent)
-    ours = str(Path(__file__).resolve().parents[1])
+    library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
+    ours = f"{Path(__file__).resolve().parents[1]}/"
     for frame in reversed(frames):
         name = frame.filename
         if not name.startswith(("<", library, ours)) and "importlib" not in name:

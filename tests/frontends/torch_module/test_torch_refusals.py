@@ -10,7 +10,7 @@ from torch import nn
 
 import regraft
 from regraft.frontends.torch_module.refusals import refusals_page, refused_operators
-from regraft.ir import UnsupportedError
+from regraft.ir import ModelError, UnsupportedError
 
 PAGE = Path(__file__).parents[3] / "docs" / "torch-refusals.md"
 
@@ -84,3 +84,12 @@ def test_partial_leaves_a_cell_that_raises(tmp_path):
     assert "torch.ops.aten.linalg_eigvalsh.default(x0)" in text
     with pytest.raises(regraft.RegraftError, match=r"NotImplementedError.*linalg_eigvalsh.*f32\["):
         MindSporeRunner.of_folder(tmp_path / "out").run({"x": torch.ones(2, 3, 3).numpy()})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_layers_are_named():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
+    quantised = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(ModelError, match=r"E104 .*quantised layers.*`1` \(Linear\)") as found:
+        regraft.load(quantised, (torch.ones(2, 3, 4),))
+    assert "float model" in found.value.hint
