@@ -22,7 +22,7 @@ class EliminateIdentities(Pass):
     What it does:
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
         nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
-        a Slice of everything and a Concat of one.
+        a Slice of everything, a Concat of one, and a module's Relu of its own Abs.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
@@ -85,6 +85,11 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return same_static_shape(before, after)
         case "Concat":
             return len(operands) == 1
+        case "Relu":
+            producer = part.producer(operands[0])
+            if not isinstance(producer, Operator) or producer.op_type != "Abs":
+                return False
+            return producer.call == node.call
         case "Pad":
             pads = part.constant_value(operands[1])
             return pads is not None and not pads.any()

@@ -8,7 +8,19 @@ from typing import ClassVar
 import numpy as np
 import onnx
 
-from ..ir import OPSET, Constant, Graph, Operator, TensorData, Value, onnx_dtype
+from ..ir import (
+    OPSET,
+    Constant,
+    Graph,
+    Input,
+    Operator,
+    Parameter,
+    TensorData,
+    TensorType,
+    Value,
+    numpy_dtype,
+    onnx_dtype,
+)
 from ..ir.inference import attribute_proto
 from ..ir.types import dtype_name
 from .base import Change, Pass
@@ -23,15 +35,17 @@ class FoldConstants(Pass):
 
     What it does:
         Runs an ONNX operator whose operands are all constants in the ONNX reference evaluator and puts the
-        result, up to `limit` elements, in its place.
+        result, up to `limit` elements, in its place. A value of static shape without elements, whatever it
+        is made of, is a constant too.
 
     Why:
         Shape arithmetic and tables come out of tracing as dozens of operators; other passes and backends
-        look for numbers.
+        look for numbers. Few kernels of any runtime take tensors of no elements.
 
     Leaves alone:
         Parameters, which training changes. Random operators, operators with nested graphs, composites,
-        outputs of the graph, and results longer than `limit`.
+        outputs of the graph (but for those of no elements, and those computed from them), and results
+        longer than `limit`.
 
     Refuses:
         Nothing.
@@ -55,7 +69,10 @@ class FoldConstants(Pass):
     """
 
     name: ClassVar[str] = "fold-constants"
-    codes: ClassVar[dict[str, str]] = {"FC101": "an operator's operands are all constants"}
+    codes: ClassVar[dict[str, str]] = {
+        "FC101": "an operator's operands are all constants",
+        "FC102": "an operator's results have no elements",
+    }
     needs_dataflow: ClassVar[bool] = True
 
     limit: int = 4096
@@ -65,12 +82,17 @@ class FoldConstants(Pass):
         places = Places(graph)
         changes: list[Change] = []
         for part in list(graph.subgraphs()):
+            changes += _without_elements(part, places)
+            bare = {key for key in part.order() if _is_bare(part, key)}
             for node in part.operators():
-                result = self._evaluate(part, node)
+                operands = part.operands(node.key)
+                of_nothing = any(v is not None and v.node in bare for v in operands)
+                result = self._evaluate(part, node, of_nothing)
                 if result is None:
                     continue
-                place, operands = places.of(part, node.key), part.operands(node.key)
+                place = places.of(part, node.key)
                 constant = part.add_constant(TensorData.of(result))
+                bare |= {constant.node} if of_nothing else set()
                 part.replace_uses(Value(node.key), constant)
                 part.remove(node.key)
                 drop_idle_constants(part, operands)
@@ -80,8 +102,8 @@ class FoldConstants(Pass):
                 )
         return changes
 
-    def _evaluate(self, part: Graph, node: Operator) -> np.ndarray | None:
-        """The value of an operator, or None where it is to be left alone."""
+    def _evaluate(self, part: Graph, node: Operator, of_nothing: bool) -> np.ndarray | None:
+        """The value of an operator, or None where it is to be left alone; an output may be of nothing."""
         operands = part.operands(node.key)
         if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
             return None
@@ -91,7 +113,9 @@ class FoldConstants(Pass):
         if any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):
             return None  # a constant without data
         known = node.types[0]
-        if part.is_output(Value(node.key)) or (known is not None and not _fits(known.shape, self.limit)):
+        if part.is_output(Value(node.key)) and not of_nothing:
+            return None
+        if known is not None and not _fits(known.shape, self.limit):
             return None
         result = evaluate(node, arrays)
         if result is None or result.size > self.limit:
@@ -99,6 +123,49 @@ class FoldConstants(Pass):
         if known is not None and onnx_dtype(known.dtype) != onnx_dtype(dtype_name(result.dtype)):
             return None  # the evaluator's element type is not the operator's
         return result
+
+
+def _without_elements(part: Graph, places: Places) -> list[Change]:
+    """Make constants of all values that have no elements, where one is an input, of its uses."""
+    changes: list[Change] = []
+    for key in part.order():
+        node = part.node(key)
+        if isinstance(node, Input):
+            _replace_uses(part, Value(key), node.type, outputs=False)
+        elif isinstance(node, Operator) and not node.subgraphs() and all(map(_is_empty, node.types)):
+            place, operands = places.of(part, key), part.operands(key)
+            if any(v is not None and isinstance(part.node(v.node), Parameter) for v in operands):
+                continue
+            for index, type_ in enumerate(node.types):
+                _replace_uses(part, Value(key, index), type_, outputs=True)
+            part.remove(key)
+            drop_idle_constants(part, operands)
+            changes.append(Change("FC102", f"has no elements: now a constant {node.types[0]}", place=place))
+    return changes
+
+
+def _is_bare(part: Graph, key: int) -> bool:
+    """Whether a node is a constant without elements."""
+    node = part.node(key)
+    return isinstance(node, Constant) and 0 in node.data.shape
+
+
+def _is_empty(type_: TensorType | None) -> bool:
+    """Whether a value of this type is known to have no elements."""
+    return type_ is not None and type_.is_static and 0 in (type_.shape or ())
+
+
+def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, outputs: bool) -> None:
+    """Let what reads a value that has no elements read a constant."""
+    if type_ is None or not _is_empty(type_) or not (part.users(value) or part.is_output(value)):
+        return
+    zeros = np.zeros(type_.static_shape(), numpy_dtype(type_.dtype))
+    constant = part.add_constant(TensorData.of(zeros))
+    if outputs:
+        part.replace_uses(value, constant)
+        return
+    for user, slot in part.users(value):
+        part.set_operand(user, slot, constant)
 
 
 def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | None:

@@ -174,7 +174,7 @@ def _bounds(view: View) -> tuple[float | None, float | None]:
 def clip_layer(view: View) -> Layer:
     """nn.ReLU6, nn.Hardtanh."""
     low, high = _bounds(view)
-    if (low, high) == (0, 6):
+    if (low, high) == (0, 6) and view.type(0).dtype.startswith("float"):
         return Layer(Call("nn.ReLU6", ()))
     if low is None or high is None:
         raise Refused
@@ -190,7 +190,7 @@ def clip_layer(view: View) -> Layer:
 def clip(view: View) -> Expression:
     """ops.relu6, ops.clamp."""
     low, high = _bounds(view)
-    if (low, high) == (0, 6):
+    if (low, high) == (0, 6) and view.type(0).dtype.startswith("float"):
         return call("ops.relu6", view.use(0))
     return call("ops.clamp", view.use(0), min=low, max=high)
 

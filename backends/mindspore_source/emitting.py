@@ -29,6 +29,10 @@ class Scope(Protocol):
         """How the class's `construct` writes a value."""
         ...
 
+    def tensor(self, value: Value, level: int) -> Part:
+        """The same, a constant of one element as a tensor."""
+        ...
+
     def attribute(self, name: str, constructor: Part) -> str:
         """Declare an auxiliary attribute; returns how to write it (``self.name``)."""
         ...
@@ -151,7 +155,11 @@ class View:
 
     def atom(self, slot: int = 0) -> Part:
         """The operand as the owner of a method or attribute."""
-        return self.use(slot, ATOM)
+        return self.tensor(slot, ATOM)
+
+    def tensor(self, slot: int, level: int = 0) -> Part:
+        """The operand where no number will do: a constant of one element is a tensor too."""
+        return self.scope.tensor(self.value(slot), level)
 
     def host(self, slot: int) -> str:
         """Whether an operand is a shape computation: "int", "tuple", or empty."""

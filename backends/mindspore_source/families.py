@@ -88,6 +88,9 @@ class _Probe:
     def part(self, value: Value, level: int) -> Part:
         return Use(value, level)
 
+    def tensor(self, value: Value, level: int) -> Part:
+        return Use(value, level)
+
     def attribute(self, name: str, constructor: Part) -> str:  # noqa: ARG002 - a probe declares nothing
         return f"self.{name}"
 

@@ -102,13 +102,13 @@ def gather(view: View) -> Expression:
             return _subscript(view, axis, view.rank(), Expression(tuple(bounds)))
     if indices is not None and indices.size and int(indices.min()) < 0:
         raise Refused  # ops.gather gives zeros for a negative index
-    return call("ops.gather", view.use(0), view.use(1), axis)
+    return call("ops.gather", view.tensor(0), view.tensor(1), axis)
 
 
 @table.call("GatherElements")
 def gather_elements(view: View) -> Expression:
     """ops.gather_elements."""
-    return call("ops.gather_elements", view.use(0), view.operator.int("axis"), view.use(1))
+    return call("ops.gather_elements", view.tensor(0), view.operator.int("axis"), view.tensor(1))
 
 
 @table.call("GatherND")
@@ -116,7 +116,7 @@ def gather_nd(view: View) -> Expression:
     """ops.gather_nd."""
     if view.operator.int("batch_dims"):
         raise Refused
-    return call("ops.gather_nd", view.use(0), view.use(1))
+    return call("ops.gather_nd", view.tensor(0), view.tensor(1))
 
 
 @table.call("ScatterND")
@@ -126,7 +126,7 @@ def scatter_nd(view: View) -> Expression:
     if indices is not None and (indices < 0).any():
         raise Refused
     name = "ops.TensorScatterUpdate()" if reduction == "none" else f"ops.tensor_scatter_{reduction}"
-    return call(name, view.use(0), view.use(1), view.use(2))
+    return call(name, view.tensor(0), view.tensor(1), view.tensor(2))
 
 
 @table.call("ScatterElements")
@@ -136,9 +136,8 @@ def scatter_elements(view: View) -> Expression:
     if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
         raise Refused
     axis, keyword = view.operator.int("axis"), None if reduction == "none" else reduction
-    return call(
-        "ops.tensor_scatter_elements", view.use(0), view.use(1), view.use(2), axis=axis, reduction=keyword
-    )
+    operands = [view.tensor(slot) for slot in range(3)]
+    return call("ops.tensor_scatter_elements", *operands, axis=axis, reduction=keyword)
 
 
 @table.call("NonZero")

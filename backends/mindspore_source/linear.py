@@ -39,7 +39,7 @@ def linear_layer(view: View) -> Layer:
 @table.call("regraft.Linear")
 def linear(view: View) -> Expression:
     """ops.dense, with the weight as an operand."""
-    return call("ops.dense", view.use(0), view.use(1), *([view.use(2)] if view.has(2) else []))
+    return call("ops.dense", *(view.tensor(slot) for slot in range(2 + view.has(2))))
 
 
 def _plain_gemm(view: View) -> bool:
@@ -86,4 +86,4 @@ def matmul(view: View) -> Expression:
     """ops.bmm for one product a matrix, ops.matmul where one of them serves several."""
     a, b = view.shape(0), view.shape(1)
     equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
-    return call("ops.bmm" if equal else "ops.matmul", view.use(0), view.use(1))
+    return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))

@@ -55,7 +55,7 @@ _BINARY = {
 
 
 def _unary(op_type: str, function: str) -> None:
-    table.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
+    table.call(op_type)(lambda view: call(f"ops.{function}", view.tensor(0)))
 
 
 def _binary(op_type: str, function: str) -> None:
@@ -130,9 +130,12 @@ def divide(view: View) -> Expression:
 @table.call("Mod")
 def modulo(view: View) -> Expression:
     """``x % y`` with Python's sign, or the dividend's with fmod=1."""
+    if _is_tuple(view) and not view.operator.int("fmod"):
+        return _of_tuples(view, "%", MULTIPLY)
     if view.operator.int("fmod"):
         return call("ops.fmod", view.use(0), view.use(1))
-    return infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
+    found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
+    return Expression(found.parts, MULTIPLY, _host(view))
 
 
 @table.call("Pow")
@@ -200,7 +203,7 @@ def add_all(view: View) -> Expression:
 @table.call("Where")
 def where(view: View) -> Expression:
     """ops.where."""
-    return call("ops.where", view.use(0), view.use(1), view.use(2))
+    return call("ops.where", view.tensor(0), view.use(1), view.use(2))
 
 
 @table.call("Cast")

@@ -32,7 +32,7 @@ def branching(units: Units, operator: Operator, found: list[Region], scope: Draf
         units.steps(units.contraction.bodies[region.call], method, scope)
     operands = [v for v in units.graph.operands(operator.key) if v is not None]
     count = len(operator.types)
-    state = [scope.tensor_part(v) for v in operands[1 : 1 + count]] if turns else []
+    state = [scope.tensor(v, 0) for v in operands[1 : 1 + count]] if turns else []
     initial = tuple(Use(part.value, KEPT) if isinstance(part, Use) else part for part in state)
     test = scope.part(operands[0], ANY)
     parts = (test, *initial, *(part for _, given in bodies for part in given))

@@ -20,7 +20,11 @@ def as_products(graph: Graph, node: Operator) -> bool:
     if data is None or source is None or to is None or source.shape is None or to.shape is None:
         return False
     rank = len(source.shape)
-    pairs = [(a, n, m) for a, (n, m) in enumerate(zip(source.shape, to.shape, strict=True)) if n != m]
+    scales = graph.constant_value(dict(enumerate(graph.operands(node.key))).get(2))
+    axes = [a % rank for a in node.ints("axes", list(range(rank)))]
+    factors = {} if scales is None else dict(zip(axes, map(float, scales), strict=False))
+    sizes = zip(source.shape, to.shape, strict=True)
+    pairs = [(a, n, m) for a, (n, m) in enumerate(sizes) if n != m or factors.get(a, 1.0) != 1.0]
     changed = [(a, n, m) for a, n, m in pairs if isinstance(n, int) and isinstance(m, int)]
     if not pairs and None not in source.shape and len(graph.operands(node.key)) == 4:
         graph.replace_uses(Value(node.key), data)  # to the size that it has: every mode gives it back
@@ -29,14 +33,11 @@ def as_products(graph: Graph, node: Operator) -> bool:
         return False
     if node.str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         return False
-    scales = graph.constant_value(dict(enumerate(graph.operands(node.key))).get(2))
-    axes = [a % rank for a in node.ints("axes", list(range(rank)))]
     b = Builder(graph)
     value = data
     with b.inside(node.call, node.location):
         for axis, size, wanted in changed:
-            scale = None if scales is None or not scales.size else float(scales[axes.index(axis)])
-            weights = _weights(node, size, wanted, scale).astype(numpy_dtype(source.dtype))
+            weights = _weights(node, size, wanted, factors.get(axis)).astype(numpy_dtype(source.dtype))
             if axis == rank - 1:
                 value = b.op("MatMul", value, b.constant(weights))
             elif axis == rank - 2:

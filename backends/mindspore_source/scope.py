@@ -44,20 +44,19 @@ class DraftScope:
             return self._constant(value, node)
         return Use(value, level)
 
-    def tensor_part(self, value: Value) -> Part:
-        """The same where it has to be a tensor: a number becomes one."""
+    def tensor(self, value: Value, level: int) -> Part:
+        """How `construct` writes a value where no number will do."""
         node = self.units.graph.node(value.node)
-        part = self.part(value, 0)
-        if not isinstance(part, Literal) or not isinstance(node, Constant):
-            return part
-        if value not in self.constants:
-            self.constants[value] = self.attribute("constant", tensor(node.data.numpy(), node.data.dtype))
-        return Expression((self.constants[value],))
+        return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 
     def _constant(self, value: Value, node: Constant) -> Part:
         array = node.data.numpy()
         if array.size == 1 and array.ndim <= 1 and node.data.dtype != "float64":
             return Literal(array.reshape(-1)[0].item())
+        return self._attribute(value, node)
+
+    def _attribute(self, value: Value, node: Constant) -> Part:
+        array = node.data.numpy()
         if value not in self.constants:
             self.constants[value] = self._constant_attribute(array, node.data)
         return Expression((self.constants[value],))
@@ -128,5 +127,8 @@ def triangle(array: np.ndarray) -> Call | None:
 
 
 def tensor(array: np.ndarray, dtype: str) -> Call:
-    """``Tensor([...], ms.float32)``."""
+    """``Tensor([...], ms.float32)``; of no elements, ``ops.zeros((0, 3), ms.float32)``."""
+    if not array.size:
+        shape = Literal(array.shape, "shape")
+        return Call("ops.zeros", (Argument("", shape), Argument("", ms_dtype(dtype))))
     return Call("Tensor", (Argument("", Literal(array.tolist(), "values")), Argument("", ms_dtype(dtype))))

@@ -7,7 +7,6 @@ import numpy as np
 from .emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
 from .expressions import ATOM, Part, call, method
 from .initial import ms_dtype
-from .scope import tensor
 
 table = EmitterTable()
 
@@ -94,21 +93,13 @@ def concat(view: View) -> Expression:
                 parts += ["*", view.use(slot, ATOM), ", "]
             else:
                 raise Refused
-        return Expression(("(", *(parts if len(parts) == 2 else parts[:-1]), ")"), host="tuple")
+        return Expression(("(", *(parts if parts.count(", ") == 1 else parts[:-1]), ")"), host="tuple")
     inputs: list[Part] = []
     for slot in range(count):
-        inputs += [", "] * bool(slot) + [_vector(view, slot)]
+        inputs += [", "] * bool(slot) + [view.tensor(slot)]
     return call(
         "ops.cat", Expression(("(", *inputs, "," if count == 1 else "", ")")), axis=view.operator.int("axis")
     )
-
-
-def _vector(view: View, slot: int) -> Part:
-    """An operand; a constant of one element as a tensor, where arithmetic would do with its number."""
-    constant = view.constant(slot)
-    if constant is None or constant.size != 1:
-        return view.use(slot)
-    return Expression((view.scope.attribute("constant", tensor(constant, view.type(slot).dtype)),))
 
 
 @table.call("Split")
@@ -166,8 +157,11 @@ def expand(view: View) -> Expression:
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
         size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
         return call("ops.full", size, fill.reshape(-1)[0].item(), dtype=Expression((ms_dtype(to.dtype),)))
+    if view.host(0) == "int" and to is not None:
+        size = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
+        return call("ops.full", size, view.use(0), dtype=Expression((ms_dtype(to.dtype),)))
     if target is None:
-        return call("ops.broadcast_to", view.use(0), view.use(1))
+        return call("ops.broadcast_to", view.tensor(0), view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]
     own = view.shape()
     lead = len(sizes) - len(own)
@@ -176,7 +170,7 @@ def expand(view: View) -> Expression:
     dims = [
         -1 if at >= lead and (size == 1 or own[at - lead] == size) else size for at, size in enumerate(sizes)
     ]
-    return call("ops.broadcast_to", view.use(0), tuple(dims))
+    return call("ops.broadcast_to", view.tensor(0), tuple(dims))
 
 
 @table.call("Tile")
@@ -184,8 +178,8 @@ def tile(view: View) -> Expression:
     """ops.tile."""
     repeats = view.constant(1)
     if repeats is None:
-        return call("ops.tile", view.use(0), view.use(1))
-    return call("ops.tile", view.use(0), tuple(int(r) for r in repeats.reshape(-1)))
+        return call("ops.tile", view.tensor(0), view.use(1))
+    return call("ops.tile", view.tensor(0), tuple(int(r) for r in repeats.reshape(-1)))
 
 
 @table.call("Pad")

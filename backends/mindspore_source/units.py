@@ -283,7 +283,7 @@ class Units:
             self._statement(item, into, scope)
         for value in dict.fromkeys(into.outputs):
             if isinstance(self.graph.node(value.node), (Constant, Parameter)):
-                part = scope.tensor_part(value)
+                part = scope.tensor(value, 0)
                 into.statements.append(Statement([value], Expression((part,), outputs=2)))
 
     def input_name(self, value: Value) -> str:

@@ -10,8 +10,6 @@ ACTIVATION: LoweringTable[Lowering] = LoweringTable("torch")
 ACTIVATION.direct(
     {
         "aten.relu.default": "Relu",
-        "aten.sigmoid.default": "Sigmoid",
-        "aten.tanh.default": "Tanh",
         "aten.hardswish.default": "HardSwish",
         "aten.mish.default": "Mish",
         "aten.silu.default": "regraft.Swish",
@@ -102,10 +100,10 @@ def log_sigmoid(call: Call) -> Value:
 
 @ACTIVATION.op("aten.threshold.default")
 def threshold(call: Call) -> Value:
-    """``x`` where it is above the threshold, else a value."""
+    """A value where ``x`` is not above the threshold; NaN stays."""
     x = call.value("self")
-    above = call.op("Greater", x, call.operand("threshold", call.dtype))
-    return call.op("Where", above, x, call.operand("value", call.dtype))
+    below = call.op("LessOrEqual", x, call.operand("threshold", call.dtype))
+    return call.op("Where", below, call.operand("value", call.dtype), x)
 
 
 @ACTIVATION.op("aten.hardshrink.default")

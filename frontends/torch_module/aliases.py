@@ -58,6 +58,13 @@ class Aliases:
         storage = _storage(target)
         if storage is None:
             return
+        if not isinstance(self._environment[node], Value):
+            raise UnsupportedError(
+                "E203",
+                f"`{node.target}` has several results, and writes into `{target.name}` besides",
+                place=place,
+                hint="call a function that gives what it computes",
+            )
         members = self._sets[storage]
         fresh = {node: self._environment[node], **self._chain(target, self._environment[node])}
         for other in members:  # in program order, so that a view of a view comes after it

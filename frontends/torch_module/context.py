@@ -39,6 +39,7 @@ class Context:
         b: its builder.
         symbols: names of symbolic sizes.
         inputs: graph inputs by name.
+        ones: symbolic sizes that are 1 in the example.
         notes: what a reader of the result should know.
     """
 
@@ -47,6 +48,7 @@ class Context:
         self.b = Builder(graph)
         self.symbols = symbols
         self.inputs: dict[str, Value] = {}
+        self.ones: set[Size] = set()
         self.notes: list[str] = []
         self._trains: dict[int, bool] = {}
         self._holders: dict[int | None, dict[Size, tuple[Value, int]]] = {}
@@ -132,6 +134,8 @@ class Context:
         return self.b.op("Shape", self.inputs[name], start=axis, end=axis + 1)
 
     def _computed(self, size: Size) -> Value:
+        if not hasattr(size, "free_symbols"):
+            raise UnsupportedError("E203", f"expected a static number, got `{size}`")
         held = self._holders.get(self._here(), {})
         atoms: dict[Any, Value] = {}
         wanted = [size] if size in held else sorted(size.free_symbols, key=str)

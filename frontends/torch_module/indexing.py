@@ -55,8 +55,10 @@ def narrow(call: Call) -> Value:
 
 @INDEXING.op("aten.index_select.default")
 def index_select(call: Call) -> Value:
-    """Slices by number."""
-    return call.op("Gather", call.value("self"), call.value("index"), axis=call.axis("dim"))
+    """Slices by number; a single number has none but itself."""
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
+    found = call.op("Gather", x, at, axis=call.axis("dim"))
+    return found if call.rank("self") else call.op("Squeeze", found, call.constant([0]))
 
 
 @INDEXING.op("aten.unfold.default")
@@ -97,7 +99,9 @@ def im2col(call: Call) -> Value:
 def gather(call: Call) -> Value:
     """Element by element along an axis."""
     call.ignore("sparse_grad")
-    return call.op("GatherElements", call.value("self"), call.value("index"), axis=call.axis("dim"))
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
+    found = call.op("GatherElements", x, at, axis=call.axis("dim"))
+    return found if call.rank("index") else call.op("Squeeze", found, call.constant([0]))
 
 
 @INDEXING.op("aten.index.Tensor", "aten._unsafe_index.Tensor")
@@ -186,19 +190,22 @@ def index_put(call: Call) -> Value:
 
 @INDEXING.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
 def scatter(call: Call) -> Value:
-    """A write element by element along an axis."""
-    at = call.value("index")
+    """A write element by element along an axis; a single number is written as a vector of one."""
+    axis, reduction = call.axis("dim"), "add" if "scatter_add" in call.target else "none"
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
     if "src" in call.attributes:
-        source = call.value("src")
+        source = _with_axis(call, call.value("src"), call.rank("src"))
         if call.shape("src") != call.shape("index"):
-            starts = call.constant([0] * call.rank("index"))
+            starts = call.constant([0] * max(call.rank("index"), 1))
             source = call.op("Slice", source, starts, call.op("Shape", at))
     else:
         source = call.op("Expand", call.operand("value", call.dtype), call.op("Shape", at))
-    reduction = "add" if "scatter_add" in call.target else "none"
-    return call.op(
-        "ScatterElements", call.value("self"), at, source, axis=call.axis("dim"), reduction=reduction
-    )
+    found = call.op("ScatterElements", x, at, source, axis=axis, reduction=reduction)
+    return found if call.rank("self") else call.op("Squeeze", found, call.constant([0]))
+
+
+def _with_axis(call: Call, x: Value, rank: int) -> Value:
+    return x if rank else call.op("Unsqueeze", x, call.constant([0]))
 
 
 @INDEXING.op("aten.nonzero.default", "aten.argwhere.default")

@@ -58,9 +58,10 @@ class Lowering:
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
         self.context = Context(self.graph, Symbols(tensors))
-        self._symbolic = sum(
-            not isinstance(s, int) for _, f in tensors for s in self.context.symbols.sizes(f)
-        )
+        sizes = [self.context.symbols.sizes(fake) for _, fake in tensors]
+        self._symbolic = sum(not isinstance(s, int) for shape in sizes for s in shape)
+        for shape, example in zip(sizes, captured.examples, strict=False):
+            self.context.ones |= {s for s, n in zip(shape, example.shape, strict=True) if n == 1} - {1}
         self.b = self.context.b
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}

@@ -27,6 +27,8 @@ _FLOAT_UNARY = {
     "acosh": "Acosh",
     "atanh": "Atanh",
     "erf": "Erf",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
 }
 """Functions that torch computes in floating point whatever they are given."""
 
@@ -45,14 +47,36 @@ MATH.direct(
     {
         "aten.neg.default": "Neg",
         "aten.abs.default": "Abs",
-        "aten.ceil.default": "Ceil",
-        "aten.floor.default": "Floor",
-        "aten.round.default": "Round",
         "aten.sign.default": "Sign",
-        "aten.isnan.default": "IsNaN",
-        "aten.isinf.default": "IsInf",
     }
 )
+
+
+def _is_floating(call: Call, name: str = "self") -> bool:
+    return call.dtype_of(call.value(name)).startswith(("float", "bfloat"))
+
+
+def _rounded(op_type: str) -> Lowering:
+    """A whole number is what it is."""
+    return lambda call: call.op(op_type, call.value("self")) if _is_floating(call) else call.value("self")
+
+
+for _name in ("ceil", "floor", "round"):
+    MATH.op(f"aten.{_name}.default")(_rounded(_name.title()))
+
+
+def _of_floats(op_type: str) -> Lowering:
+    """A property that no whole number has."""
+
+    def test(call: Call) -> Value:
+        x = call.value("self")
+        return call.op(op_type, x if _is_floating(call) else call.cast(x, "float32"))
+
+    return test
+
+
+MATH.op("aten.isnan.default")(_of_floats("IsNaN"))
+MATH.op("aten.isinf.default")(_of_floats("IsInf"))
 
 
 @MATH.op("aten.rsqrt.default")
@@ -125,9 +149,11 @@ def _is_negative(call: Call, x: Value) -> Value:
 
 @MATH.op("aten.signbit.default")
 def signbit(call: Call) -> Value:
-    """Whether the sign is minus."""
+    """Whether the sign is minus; no truth value's is."""
     x = call.value("self")
-    return call.cast(x, "bool") if call.dtype_of(x) == "bool" else _is_negative(call, x)
+    if call.dtype_of(x) == "bool":
+        return call.op("And", x, call.constant(False))
+    return _is_negative(call, x)
 
 
 @MATH.op("aten.copysign.Tensor", "aten.copysign.Scalar")
@@ -381,19 +407,29 @@ for _direction in ("left", "right"):
 # -- choice ----------------------------------------------------------------------------------------------
 
 
+def _chosen(call: Call, condition: Value, x: Value, y: Value) -> Value:
+    """`Where`, which ONNX Runtime does not have for truth values."""
+    if call.dtype != "bool":
+        return call.op("Where", condition, x, y)
+    return call.op("Or", call.op("And", condition, x), call.op("And", call.op("Not", condition), y))
+
+
 @MATH.op("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
 def where(call: Call) -> Value:
     """One or the other, element by element."""
     condition = call.operand("condition", "bool")
-    return call.op("Where", condition, call.operand("self", call.dtype), call.operand("other", call.dtype))
+    return _chosen(call, condition, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @MATH.op("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(call: Call) -> Value:
     """A value where the mask is true."""
-    return call.op(
-        "Where", call.operand("mask", "bool"), call.operand("value", call.dtype), call.value("self")
-    )
+    return _chosen(call, call.operand("mask", "bool"), call.operand("value", call.dtype), call.value("self"))
+
+
+def _extreme(call: Call, op_type: str, x: Value, y: Value) -> Value:
+    """The larger or smaller of two; of truth values, or and and."""
+    return call.op({"Min": "And", "Max": "Or"}[op_type] if call.dtype == "bool" else op_type, x, y)
 
 
 @MATH.op("aten.clamp.default", "aten.clamp.Tensor")
@@ -402,44 +438,34 @@ def clamp(call: Call) -> Value:
     x = call.operand("self", call.dtype)
     for name, op_type in (("min", "Max"), ("max", "Min")):
         if call.arg(name) is not None:
-            x = call.op(op_type, x, call.operand(name, call.dtype))
+            x = _extreme(call, op_type, x, call.operand(name, call.dtype))
     return x
 
 
 @MATH.op("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def clamp_min(call: Call) -> Value:
     """No less than a bound."""
-    return call.op("Max", call.operand("self", call.dtype), call.operand("min", call.dtype))
+    return _extreme(call, "Max", call.operand("self", call.dtype), call.operand("min", call.dtype))
 
 
 @MATH.op("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def clamp_max(call: Call) -> Value:
     """No more than a bound."""
-    return call.op("Min", call.operand("self", call.dtype), call.operand("max", call.dtype))
+    return _extreme(call, "Min", call.operand("self", call.dtype), call.operand("max", call.dtype))
 
 
-def _extreme(op_type: str) -> Lowering:
-    def extreme(call: Call) -> Value:
-        if call.dtype == "bool":
-            logical = {"Min": "And", "Max": "Or"}[op_type]
-            return call.op(logical, call.operand("self", "bool"), call.operand("other", "bool"))
-        return call.op(op_type, call.operand("self", call.dtype), call.operand("other", call.dtype))
-
-    return extreme
-
-
-def _extreme_of_numbers(op_type: str) -> Lowering:
+def _of_two(op_type: str, *, ignores_nan: bool) -> Lowering:
     def extreme(call: Call) -> Value:
         x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
-        found = call.op(op_type, x, y)
-        if not call.dtype.startswith(("float", "bfloat")):
+        found = _extreme(call, op_type, x, y)
+        if not ignores_nan or not call.dtype.startswith(("float", "bfloat")):
             return found
         return call.op("Where", call.op("IsNaN", x), y, call.op("Where", call.op("IsNaN", y), x, found))
 
     return extreme
 
 
-MATH.op("aten.fmin.default")(_extreme_of_numbers("Min"))
-MATH.op("aten.fmax.default")(_extreme_of_numbers("Max"))
-MATH.op("aten.minimum.default", "aten.min.other")(_extreme("Min"))
-MATH.op("aten.maximum.default", "aten.max.other")(_extreme("Max"))
+MATH.op("aten.fmin.default")(_of_two("Min", ignores_nan=True))
+MATH.op("aten.fmax.default")(_of_two("Max", ignores_nan=True))
+MATH.op("aten.minimum.default", "aten.min.other")(_of_two("Min", ignores_nan=False))
+MATH.op("aten.maximum.default", "aten.max.other")(_of_two("Max", ignores_nan=False))

@@ -35,6 +35,8 @@ def batch_norm(call: Call) -> Value:
             "expected inference with running statistics, got training",
             hint="export the program after model.eval()",
         )
+    if call.rank("input") < 2:
+        raise call.unsupported("expected channels on axis 1, got a vector")
     x, epsilon = call.value("input"), call.float("eps")
     scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
     momentum = 1 - call.float("momentum")

@@ -13,6 +13,21 @@ from .context import Call, Lowering
 REDUCE: LoweringTable[Lowering] = LoweringTable("torch")
 
 
+_OF_NOTHING = {"ReduceSum": 0, "ReduceProd": 1}
+"""What a reduction of no elements gives; MindSpore's gives what the memory holds."""
+
+
+def _is_of_nothing(call: Call) -> bool:
+    axes = call.axes("dim") if "dim" in call.attributes else range(call.rank("self"))
+    return any(call.shape("self")[a] == 0 for a in axes)
+
+
+def _everywhere(call: Call, number: float | bool) -> Value:
+    """A number in the shape of the result."""
+    value = call.constant(number, call.dtype)
+    return call.op("Expand", value, call.context.sizes(call.result_shape)) if call.result_shape else value
+
+
 def _reduction(op_type: str) -> Lowering:
     """Over the given axes, or all; torch's `dtype` is the result's."""
 
@@ -21,6 +36,8 @@ def _reduction(op_type: str) -> Lowering:
             call.ignore("dtype")
         x = call.cast(call.value("self"), call.dtype)
         keep = "keepdim" in call.attributes and call.flag("keepdim")
+        if op_type in _OF_NOTHING and _is_of_nothing(call):
+            return _everywhere(call, _OF_NOTHING[op_type])
         if "dim" not in call.attributes or call.arg("dim") in (None, []):
             return call.op(op_type, x, keepdims=keep)
         return call.op(op_type, x, call.constant(call.axes("dim")), keepdims=keep)
@@ -29,12 +46,12 @@ def _reduction(op_type: str) -> Lowering:
 
 
 def _mean(call: Call, x: Value, axes: list[int], keep: bool) -> Value:
-    """The mean; of nothing at all it is NaN in torch, 0 in ONNX Runtime."""
+    """The mean; of nothing at all it is NaN in torch, 0 in ONNX Runtime and MindSpore."""
     along = call.constant(axes)
     if all(call.shape("self")[a] != 0 for a in axes):
         return call.op("ReduceMean", x, along, keepdims=keep)
     total = call.op("ReduceSum", x, along, keepdims=keep)
-    return call.op("Div", total, call.b.scalar_like(0, total))
+    return call.op("Add", total, call.b.scalar_like(np.nan, total))
 
 
 @REDUCE.op("aten.mean.dim", "aten.mean.default")
@@ -54,8 +71,6 @@ def mean(call: Call) -> Value:
 
 REDUCE.op("aten.sum.dim_IntList", "aten.sum.default")(_reduction("ReduceSum"))
 REDUCE.op("aten.prod.dim_int", "aten.prod.default")(_reduction("ReduceProd"))
-REDUCE.op("aten.amax.default", "aten.max.default")(_reduction("ReduceMax"))
-REDUCE.op("aten.amin.default", "aten.min.default")(_reduction("ReduceMin"))
 REDUCE.op("aten.logsumexp.default")(_reduction("ReduceLogSumExp"))
 
 
@@ -65,12 +80,22 @@ def _truth(op_type: str) -> Lowering:
     def truth(call: Call) -> Value:
         x = call.cast(call.cast(call.value("self"), "bool"), "int32")
         keep = "keepdim" in call.attributes and call.flag("keepdim")
+        if _is_of_nothing(call):
+            return _everywhere(call, op_type == "ReduceMin")
         axes = call.constant(call.axes("dim")) if "dim" in call.attributes else None
         return call.cast(call.op(op_type, x, axes, keepdims=keep), "bool")
 
     return truth
 
 
+def _extreme(op_type: str) -> Lowering:
+    """Of numbers as they are; of truth values, any and all."""
+    of_numbers, of_truth = _reduction(op_type), _truth(op_type)
+    return lambda call: (of_truth if call.dtype == "bool" else of_numbers)(call)
+
+
+REDUCE.op("aten.amax.default", "aten.max.default")(_extreme("ReduceMax"))
+REDUCE.op("aten.amin.default", "aten.min.default")(_extreme("ReduceMin"))
 REDUCE.op("aten.any.default", "aten.any.dim", "aten.any.dims")(_truth("ReduceMax"))
 REDUCE.op("aten.all.default", "aten.all.dim", "aten.all.dims")(_truth("ReduceMin"))
 
@@ -80,8 +105,10 @@ def _extreme_with_index(op_type: str, index_type: str) -> Lowering:
         x, axis, keep = call.value("self"), call.axis("dim"), call.flag("keepdim")
         if not call.rank("self"):
             return [x, call.constant(0)]
+        kind = call.dtype_of(x)
+        x = call.cast(x, "int32") if kind == "bool" else x  # ONNX has no first of truth values
         return [
-            call.op(op_type, x, call.constant([axis]), keepdims=keep),
+            call.cast(call.op(op_type, x, call.constant([axis]), keepdims=keep), kind),
             call.op(index_type, x, axis=axis, keepdims=keep),
         ]
 
@@ -114,7 +141,9 @@ def _norm(call: Call, order: float) -> Value:
     if "dtype" in call.attributes:
         call.ignore("dtype")
     x = call.cast(call.value("self"), call.dtype)
-    keep, axes = call.flag("keepdim"), call.constant(call.axes("dim"))
+    keep = "keepdim" in call.attributes and call.flag("keepdim")
+    axes = call.axes("dim") if "dim" in call.attributes else list(range(call.rank("self")))
+    axes = call.constant(axes, "int64")
     if order == 1:
         return call.op("ReduceL1", x, axes, keepdims=keep)
     if order == 2:
@@ -138,11 +167,7 @@ def linalg_vector_norm(call: Call) -> Value:
 @REDUCE.op("aten.norm.ScalarOpt_dim", "aten.norm.Scalar")
 def norm(call: Call) -> Value:
     """The older form."""
-    order = 2.0 if call.arg("p") is None else call.float("p")
-    if "dim" in call.attributes:
-        return _norm(call, order)
-    x = call.op("Reshape", call.value("self"), call.constant([-1]))
-    return call.op("ReduceL2" if order == 2 else "ReduceL1", x, keepdims=0)
+    return _norm(call, 2.0 if call.arg("p") is None else call.float("p"))
 
 
 def _variance(call: Call) -> tuple[Value, Value]:
@@ -191,8 +216,8 @@ def var_mean(call: Call) -> list[Value]:
 def cumsum(call: Call) -> Value:
     """Running sums."""
     call.ignore("dtype")
-    x = call.cast(call.value("self"), call.dtype)
-    return call.op("CumSum", x, call.constant(call.axis("dim")))
+    x, axis = call.cast(call.value("self"), call.dtype), call.axis("dim")
+    return call.op("CumSum", x, call.constant(axis)) if call.rank("self") else x
 
 
 def _ranked(call: Call, k: Value, largest: bool, ordered: bool) -> list[Value]:

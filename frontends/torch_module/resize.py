@@ -9,27 +9,46 @@ import numpy as np
 from ...ir import Value
 from ..lowering import LoweringTable
 from .context import Call, Lowering
+from .symbols import Size, as_dim
 
 RESIZE: LoweringTable[Lowering] = LoweringTable("torch")
 
 
 def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any) -> Value:
     """Resize by torch's own scales where it uses them, else to its own sizes."""
-    shape = call.result_shape
-    if scales is not None and _gives(call, scales):
-        factors = call.constant([1.0, 1.0, *scales], "float32")
-        return call.op("Resize", x, None, factors, None, **attributes)
-    return call.op("Resize", x, None, None, call.context.sizes(shape), **attributes)
+    sizes = call.shape("input" if "input" in call.attributes else "self")[2:]
+    wanted = call.result_shape[2:]
+    if scales is None:
+        return _resized_to_size(call, x, **attributes)
+    factors = [_factor(*row) for row in zip(scales, sizes, wanted, strict=True)]
+    found = [_scaled(*row) for row in zip(factors, sizes, wanted, strict=True)]
+    if found != list(wanted) and attributes["coordinate_transformation_mode"] == "align_corners":
+        return _resized_to_size(call, x, **attributes)  # the scales have no part in it
+    given = call.type.with_shape(tuple(as_dim(s) for s in (*call.result_shape[:2], *found)))
+    scale = call.constant([1.0, 1.0, *factors], "float32")
+    y = call.b.op("Resize", x, None, scale, None, types=[given], **attributes)
+    for axis, (size, least) in enumerate(zip(found, wanted, strict=True), start=2):
+        if size < least:
+            raise call.unsupported(f"expected at most {size} places on axis {axis}, got {least}")
+        if size != least:
+            y = call.op("Slice", y, *(call.constant([bound]) for bound in (0, least, axis)))
+    return y
 
 
-def _gives(call: Call, scales: list[float]) -> bool:
-    """Whether ONNX finds torch's sizes by the scales, which it has in float32: 10 * 0.7 is below 7 there."""
-    before = call.shape("input" if "input" in call.attributes else "self")[2:]
-    for size, wanted, scale in zip(before, call.result_shape[2:], map(np.float32, scales), strict=True):
-        # ONNX Runtime multiplies in float32, shape inference in float64
-        if isinstance(size, int) and {int(np.float32(size) * scale), int(size * float(scale))} != {wanted}:
-            return False
-    return True
+def _resized_to_size(call: Call, x: Value, **attributes: Any) -> Value:
+    return call.op("Resize", x, None, None, call.context.sizes(call.result_shape), **attributes)
+
+
+def _factor(scale: float, size: Size, wanted: Size) -> np.float32:
+    """The scale in ONNX's float32; the next one where rounding takes a place away."""
+    factor = np.float32(scale)
+    above = np.nextafter(factor, np.float32(np.inf))
+    return above if _scaled(factor, size, wanted) != wanted == _scaled(above, size, wanted) else factor
+
+
+def _scaled(factor: np.float32, size: Size, wanted: Size) -> Size:
+    """What ONNX makes of a size, in float32 as in float64; of a symbolic one, what is wanted."""
+    return min(int(factor * np.float32(size)), int(float(factor) * size)) if isinstance(size, int) else wanted
 
 
 def _scales(call: Call) -> list[float] | None:
@@ -60,6 +79,8 @@ def _smooth(mode: str) -> Lowering:
     def smooth(call: Call) -> Value:
         transformation = "align_corners" if call.flag("align_corners") else "half_pixel"
         smoothed = "_aa" in call.target
+        if smoothed and call.flag("align_corners"):
+            raise call.unsupported("expected `align_corners=False` with antialiasing, got `True`")
         extra: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if smoothed else {}
         if mode == "cubic":  # with antialiasing torch follows Pillow
             extra["cubic_coeff_a"] = -0.5 if smoothed else -0.75

@@ -72,7 +72,10 @@ def unsqueeze(call: Call) -> Value:
 def squeeze(call: Call) -> Value:
     """Without those of the given axes that have size 1."""
     axes = call.axes("dim") if "dim" in call.attributes else list(range(call.rank("self")))
-    axes = [a for a in axes if call.rank("self") and call.shape("self")[a] == 1]
+    sizes = [call.shape("self")[a] for a in axes] if call.rank("self") else []
+    if call.context.ones.intersection(sizes):
+        raise call.unsupported("expected axes of static size, got one that is 1 in the example only")
+    axes = [a for a, size in zip(axes, sizes, strict=bool(sizes)) if size == 1]
     return call.op("Squeeze", call.value("self"), call.constant(axes)) if axes else call.value("self")
 
 

@@ -232,3 +232,28 @@ def test_sequentials_with_names(tmp_path: Path) -> None:
     source = assert_same(torch.nn.Sequential(Stage(), torch.nn.ReLU()), tmp_path / "part", floats(2, 3))
     for name in ("block_0=", "_1st=", "class_=", "cells_="):
         assert name in source
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [x[:, :0], x[:, :0].abs(), x[:, :0].sum(1), x[:, :0].mean(1), torch.cat([x[:, :0], x], 1)],
+        lambda x: [x[:, :0].clamp(max=1), F.pad(x[:, :0, 0], (0, 0)), F.pad(x[:, :0, 0], (1, 1))],
+        lambda x: [torch.full((), 2.5), *x[0, 0, 0].max(0), torch.zeros(0, 3), torch.ones(2, 0)],
+        lambda x: [torch.arange(4.0).index_select(0, x.argmax(2)[0, :2]), torch.ones(1) @ x[:1, 0, 0]],
+    ],
+    ids=["slices", "arithmetic", "numbers", "tables"],
+)
+def test_tensors_of_no_elements_and_of_one(tmp_path, function):
+    """Constants of shape (0, 3) keep it; one number is a tensor where MindSpore takes no number."""
+    assert_same(function, tmp_path / "out", floats(2, 3, 4))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("padding", ["same", (1, 2, 1)], ids=["same", "axes"])
+def test_functional_convolutions_with_padding(tmp_path, rank, padding):
+    """The functions take one number an axis; more at the end of one is padded before."""
+    padding = padding if isinstance(padding, str) else padding[:rank]
+    convolve = getattr(F, f"conv{rank}d")
+    inputs = floats(2, 3, *[7, 6, 5][:rank]), floats(4, 3, *[4, 3, 2][:rank])
+    assert_same(lambda x, w: convolve(x, w, padding=padding), tmp_path / "out", *inputs)

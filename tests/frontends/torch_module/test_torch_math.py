@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -89,9 +90,45 @@ def test_integers(check, dtype):
             x.to(torch.float64),
             x > 0.5,
             x == 3,
+            x.sigmoid(),
+            x.tanh(),
+            x.floor(),
+            x.ceil(),
+            x.round(),
+            x.isnan(),
+            x.isinf(),
         ],
         integers(3, 4, dtype=dtype),
     )
+
+
+def test_truth_values(check):
+    """ONNX and ONNX Runtime have few operators on them."""
+    check(
+        lambda x, y: [
+            torch.where(x, y, x),
+            x.masked_fill(y, False),
+            torch.maximum(x, y),
+            torch.fmin(x, y),
+            x.clamp(max=y),
+            x.clamp(min=y),
+            x.amax(1),
+            x.min(),
+            *x.max(1),
+            x.tanh(),
+            x.signbit(),
+            x.sum(1),
+            x * y,
+        ],
+        floats(3, 4) > 0,
+        floats(4, 3).T > 0,
+    )
+
+
+def test_nan_that_is_kept(check):
+    x = floats(3, 4)
+    x[1, 2] = np.nan
+    check(lambda x: [F.threshold(x, 0.1, 20.0), torch.fmax(x, x.flip(0))], x, dynamic=False)
 
 
 def test_comparison_and_logic(check):

@@ -50,6 +50,55 @@ def test_reductions(check):
     )
 
 
+def test_a_single_number_along_its_axis(check):
+    zero, one = torch.tensor(0), torch.tensor([0])
+    check(
+        lambda x, y: [
+            x.cumsum(0),
+            x.softmax(0),
+            x.logsumexp(0),
+            x.amax(0),
+            *x.max(0),
+            *x.sort(-1),
+            x.flip(0),
+            x.roll(1),
+            x.norm(3),
+            x.gather(0, zero),
+            x.index_select(0, one),
+            x.index_select(0, zero),
+            x.scatter(0, zero, y),
+            x.scatter_add(0, zero, y),
+            x.unsqueeze(-1),
+            x.squeeze(0),
+        ],
+        floats(),
+        floats(),
+        dynamic=False,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_reductions_of_nothing(check):
+    check(
+        lambda x: [
+            *(x.sum(1), x.mean(1), x.mean(), x.prod(1), x.var(1), *torch.var_mean(x, 1), x.norm(2, 1)),
+            *(
+                (x > 0).any(1),
+                (x > 0).all(1),
+                (x > 0).all(),
+                x.sum(1, keepdim=True),
+                x.sum(dtype=torch.int64),
+            ),
+        ],
+        floats(2, 0, 3),
+    )
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, float("inf"), -float("inf")])
+def test_the_older_norm(check, order):
+    check(lambda x: [torch.ops.aten.norm.Scalar(x, order), x.norm(order, 1)], floats(2, 3, 4))
+
+
 def test_extremes_with_indices(check):
     check(
         lambda x: [*x.max(1), *x.min(-1, keepdim=True), *x.topk(2, 1), *x.sort(1), *x.sort(1, True)],

@@ -234,6 +234,22 @@ def test_interpolation_with_antialiasing(check):
         check(lambda x, m=mode: F.interpolate(x, size=(3, 8), mode=m, antialias=True), floats(2, 3, 7, 5))
 
 
+@pytest.mark.parametrize("sizes", [(17, 18), (16, 18), (3, 3)])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_scales_that_are_not_what_the_sizes_say(check, mode, sizes):
+    """0.9 in float32 is a little less; a size may be less than the scales give."""
+    operator = getattr(torch.ops.aten, f"upsample_{mode}2d").default
+    flags = [False] if mode == "bilinear" else []
+    check(lambda x: operator(x, sizes, *flags, 1.7, 0.9), floats(2, 3, 10, 20))
+
+
+def test_a_batch_of_one_that_is_squeezed_away(check):
+    """The example has no batch axis left, so the shapes are static."""
+    graph = check(lambda x: x.squeeze(), floats(1, 4), dynamic=False, options=LoadOptions())
+    assert any("static shapes" in note for note in graph.origin.notes)
+    check(lambda x: x.squeeze(), floats(2, 1, 4))
+
+
 def test_what_depends_on_the_batch(check):
     check(
         lambda x: [x @ x.t() + torch.eye(x.shape[0]), torch.eye(3, 4).sum() + x, x.std(0), x.var(0)],
