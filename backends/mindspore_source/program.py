@@ -218,11 +218,13 @@ def _header(graph: Graph, classes: list[Class]) -> str:
         " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
         or "a graph"
     )
-    inputs = ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())
+    signature = ["Inputs: " + ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())]
+    if len(graph.outputs) > 1:  # a tuple, whose order somebody must know
+        signature.append("Outputs: " + ", ".join(f"{n}: {graph.type_of(v) or '?'}" for n, v in graph.outputs))
     text = (
         f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.\n\n"
         "    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
-        + "".join(f"{line}\n" for note in [f"Inputs: {inputs}", *_notes(graph)] for line in _wrapped(note))
+        + "".join(f"{line}\n" for note in [*signature, *_notes(graph)] for line in _wrapped(note))
     )
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}"""\n\n'
