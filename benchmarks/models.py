@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 IMAGE = (3, 224, 224)
-NAMES = ("resnet18", "resnet50", "bert_like", "vit_b_16", "efficientnet_b0")
+NAMES = ("resnet18", "resnet50", "bert_like", "vit_b_16", "efficientnet_b0", "densenet121")
 
 
 class Missing(Exception):  # noqa: N818 - not an error: a line of the table

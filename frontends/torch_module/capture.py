@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
 from .modes import training_differences
+from .tracing import lean_tracing, unlogged
 from .whole import layers_kept_whole
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def load_program(path: Path) -> ExportedProgram:
     if not path.is_file():
         raise ModelError("E101", f"expected an exported program, got no file `{path}`")
     try:
-        with warnings.catch_warnings(), _unlogged("torch.export"):
+        with warnings.catch_warnings(), unlogged("torch.export"):
             warnings.simplefilter("ignore")
             return torch.export.load(str(path))
     except Exception as error:  # torch raises many kinds for a damaged archive
@@ -107,17 +107,6 @@ def load_program(path: Path) -> ExportedProgram:
             place=str(path),
             hint="write it with torch.export.save(program, file); give a pickled module as file.py:Name",
         ) from error
-
-
-@contextmanager
-def _unlogged(name: str) -> Iterator[None]:
-    """Without a logger's lines: torch logs a traceback of what it then raises."""
-    logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
@@ -267,6 +256,7 @@ def _export(
     with (
         evaluation(module),
         layers_kept_whole(),
+        lean_tracing(module),
         own_gradients() as own,
         _recorded(calls),
         warnings.catch_warnings(),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+
+from .tracing import unlogged
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -23,12 +26,16 @@ def training_differences(module: Module, args: Sequence[Any], keywords: Mapping[
     """Run the module once in each mode, without gradients, and say where they differ.
 
     Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
-    run anything. The caller has saved the modules' attributes; buffers and random state are put back here.
+    run anything. Nothing is computed, unless the code asks for values. The caller has saved the modules'
+    attributes; buffers and random state are put back here.
     """
     if not any(map(_could_differ, {type(m) for m in module.modules()})):
         return []
-    inference, _ = _calls(module, args, keywords, training=False)
-    training, error = _calls(module, args, keywords, training=True)
+    inference, unknown = _calls(module, args, keywords, training=False, values=False)
+    training, error = _calls(module, args, keywords, training=True, values=False)
+    if unknown is not None or error is not None:
+        inference, _ = _calls(module, args, keywords, training=False, values=True)
+        training, error = _calls(module, args, keywords, training=True, values=True)
     if error is not None:
         return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"]
     notes = []
@@ -68,10 +75,14 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _calls(
-    module: Module, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool
+    module: Module, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool, values: bool
 ) -> tuple[Calls, Exception | None]:
-    """What each module that is not torch's own calls, and what the forward raised."""
+    """What each module that is not torch's own calls, and what the forward raised.
+
+    Without values, operators give shapes and types only and write nothing; code that asks for more raises.
+    """
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.overrides import TorchFunctionMode
 
     calls: Calls = {}
@@ -101,7 +112,9 @@ def _calls(
         m.training = training
     copied: Callable[[Any], Any] = lambda t: t.clone() if isinstance(t, torch.Tensor) else t  # noqa: E731
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), Recorder():
+        mode = nullcontext() if values else FakeTensorMode(allow_non_fake_inputs=True)
+        quiet = unlogged("torch._subclasses.fake_tensor")
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet, mode, Recorder():
             module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
     except Exception as error:  # the model's own code may raise anything
         return calls, error

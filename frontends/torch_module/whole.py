@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -116,9 +116,21 @@ def _shapes(
     need_weights: bool,
     average_weights: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Outputs without values: torch's own function, so that its checks of shapes and masks are made."""
+    """Outputs without values, where there is more than shapes to check by torch's own function."""
     from torch.nn import functional
 
+    weights_of = {"q": q_weight, "k": k_weight, "v": v_weight} if in_weight is None else {"in": in_weight}
+    odd = (key_padding_mask, attn_mask, bias_k, bias_v, add_zero_attn or None, is_causal or None)
+    if all(o is None for o in odd) and _fits(
+        query, key, value, weights_of, out_weight, num_heads, batch_first
+    ):
+        y = query.new_empty(query.shape)
+        if not need_weights:
+            return y, y.new_empty(0)
+        length = 0 if query.dim() == 2 else 1 if batch_first else 0
+        batch = [query.shape[1 - length]] if query.dim() == 3 else []
+        heads = [] if average_weights else [num_heads]
+        return y, y.new_empty([*batch, *heads, query.shape[length], key.shape[length]])
     turned = batch_first and query.dim() == 3
     if turned:
         query, key, value = (t.transpose(0, 1) for t in (query, key, value))
@@ -149,3 +161,35 @@ def _shapes(
     )
     y = y.transpose(0, 1) if turned else y
     return y.contiguous(), y.new_empty(0) if weights is None else weights
+
+
+def _fits(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    weights: Mapping[str, torch.Tensor | None],
+    out_weight: torch.Tensor,
+    heads: int,
+    batch_first: bool,
+) -> bool:
+    """Whether operands of an attention without masks certainly go together; torch says what is wrong."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    operands = (query, key, value)
+    rank, width = query.dim(), query.shape[-1]
+    if rank not in (2, 3) or any(t.dim() != rank or t.dtype != query.dtype for t in operands):
+        return False
+    widths = {"in": width, "q": width, "k": key.shape[-1], "v": value.shape[-1]}
+    wanted = {name: (3 * width if name == "in" else width, widths[name]) for name in weights}
+    length = 0 if rank == 2 or not batch_first else 1
+    pairs = [(key.shape[length], value.shape[length]), (out_weight.shape[0], width), (width % heads, 0)]
+    pairs += [(out_weight.shape[1], width)]
+    if "in" in weights:
+        pairs += [(key.shape[-1], width), (value.shape[-1], width)]
+    if rank == 3:
+        pairs += [(t.shape[1 - length], query.shape[1 - length]) for t in (key, value)]
+    for name, weight in weights.items():
+        if weight is None or weight.dtype != query.dtype:
+            return False
+        pairs += zip(weight.shape, wanted[name], strict=True)
+    return all(statically_known_true(a == b) for a, b in pairs)
