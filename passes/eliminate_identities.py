@@ -13,6 +13,11 @@ from .base import Change, Pass
 from .places import Places
 
 _PAST_ANY_END = 2**31 - 1  # what exporters write for "to the end"
+_BROADCASTING = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "And", "Or", "Xor"}
+    | {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
+)
+"""Operators that spread their operands over one another themselves."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class EliminateIdentities(Pass):
     What it does:
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
         nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
-        a Slice of everything, a Concat of one, and a module's Relu of its own Abs.
+        a Slice of everything, a Concat of one, and a module's Relu of its own Abs. Also an Expand, and what
+        only computes its shape, where every user is elementwise and has another operand of that shape.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
@@ -49,7 +55,10 @@ class EliminateIdentities(Pass):
     """
 
     name: ClassVar[str] = "eliminate-identities"
-    codes: ClassVar[dict[str, str]] = {"EI101": "an operator gives back its input"}
+    codes: ClassVar[dict[str, str]] = {
+        "EI101": "an operator gives back its input",
+        "EI102": "a value is expanded for operators that broadcast",
+    }
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:
@@ -58,8 +67,14 @@ class EliminateIdentities(Pass):
         changes: list[Change] = []
         for part in list(graph.subgraphs()):
             for node in part.operators():
+                if node.key not in part:
+                    continue
                 if is_identity(part, node) and _is_free(part, node):
                     changes.append(Change("EI101", "changes nothing", place=places.of(part, node.key)))
+                    _bypass(part, node)
+                elif _is_broadcast_anyway(part, node):
+                    message = "its users broadcast themselves"
+                    changes.append(Change("EI102", message, place=places.of(part, node.key)))
                     _bypass(part, node)
         return changes
 
@@ -96,6 +111,23 @@ def is_identity(part: Graph, node: Operator) -> bool:
         case "Slice":
             return _takes_everything([None if v is None else part.constant_value(v) for v in operands[1:]])
     return False
+
+
+def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
+    """Whether a value is expanded to a shape that every user gets from another of its operands."""
+    if node.op_type != "Expand" or node.domain or part.is_output(Value(node.key)):
+        return False
+    to, users = node.types[0], part.users(Value(node.key))
+    if to is None or to.shape is None or None in to.shape or not users:
+        return False
+    for key, slot in users:
+        user = part.operator(key)
+        others = [v for at, v in enumerate(part.operands(key)) if at != slot and v is not None]
+        shapes = [t.shape for v in others if v != Value(node.key) and (t := part.type_of(v)) is not None]
+        elementwise = not user.domain and user.op_type in _BROADCASTING
+        if user.call != node.call or not elementwise or to.shape not in shapes:  # a module returns its shape
+            return False
+    return True
 
 
 def _takes_everything(bounds: Sequence[np.ndarray | None]) -> bool:
@@ -145,7 +177,20 @@ def _bypass(part: Graph, node: Operator) -> None:
     if isinstance(producer, Operator) and producer.types[operands[0].output] is None:
         producer.types[operands[0].output] = node.types[0]
     part.remove(node.key)
-    drop_idle_constants(part, operands[1:])
+    _drop_idle(part, operands[1:])
+
+
+def _drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
+    """Remove those operands that nothing uses, and what was computed for them alone."""
+    waiting = [v.node for v in operands if v is not None]
+    while waiting:
+        key = waiting.pop()
+        if key not in part or not isinstance(part.node(key), (Constant, Operator)):
+            continue
+        returned = any(v.node == key for v in (*dict(part.outputs).values(), *part.updates.values()))
+        if not part.flow.out_degree(key) and not returned:
+            waiting += part.flow.pred[key]
+            part.remove(key)
 
 
 def drop_idle_constants(part: Graph, operands: Sequence[Value | None]) -> None:
