@@ -170,11 +170,15 @@ def _bounds(view: View) -> tuple[float | None, float | None]:
     return found[0], found[1]
 
 
+_RELU6 = ("float16", "bfloat16", "float32")
+"""Element types that MindSpore's ReLU6 takes."""
+
+
 @table.layer("Clip")
 def clip_layer(view: View) -> Layer:
     """nn.ReLU6, nn.Hardtanh."""
     low, high = _bounds(view)
-    if (low, high) == (0, 6) and view.type(0).dtype.startswith("float"):
+    if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
         return Layer(Call("nn.ReLU6", ()))
     if low is None or high is None:
         raise Refused
@@ -190,7 +194,7 @@ def clip_layer(view: View) -> Layer:
 def clip(view: View) -> Expression:
     """ops.relu6, ops.clamp."""
     low, high = _bounds(view)
-    if (low, high) == (0, 6) and view.type(0).dtype.startswith("float"):
+    if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
         return call("ops.relu6", view.use(0))
     return call("ops.clamp", view.use(0), min=low, max=high)
 

@@ -19,7 +19,7 @@ from .emitting import (
     optional,
 )
 from .expressions import ADD, ATOM, MULTIPLY, POWER, Part, call, infix, method
-from .initial import dtype_argument, law_of
+from .initial import dtype_argument, law_of, ms_dtype
 
 table = EmitterTable()
 _NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there are 16 of them
@@ -207,11 +207,16 @@ def lrn(view: View) -> Expression:
 
 @table.call("RMSNormalization")
 def rms_norm(view: View) -> Expression:
-    """Written out: ops.rms_norm has no kernel on CPU."""
+    """Written out: ops.rms_norm has no kernel on CPU; in float32, for a half's square may overflow."""
     axis = view.operator.int("axis", -1)
     first = axis - view.rank() if axis >= 0 else axis
     axes = first if first == -1 else tuple(range(first, 0))
-    mean = method(method(view.atom(), "square"), "mean", axes, keep_dims=True)
+    dtype = view.type(0).dtype
+    half = dtype in ("float16", "bfloat16")
+    x = method(view.atom(), "astype", Expression(("ms.float32",))) if half else view.use(0, ATOM)
+    mean = method(method(x, "square"), "mean", axes, keep_dims=True)
     inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon", 1e-5), "epsilon"), 2))
-    scaled = infix(view.use(0, MULTIPLY), "*", inverse, MULTIPLY)
+    scaled = infix(x, "*", inverse, MULTIPLY)
+    if half:
+        scaled = method(Expression(("(", scaled, ")")), "astype", Expression((ms_dtype(dtype),)))
     return infix(scaled, "*", view.use(1, ATOM), MULTIPLY)

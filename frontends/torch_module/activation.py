@@ -45,8 +45,13 @@ def selu(call: Call) -> Value:
 
 @ACTIVATION.op("aten.celu.default")
 def celu(call: Call) -> Value:
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
-    return call.op("Celu", call.value("self"), alpha=call.float("alpha"))
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``; ONNX has it for float32 only."""
+    x, alpha = call.value("self"), call.float("alpha")
+    if call.dtype == "float32":
+        return call.op("Celu", x, alpha=alpha)
+    zero, one, scale = (call.b.scalar_like(n, x) for n in (0, 1, alpha))
+    below = call.op("Sub", call.op("Exp", call.op("Div", call.op("Min", x, zero), scale)), one)
+    return call.op("Add", call.op("Max", x, zero), call.op("Mul", scale, below))
 
 
 @ACTIVATION.op("aten.prelu.default")

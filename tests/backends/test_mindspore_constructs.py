@@ -257,3 +257,17 @@ def test_functional_convolutions_with_padding(tmp_path, rank, padding):
     convolve = getattr(F, f"conv{rank}d")
     inputs = floats(2, 3, *[7, 6, 5][:rank]), floats(4, 3, *[4, 3, 2][:rank])
     assert_same(lambda x, w: convolve(x, w, padding=padding), tmp_path / "out", *inputs)
+
+
+def test_element_types_that_layers_do_not_take(tmp_path):
+    """ReLU6 is one of float32; the mean of the squares of halves is in float32, where none overflows."""
+
+    def function(x):
+        half = (x * 300).half()
+        return [
+            F.relu6((x * 9).long()),
+            F.relu6(x.double() * 9),
+            F.rms_norm(half, (4,), torch.full((4,), 0.5).half()).float(),
+        ]
+
+    assert_same(function, tmp_path / "out", floats(2, 3, 4))

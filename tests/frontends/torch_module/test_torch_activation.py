@@ -52,6 +52,11 @@ def test_activation(check, module):
     check(module, floats(2, 6, 5, 4))
 
 
+def test_celu_of_other_floats(check):
+    """ONNX has it for float32 only."""
+    check(lambda x: nn.functional.celu(x.double(), 1.3), floats(2, 6))
+
+
 def test_dropout_keeps_its_ratio_and_no_mode(check):
     graph = check(
         nn.Sequential(nn.Dropout(0.3), nn.Dropout2d(0.4), nn.Dropout(0.2, inplace=True)), floats(2, 3, 4, 4)
