@@ -135,3 +135,30 @@ def linspace(call: Call) -> Value:
     call.ignore("dtype", "layout", "device", "pin_memory")
     values = torch.linspace(call.float("start"), call.float("end"), call.int("steps"), dtype=call.fake.dtype)
     return call.constant(values.numpy())
+
+
+_WINDOWS = {
+    "bartlett_window": ("default", "periodic"),
+    "blackman_window": ("default", "periodic"),
+    "hamming_window": ("default", "periodic", "periodic_alpha", "periodic_alpha_beta"),
+    "kaiser_window": ("default", "periodic", "beta"),
+    "fft_fftfreq": ("default",),
+    "fft_rfftfreq": ("default",),
+    "range": ("default", "step"),
+}
+"""Operators that make a vector of numbers alone: name -> overloads."""
+_NUMBERS = ("window_length", "periodic", "alpha", "beta", "start", "end", "step", "n", "d")
+
+
+@CREATION.op(*(f"aten.{name}.{overload}" for name, overloads in _WINDOWS.items() for overload in overloads))
+def window(call: Call) -> Value:
+    """What torch itself makes of the numbers given."""
+    import torch
+
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    given = {name: call.arg(name) for name in _NUMBERS if name in call.attributes}
+    if not all(isinstance(number, (bool, int, float)) for number in given.values()):
+        raise call.unsupported(f"expected static numbers, got {given}")
+    _, name, overload = call.target.split(".")
+    values = getattr(getattr(torch.ops.aten, name), overload)(**given, dtype=call.fake.dtype)
+    return call.constant(values.numpy())

@@ -23,7 +23,7 @@ def embedding(call: Call) -> Value:
     return call.op("Gather", weight, indices, axis=0)
 
 
-@INDEXING.op("aten.select.int")
+@INDEXING.op("aten.select.int", "aten.select_copy.int")
 def select(call: Call) -> Value:
     """One slice, without its axis."""
     index = call.arg("index")
@@ -31,7 +31,7 @@ def select(call: Call) -> Value:
     return call.op("Gather", call.value("self"), at, axis=call.axis("dim"))
 
 
-@INDEXING.op("aten.slice.Tensor")
+@INDEXING.op("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def slice_(call: Call) -> Value:
     """A range of an axis; the whole of it is the value itself."""
     x, axis, step = call.value("self"), call.axis("dim"), call.int("step")
@@ -45,7 +45,7 @@ def slice_(call: Call) -> Value:
     return call.op("Slice", x, *bounds, call.constant([axis]), call.constant([step]))
 
 
-@INDEXING.op("aten.narrow.default")
+@INDEXING.op("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(call: Call) -> Value:
     """A range by its start and length."""
     start = call.arg("start")

@@ -28,13 +28,15 @@ def _scaled(call: Call, value: Value, name: str) -> Value:
     return value if factor == 1 else call.op("Mul", value, call.b.scalar_like(factor, value))
 
 
-@LINEAR.op("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
+@LINEAR.op("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default", "aten.addbmm.default")
 def addmm(call: Call) -> Value:
-    """``beta * self + alpha * a @ b``."""
+    """``beta * self + alpha * a @ b``; of `addbmm`, the sum of the products of a batch."""
     names = [n for n in ("mat1", "mat", "batch1") if n in call.attributes]
     others = [n for n in ("mat2", "vec", "batch2") if n in call.attributes]
-    product = _scaled(call, call.op("MatMul", call.value(names[0]), call.value(others[0])), "alpha")
-    return call.op("Add", product, _scaled(call, call.value("self"), "beta"))
+    product = call.op("MatMul", call.value(names[0]), call.value(others[0]))
+    if "addbmm" in call.target.replace("baddbmm", ""):
+        product = call.op("ReduceSum", product, call.constant([0]), keepdims=0)
+    return call.op("Add", _scaled(call, product, "alpha"), _scaled(call, call.value("self"), "beta"))
 
 
 @LINEAR.op("aten.einsum.default")

@@ -28,7 +28,7 @@ def alias(call: Call) -> Value:
     return call.value("self")
 
 
-@SHAPE.op("aten.detach.default")
+@SHAPE.op("aten.detach.default", "aten.detach_copy.default")
 def detach(call: Call) -> Value:
     """The same values without a gradient."""
     return call.context.stopped(call.value("self"))
@@ -198,6 +198,7 @@ def _split(call: Call) -> list[Value]:
 
 SHAPE.op(
     "aten.split.Tensor",
+    "aten.split_copy.Tensor",
     "aten.split.sizes",
     "aten.split_with_sizes.default",
     "aten.chunk.default",

@@ -186,3 +186,29 @@ def test_linear_algebra(check):
 def test_bags(check, mode):
     bag = nn.EmbeddingBag(7, 3, mode=mode, padding_idx=2)
     check(lambda i: bag(i), np.random.default_rng(0).integers(0, 7, (3, 4)))
+
+
+def test_windows_and_copies(check):
+    check(
+        lambda x: [
+            x + torch.hamming_window(4) - torch.kaiser_window(4, periodic=False, beta=8.0),
+            x * torch.blackman_window(4, periodic=False) + torch.bartlett_window(4),
+            x + torch.fft.fftfreq(4, 0.5) + torch.range(0, 3),
+            torch.select_copy(x, 1, 2),
+            torch.slice_copy(x, 1, 1, 3),
+            torch.narrow_copy(x, 1, 1, 2),
+            *torch.split_copy(x, 2, 1),
+            torch.detach_copy(x),
+        ],
+        floats(2, 4),
+    )
+
+
+def test_a_sum_of_products_of_a_batch(check):
+    check(
+        lambda x, y, z: torch.addbmm(x, y, z, beta=0.5, alpha=2.0),
+        floats(3, 5),
+        floats(2, 3, 4),
+        floats(2, 4, 5, seed=1),
+        dynamic=False,
+    )
