@@ -27,7 +27,7 @@ from ...ir.types import type_to_proto
 from ..legalisation import legalise
 from .boundaries import call_boundaries
 from .names import Names, check_interface, scope
-from .padding import name_every_axis
+from .padding import keep_pads_of_numbers, name_every_axis
 
 IR_VERSION = 11
 """The first with opset 23; ONNX Runtime refuses versions newer than itself, so no newer than needed."""
@@ -63,6 +63,7 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
         )
     legal = legalise(graph, lambda _, operator: operator.domain == "", "ONNX")
     name_every_axis(legal)
+    keep_pads_of_numbers(legal)
     for part in legal.subgraphs():
         part.remove_dead()
     return _Emission(legal, data).model()

@@ -1,8 +1,8 @@
-"""Pads of every axis where some are named: ONNX Runtime's own rewriting overlooks the names."""
+"""Pads in a form that ONNX Runtime's own rewriting does not change the meaning of."""
 
 from __future__ import annotations
 
-from ...ir import Builder, Graph, walk_operators
+from ...ir import Builder, Graph, Operator, walk_operators
 
 
 def name_every_axis(graph: Graph) -> None:
@@ -24,3 +24,22 @@ def name_every_axis(graph: Graph) -> None:
             pads[axis % rank], pads[axis % rank + rank] = int(given[at]), int(given[at + len(named)])
         part.set_operand(pad.key, 1, Builder(part).constant(pads, "int64"))
         part.set_operand(pad.key, 3, None)
+
+
+def keep_pads_of_numbers(graph: Graph) -> None:
+    """Write the maximum pools behind a Pad with a number so that ONNX Runtime does not make one of the two.
+
+    ONNX Runtime 1.31 makes the amounts of a Pad with zeros the pool's own pads, which are less than any
+    number. It leaves those with `auto_pad` alone, and those behind another operator.
+    """
+    for part, pool in [(p, o) for p, o in walk_operators(graph) if o.op_type == "MaxPool" and not o.domain]:
+        (data, *_) = part.operands(pool.key)
+        pad = None if data is None else part.producer(data)
+        if data is None or not isinstance(pad, Operator) or pad.domain or pad.op_type != "Pad":
+            continue
+        if not any(pool.ints("pads")) and not pool.int("ceil_mode"):
+            pool.attributes.pop("pads", None)
+            pool.attributes["auto_pad"] = "VALID"
+            continue
+        apart = Builder(part, call=pool.call, location=pool.location).op("Max", data)
+        part.set_operand(pool.key, 0, apart)

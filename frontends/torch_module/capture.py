@@ -20,6 +20,7 @@ from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
 from .modes import training_differences
+from .moves import idle_moves
 from .tracing import lean_tracing, unlogged
 from .whole import layers_kept_whole
 
@@ -257,6 +258,7 @@ def _export(
         evaluation(module),
         layers_kept_whole(),
         lean_tracing(module),
+        idle_moves(),
         own_gradients() as own,
         _recorded(calls),
         warnings.catch_warnings(),

@@ -310,3 +310,27 @@ def test_padding_between_transposes(axes: list[int]) -> None:
     want = np.pad(x.transpose(0, 2, 3, 1), [amounts.get(axis, (0, 0)) for axis in range(4)])
     (got,) = onnxruntime.InferenceSession(to_model(graph).SerializeToString()).run(None, {"x": x})
     np.testing.assert_array_equal(got, want.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("own", [{}, {"ceil_mode": 1}, {"pads": [1, 0, 1, 0]}])
+def test_a_maximum_pool_does_not_swallow_a_pad_with_zeros(own):
+    """ONNX Runtime's own rewriting makes them the pool's own pads, which are less than any number."""
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_input("x", TensorType(F32, ("N", 2, 7, 7)))
+    padded = b.op("Pad", x, b.constant([0, 0, 1, 1, 0, 0, 1, 1]), b.constant(0.0))
+    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 0, 0, 0], **own}
+    graph.outputs.append(("y", b.op("MaxPool", padded, **attributes)))
+    array = np.random.default_rng(0).standard_normal((2, 2, 7, 7)).astype(F32) - 5
+    model = to_model(graph)
+    onnx.checker.check_model(model, full_check=True)
+    found = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": array})[0]
+    rows = sliding_maxima(np.pad(array, [(0, 0), (0, 0), (1, 1), (1, 1)]), attributes["pads"])
+    np.testing.assert_array_equal(found, rows)
+
+
+def sliding_maxima(x: np.ndarray, pads: list[int]) -> np.ndarray:
+    """A 3x3 maximum pool with strides of 2."""
+    top, left, bottom, right = pads
+    x = np.pad(x, [(0, 0), (0, 0), (top, bottom), (left, right)], constant_values=-np.inf)
+    return np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, ::2, ::2].max((-2, -1))
