@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
-from .decided import Decision, otherwise
+from .decided import otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line
 from .gradients import own_gradients
@@ -264,16 +264,18 @@ def _export(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        decisions: list[Decision] = []
+        taken: list[str] = []
         try:
             program = export()
         except Exception as error:  # the model's own code and torch.export may raise anything
             try:
-                program, decisions = otherwise(export, error)
+                program, taken = otherwise(export, error)
             except Exception:  # as above; the first error is the model's own
                 raise export_error(module, error) from error
-    notes = [d.note() for d in decisions]
-    notes += [f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own]
+    notes = [
+        *taken,
+        *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
+    ]
     with evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         notes += training_differences(module, args, kwargs)

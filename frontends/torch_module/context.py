@@ -52,6 +52,7 @@ class Context:
         self.notes: list[str] = []
         self._trains: dict[int, bool] = {}
         self._holders: dict[int | None, dict[Size, tuple[Value, int]]] = {}
+        self._counts: dict[Size, Value] = {}
 
     def saw(self, value: Value, fake: torch.Tensor) -> None:
         """Remember which symbolic sizes a value of the current module call carries."""
@@ -122,8 +123,20 @@ class Context:
         """The module call whose values are at hand."""
         return self.b.call
 
+    def counted(self, value: Value, number: object) -> None:
+        """Remember the value that a number of the program was read from, which sizes may be made of."""
+        import sympy
+
+        symbol = self.symbols.size(number)
+        if isinstance(symbol, sympy.Symbol):
+            one = self.b.op("Reshape", value, self.b.constant([1]))
+            whole = self.graph.known_type(value).dtype == "int64"
+            self._counts[symbol] = one if whole else self.b.op("Cast", one, to=onnx_dtype("int64"))
+
     def _elsewhere(self, size: Size) -> Value:
         """A symbol that no value of the current call carries, as a one-element vector."""
+        if size in self._counts:
+            return self._counts[size]
         if size not in self.symbols.carriers:
             raise UnsupportedError(
                 "E203",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .export_errors import user_location
+from .loops import loops_over_every_place
 from .substitutes import substituted
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ class Decision:
         )
 
 
-def otherwise(
-    export: Callable[[], ExportedProgram], error: Exception
-) -> tuple[ExportedProgram, list[Decision]]:
+def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[ExportedProgram, list[str]]:
     """The export that torch refuses, with equivalents of what it cannot trace, or decided by the example.
+
+    Returns:
+        The program and what a reader of the result should know.
 
     Raises:
         Exception: whatever torch or the model's code raises.
@@ -54,11 +56,15 @@ def otherwise(
     except Exception:  # the model's own code and torch.export may raise anything
         if not depends_on_data(error):
             raise
-    with decided_by_example() as decisions:
-        program = export()
+    try:
+        with loops_over_every_place() as notes:
+            return export(), notes
+    except Exception:  # as above
+        with loops_over_every_place() as notes, decided_by_example() as decisions:
+            program = export()
     if not only_truth_values(decisions, program):
         raise error
-    return program, decisions
+    return program, [*notes, *(d.note() for d in decisions)]
 
 
 @contextmanager

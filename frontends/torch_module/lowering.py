@@ -257,6 +257,8 @@ class Lowering:
             self.aliases.mutated(node, mutated, self._place(node))
 
     def _lower(self, node: Node) -> Result:
+        import torch
+
         name = target_name(node.target)
         fake = node.meta.get("val")
         if name in IGNORED:
@@ -269,6 +271,8 @@ class Lowering:
         if name in CONTROL_FLOW:
             return _CONTROL_FLOW[name](self, node, [self._resolve(a) for a in node.args], self._place(node))
         if not is_tensor_result(node):
+            if name == "aten.item.default" and isinstance(fake, torch.SymInt):
+                self.context.counted(self._resolve(node.args[0]), fake)
             return self._plain(fake)
         if node in self.in_parts:
             return self._lower_in_parts(node)

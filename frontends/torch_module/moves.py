@@ -17,10 +17,11 @@ def idle_moves() -> Iterator[None]:
     from torch import nn
 
     whole: Any = nn.Module
+    library: Any = torch._C
     move = whole.to
 
     def to(self: Module, *args: Any, **kwargs: Any) -> Module:
-        device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+        device, dtype, _, layout = library._nn._parse_to(*args, **kwargs)
         tensors = [*self.parameters(), *self.buffers()]
         stays = layout is None and all(
             device in (None, t.device)

@@ -76,3 +76,65 @@ def test_views_by_strides(check, name):
 
 def test_a_view_with_an_offset(check):
     check(lambda x: x.as_strided((2, 3, 4), (64, 9, 2), 3), floats(2, 16, 8), dynamic=False)
+
+
+class Experts(nn.ModuleDict):
+    """Sends each row to the expert that its scores prefer, as Switch Transformers does."""
+
+    def __init__(self):
+        super().__init__({f"expert_{i}": nn.Linear(4, 4) for i in range(3)})
+
+    def forward(self, x):
+        chosen = nn.functional.one_hot(x[:, :3].argmax(-1), num_classes=3).permute(1, 0)
+        y = torch.zeros_like(x)
+        for at in torch.greater(chosen.sum(-1), 0).nonzero():
+            (rows,) = torch.where(chosen[at].squeeze(0))
+            y.index_add_(0, rows, self[f"expert_{at[0]}"](x[rows]))
+        return y
+
+
+def test_a_loop_over_the_places_of_nonzero_runs_for_every_place(check):
+    graph = check(Experts(), floats(2, 4))
+    said = [n for n in graph.origin.notes if n.startswith("the loop at ")]
+    assert len(said) == 1
+    assert "for all 3" in said[0]
+
+
+class Groups(nn.Module):
+    """Sorts rows by expert and splits them by how many each has, as JetMoE does."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 4, 4))
+
+    def forward(self, x):
+        expert = x[:, :3].argmax(-1)
+        sizes = nn.functional.one_hot(expert, num_classes=3).sum(0).tolist()
+        order = expert.sort().indices
+        parts = x[order].split(sizes)
+        y = torch.cat([nn.functional.linear(part, self.weight[i]) for i, part in enumerate(parts)])
+        return torch.zeros_like(x).index_add(0, order, y)
+
+
+def test_sizes_that_data_determine(check):
+    check(Groups(), floats(2, 4))
+
+
+class Cast(nn.Module):
+    """Casts a layer in its forward, which changes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.router = self.router.to(torch.float32)
+        return self.router(x)
+
+
+def test_a_layer_cast_to_the_type_that_it_has(check):
+    module = Cast()
+    router = module.router
+    check(module, floats(2, 4))
+    assert module.router is router
+    assert nn.Module.to.__module__ == "torch.nn.modules.module"
