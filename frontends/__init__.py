@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ir import Graph, ModelError, UsageError
-from .inputs import Inputs, InputSpec, as_arrays
+from .inputs import Inputs, InputSpec, as_arrays, is_nested
 from .options import LoadOptions
 from .python_file import framework_of, load_object
 
@@ -82,7 +82,14 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
         UnsupportedError: listing all operators without a lowering.
     """
     framework, found = resolve(model, options)
-    graph = _frontend(framework).read(found, as_arrays(inputs), options)
+    arrays = as_arrays(inputs)
+    if framework != "torch" and any(is_nested(value) for _, value in arrays):
+        raise UsageError(
+            "E001",
+            f"expected arrays as inputs of a model of {framework}, got a tuple, list or dict of them",
+            hint="only PyTorch models are read with nested inputs",
+        )
+    graph = _frontend(framework).read(found, arrays, options)
     return _name(graph, model)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,11 @@ Inputs = Sequence[object] | Mapping[str, object] | None
 """What a caller may give: arrays, framework tensors or specs, by position or by name."""
 
 
-def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, np.ndarray | None]]:
+def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     """(name, array) of every input; the name is empty for a positional one, the array None for None.
 
-    Specs (text or `InputSpec`) become seeded arrays, framework tensors become NumPy arrays.
+    Specs (text or `InputSpec`) become seeded arrays, framework tensors become NumPy arrays. A tuple, list or
+    dict of such stays one, of arrays.
 
     Raises:
         UsageError: for something that is neither.
@@ -63,15 +64,40 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, np.ndarray | Non
     if inputs is None:
         return []
     named = inputs.items() if isinstance(inputs, Mapping) else (("", value) for value in inputs)
-    out: list[tuple[str, np.ndarray | None]] = []
+    out: list[tuple[str, Any]] = []
     for position, (name, value) in enumerate(named):
         if isinstance(value, str):
             value = InputSpec.parse(value)
         if isinstance(value, InputSpec):
             out.append((name or value.name, value.array(seed + position)))
         else:
-            out.append((name, _array(value)))
+            out.append((name, _nested(value)))
     return out
+
+
+def is_nested(value: object) -> bool:
+    """Whether an input is a nest of arrays rather than one."""
+    return isinstance(value, (tuple, list, dict)) or is_dataclass(value)
+
+
+def _nested(value: Any) -> Any:
+    """An array, or where a container holds more than numbers, the container with arrays in it."""
+    if isinstance(value, dict):
+        return {name: _nested(inner) for name, inner in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _nested(getattr(value, f.name)) for f in fields(value)})
+    if not isinstance(value, (tuple, list)) or _is_numbers(value):
+        return _array(value)
+    inside = [_nested(inner) for inner in value]
+    if hasattr(value, "_fields"):  # a named tuple
+        return type(value)(*inside)
+    return tuple(inside) if isinstance(value, tuple) else inside
+
+
+def _is_numbers(value: object) -> bool:
+    if isinstance(value, (tuple, list)):
+        return not hasattr(value, "_fields") and all(map(_is_numbers, value))
+    return isinstance(value, (int, float, bool, np.generic))
 
 
 def _array(value: object) -> np.ndarray | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -27,6 +27,7 @@ class Origin:
         model: the live model object or path that the framework can run, or None.
         inputs: example inputs by name.
         notes: what a reader of the result should know ("captured in eval mode", …).
+        arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
     """
 
     framework: str = ""
@@ -34,6 +35,7 @@ class Origin:
     model: object = None
     inputs: dict[str, np.ndarray] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
 
 
 class Graph(Nested):

@@ -371,7 +371,7 @@ class Contraction:
         """Modules that the emitted source needs, containers of such modules included."""
         needed = {home(self.tree, body.module) for body in self.bodies.values()} | {0}
         for body in self.bodies.values():
-            for value in self._operands(body):
+            for value in [*self._operands(body), *body.outputs]:
                 if isinstance(self.graph.node(value.node), Parameter):
                     holder = self.holder(body.module, value.node)
                     if holder is not None:

@@ -14,6 +14,9 @@ _NAMED = 8
 
 def prepare(graph: Graph) -> None:
     """Bring a graph of the backend's own to the forms that its emitters know."""
+    for parameter in graph.parameters():
+        if 0 in parameter.data.shape:  # MindSpore's checkpoints lose a parameter without elements
+            graph.replace_uses(Value(parameter.key), graph.add_constant(parameter.data))
     for node in graph.operators():
         if node.op_type == "PRelu":
             _fold_slope(graph, node)

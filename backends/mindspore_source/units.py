@@ -64,14 +64,14 @@ class Units:
         """Parameter key -> modules that declare it, in walking order; the others are tied to the first."""
         found: dict[int, set[int]] = {}
         for body in self.contraction.bodies.values():
+            read: list[Value | None] = list(body.outputs)
             for kind, key in body.items:
-                for value in (
-                    self.graph.operands(key) if kind == "op" else self.contraction.bodies[key].inputs
-                ):
-                    if value is not None and isinstance(self.graph.node(value.node), Parameter):
-                        holder = self.contraction.holder(body.module, value.node)
-                        if holder is not None:
-                            found.setdefault(value.node, set()).add(holder)
+                read += self.graph.operands(key) if kind == "op" else self.contraction.bodies[key].inputs
+            for value in read:
+                if value is not None and isinstance(self.graph.node(value.node), Parameter):
+                    holder = self.contraction.holder(body.module, value.node)
+                    if holder is not None:
+                        found.setdefault(value.node, set()).add(holder)
         return {
             p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
         }

@@ -104,12 +104,13 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
 def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple[Captured, str]:
     from torch.nn import Module
 
+    from .arguments import arrange_of
     from .capture import Captured, capture, example_arrays
 
     if isinstance(model, Module):
         return capture(model, inputs, options), type(model).__name__
     program, reference = _program(model)
-    return Captured(program, None, example_arrays(program, inputs)), reference
+    return Captured(program, None, example_arrays(program, inputs), arrange=arrange_of(program)), reference
 
 
 def _program(model: object):
@@ -132,6 +133,7 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
     names = [n.name for n in graph.input_nodes()]
     origin.inputs = dict(zip(names, captured.examples, strict=True)) if captured.examples else {}
     origin.notes = list(captured.notes)
+    origin.arrange = captured.arrange
     if captured.module is not None:
         origin.notes = ["captured in evaluation mode", *origin.notes, *lost_in_evaluation(captured.module)]
 

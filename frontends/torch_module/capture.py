@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
+from .arguments import Arguments, Arrange, bind, dynamic_axes
 from .decided import otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line
@@ -44,6 +44,7 @@ class Captured:
         calls: every module call in execution order: its chain of keys ``path@n`` from the root, and the
             module called (None for a saved program).
         notes: what a reader of the result should know.
+        arrange: the model's arguments and keywords of tensors in order, where these are nested; else None.
     """
 
     program: ExportedProgram
@@ -51,6 +52,7 @@ class Captured:
     examples: list[np.ndarray]
     calls: list[tuple[tuple[str, ...], Module | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    arrange: Arrange | None = None
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
@@ -62,11 +64,11 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     Raises:
         ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
     """
-    bound = _bind(module, inputs)
-    axes = _dynamic_axes(bound, options)
+    bound = bind(module, inputs)
+    axes = dynamic_axes(bound.leaves, options)
     if not axes:
         return _export(module, bound, {})
-    traced = {name: _repeated(tensor, axes.get(name, ())) for name, tensor in bound.items()}
+    traced = bound.repeated(axes)
     try:
         found = _export(module, traced, axes)
     except ModelError as error:
@@ -83,7 +85,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         found = _export(module, bound, {})
         found.notes.append(f"static shapes: the model insists on one size of {', '.join(refused)}")
         return found
-    found.examples = [array_of(t) for t in bound.values() if t is not None]
+    found.examples = [array_of(t) for t in bound.tensors.values()]
     return found
 
 
@@ -134,83 +136,12 @@ def tensor_of(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(array, copy=True))
 
 
-def _tensor_or_none(array: np.ndarray | None) -> torch.Tensor | None:
-    return None if array is None else tensor_of(array)
-
-
-def _bind(module: Module, inputs: NamedArrays) -> dict[str, torch.Tensor | None]:
-    """Argument name -> tensor, in the order of `forward`'s signature."""
-    positional = [_tensor_or_none(array) for name, array in inputs if not name]
-    named = {name: _tensor_or_none(array) for name, array in inputs if name}
-    parameters = inspect.signature(module.forward).parameters
-    try:
-        bound = inspect.signature(module.forward).bind(*positional, **named)
-    except TypeError as error:
-        wanted = [
-            n
-            for n, p in parameters.items()
-            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-        ]
-        raise ModelError(
-            "E103",
-            f"expected the inputs {', '.join(f'`{n}`' for n in wanted) or '(none)'}, "
-            f"got {len(positional) + len(named)}: {error}",
-            place=type(module).__name__,
-            hint="give one --input [NAME=]SHAPE[:DTYPE] for each",
-        ) from error
-    out: dict[str, torch.Tensor | None] = {}
-    for name, value in bound.arguments.items():
-        kind = parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            out.update({f"*{i}": v for i, v in enumerate(value)})
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            out.update(value)
-        else:
-            out[name] = value
-    return out
-
-
-def _dynamic_axes(
-    bound: Mapping[str, torch.Tensor | None], options: LoadOptions
-) -> dict[str, tuple[int, ...]]:
-    tensors = {n: t for n, t in bound.items() if t is not None}
-    unknown = sorted(set(options.dynamic) - set(tensors))
-    if unknown:
-        raise ModelError(
-            "E103",
-            f"expected dynamic axes of inputs among {', '.join(tensors)}, got `{unknown[0]}`",
-            place="--dynamic",
-        )
-    if not options.dynamic_batch and not options.dynamic:
-        return {}
-    if options.dynamic:
-        for name, chosen in options.dynamic.items():
-            rank = tensors[name].dim()
-            if any(not 0 <= a < rank for a in chosen):
-                raise ModelError(
-                    "E103",
-                    f"expected axes of `{name}` below its rank {rank}, got {list(chosen)}",
-                    place="--dynamic",
-                )
-        return {n: tuple(a) for n, a in options.dynamic.items() if a}
-    ranked = [t for t in tensors.values() if t.dim()]
-    return {n: (0,) for n, t in tensors.items() if t.dim() and t.shape[0] == ranked[0].shape[0]}
-
-
-def _repeated(tensor: torch.Tensor | None, axes: tuple[int, ...]) -> torch.Tensor | None:
-    """The tensor with dynamic axes of size 1 doubled: torch.export makes a constant of a size of 1."""
-    for axis in axes:
-        if tensor is not None and tensor.shape[axis] == 1:
-            tensor = tensor.repeat_interleave(2, dim=axis)
-    return tensor
-
-
 def _specialised(
-    found: Captured, bound: Mapping[str, torch.Tensor | None], axes: Mapping[str, tuple[int, ...]]
+    found: Captured, bound: Arguments, axes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, int]]:
     """The dynamic axes that the export made constants of."""
     fakes = [node.meta["val"] for node in tensor_placeholders(found.program)]
-    for name, fake in zip((n for n, t in bound.items() if t is not None), fakes, strict=True):
+    for name, fake in zip(bound.tensors, fakes, strict=True):
         for axis in axes.get(name, ()):
             size = fake.shape[axis]
             if isinstance(size, int) or size.node.expr.is_Integer:
@@ -220,34 +151,16 @@ def _specialised(
 # -- the export ----------------------------------------------------------------------------------------
 
 
-def _export(
-    module: Module, bound: Mapping[str, torch.Tensor | None], axes: Mapping[str, tuple[int, ...]]
-) -> Captured:
+def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured:
     import torch
 
-    parameters = inspect.signature(module.forward).parameters
-    positional: list[str] = []
-    for name, parameter in parameters.items():  # the first argument left out ends what can go by position
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            positional += [n for n in bound if n.startswith("*")]
-        elif name in bound and parameter.kind.name.startswith("POSITIONAL"):
-            positional.append(name)
-        else:
-            break
     # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
-    args = tuple(t if t is None else t.detach() for t in (bound[n] for n in positional))
-    kwargs = {n: t if t is None else t.detach() for n, t in bound.items() if n not in positional}
+    args, kwargs = bound.built(lambda _, leaf: leaf if leaf is None else leaf.detach())
 
-    def spec(name: str) -> dict[int, Any] | None:
+    def spec(name: str, _: object) -> dict[int, Any] | None:
         return dict.fromkeys(axes[name], torch.export.Dim.AUTO) if name in axes else None
 
-    dynamic: dict[str, Any] | None = None
-    if axes:
-        dynamic = {n: spec(n) for n in bound if not n.startswith("*")}
-        starred = [n for n in positional if n.startswith("*")]
-        if starred:
-            variadic = next(n for n, p in parameters.items() if p.kind.name == "VAR_POSITIONAL")
-            dynamic[variadic] = tuple(spec(n) for n in starred)
+    dynamic = bound.by_parameter(spec) if axes else None
     calls: list[tuple[tuple[str, ...], Module | None]] = []
 
     def export() -> ExportedProgram:
@@ -261,6 +174,7 @@ def _export(
         idle_moves(),
         own_gradients() as own,
         _recorded(calls),
+        unlogged("torch._subclasses.fake_tensor"),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -279,7 +193,8 @@ def _export(
     with evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         notes += training_differences(module, args, kwargs)
-    return Captured(program, module, [array_of(t) for t in bound.values() if t is not None], calls, notes)
+    examples = [array_of(t) for t in bound.tensors.values()]
+    return Captured(program, module, examples, calls, notes, bound.arrange if bound.is_nested else None)
 
 
 @contextmanager

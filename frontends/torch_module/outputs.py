@@ -12,7 +12,7 @@ def leaf_names(spec: Any) -> list[str]:
     import torch.utils._pytree as pytree
 
     paths = [p for p, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten([0] * spec.num_leaves, spec))]
-    names = ["_".join(_part(k) for k in path) for path in paths]
+    names = ["_".join(part(k) for k in path) for path in paths]
     names = [f"output_{n}" if n.isdigit() or n[:1].isdigit() else n or "output" for n in names]
     unique: list[str] = []
     for name in names:
@@ -46,7 +46,8 @@ def _real(tensor: Any) -> Any:
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def _part(key: Any) -> str:
+def part(key: Any) -> str:
+    """One step of the way to a leaf: a key, an index or a field's name."""
     for attribute in ("key", "idx", "name"):
         if hasattr(key, attribute):
             return str(getattr(key, attribute))

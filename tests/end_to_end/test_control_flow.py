@@ -186,7 +186,6 @@ def test_both_targets_compute_what_torch_does_on_every_way(case: Case, tmp_path:
     session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
     net = imported(f"emitted_{uuid.uuid4().hex}", tmp_path / "net" / "model.py").build()
-    before = ms.get_context("mode")
     try:
         for arrays in case.given:
             want = expected(module, arrays)
@@ -196,7 +195,7 @@ def test_both_targets_compute_what_torch_does_on_every_way(case: Case, tmp_path:
                 found = net(*(ms.Tensor(a) for a in arrays))
                 assert_equal([t.asnumpy() for t in (found if isinstance(found, tuple) else (found,))], want)
     finally:
-        ms.set_context(mode=before)
+        ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
 def test_parameters_of_bodies_are_stored_once_and_counted(tmp_path: Path) -> None:

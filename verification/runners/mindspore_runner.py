@@ -135,8 +135,7 @@ class MindSporeRunner:
         with _borrowed(self._cells), _recording(self._recorder(records) if calls else None):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
-                found = _tensors(self._net(*self._bind(inputs)))
-                arrays = [_array(t) for t in found]
+                arrays = [_array(found) for found in _results(self._net(*self._bind(inputs)))]
             except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
                 raise _refusal("run", error) from error
         names = (
@@ -376,6 +375,15 @@ def _filled(value: Any, tensors: Sequence[Any]) -> Any:
     if isinstance(value, dict):
         return {k: _filled(v, tensors) for k, v in value.items()}
     return value
+
+
+def _results(value: Any) -> list[Any]:
+    """What a net returns: tensors, and sizes and other numbers as ones."""
+    from mindspore import Tensor
+
+    if isinstance(value, (list, tuple)):
+        return [leaf for inner in value for leaf in _results(inner)]
+    return [Tensor(np.asarray(value))] if isinstance(value, (bool, int, float)) else _tensors(value)
 
 
 def _tensors(value: Any) -> list[Any]:

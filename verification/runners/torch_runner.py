@@ -78,13 +78,14 @@ class TorchRunner:
             finally:
                 for handle in handles:
                     handle.remove()
-        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        found = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(found):
             names = [f"output{i}" for i in range(len(found))]
+        arrays = [_array(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf) for leaf in found]
         order = {name: i for i, name in enumerate(self._graph.modules.call_names().values())}
         return Run(
-            list(zip(names, map(_array, found), strict=True)),
+            list(zip(names, arrays, strict=True)),
             dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
         )
 
@@ -93,6 +94,9 @@ class TorchRunner:
         tensors = {name: tensor_of(value) for name, value in inputs.items()}
         if self._double:
             tensors = {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
+        arrange = self._graph.origin.arrange
+        if arrange is not None:
+            return arrange([tensors[node.name] for node in self._graph.input_nodes()])
         if not self._programme:
             parameters = inspect.signature(self._model.forward).parameters
             named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

@@ -1,0 +1,270 @@
+"""What models take and give: nested, by keyword, missing, repeated, of every element type, both targets."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import torch.utils._pytree as pytree
+from torch import nn
+
+import regraft
+
+from .catalogue import imported
+
+pytestmark = pytest.mark.xdist_group("mindspore")
+
+X = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
+Y = torch.randn(2, 4, generator=torch.Generator().manual_seed(1))
+
+
+class State(NamedTuple):
+    hidden: torch.Tensor
+    cell: torch.Tensor
+
+
+@dataclass
+class Result:
+    logits: torch.Tensor
+    states: tuple[torch.Tensor, ...] = ()
+    loss: torch.Tensor | None = None
+
+
+pytree.register_dataclass(Result)
+Pair = namedtuple("Pair", "first second")
+
+
+class Model(nn.Module):
+    """A layer, and a function of it and the inputs."""
+
+    def __init__(self, run: Callable[..., object]) -> None:
+        super().__init__()
+        self.layer, self.run = nn.Linear(4, 4), run
+        self.register_buffer("table", torch.arange(4.0))
+        self.register_buffer("scratch", torch.tensor([0.5]), persistent=False)
+
+
+class Positional(Model):
+    def forward(self, x, y=None, z=None):
+        return self.run(self, x, y, z)
+
+
+class Keywords(Model):
+    def forward(self, x, *, mask=None, scale=None):
+        return self.run(self, x, mask, scale)
+
+
+class Nested(Model):
+    def forward(self, x, state):
+        return self.run(self, x, state)
+
+
+class Empty(nn.Module):
+    """A parameter of no elements, and a buffer of none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.none = nn.Parameter(torch.zeros(4, 0))
+        self.register_buffer("nothing", torch.zeros(0))
+
+    def forward(self, x):
+        return self.layer(x) + (x @ self.none).sum(1, keepdim=True), torch.cat([self.nothing, x[0]])
+
+
+class Uses(nn.Module):
+    """Modules called several times, registered several times, and never; Python decides how often."""
+
+    def __init__(self, depth: int = 3, *, skip: bool = True) -> None:
+        super().__init__()
+        self.depth, self.skip = depth, skip
+        self.layer, self.idle = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.again, self.steps = self.layer, nn.ModuleList([nn.Linear(4, 4) for _ in range(depth)])
+        self.names = {"relu": nn.ReLU()}
+
+    def forward(self, x, mode="sum"):
+        out = []
+        for at, step in enumerate(self.steps):
+            x = self.again(step(x)) if at % 2 else self.layer(x)
+            if self.skip and at == self.depth - 1:
+                break
+            out.append(x)
+        return sum(out) if mode == "sum" and len(out) > 1 else x
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: object
+    outputs: int = 1
+    tolerance: float = 1e-5
+
+
+def positional(run: Callable[..., object]) -> Callable[[], nn.Module]:
+    return lambda: Positional(run)
+
+
+def nested(run: Callable[..., object]) -> Callable[[], nn.Module]:
+    return lambda: Nested(run)
+
+
+def keywords(run: Callable[..., object]) -> Callable[[], nn.Module]:
+    return lambda: Keywords(run)
+
+
+ONE, TWO = torch.tensor([[5, -5]]), torch.tensor([[1, 2]])
+YES, MIXED = torch.tensor([[True], [True]]), torch.tensor([[True], [False]])
+BYTES = torch.tensor([[3, 250]], dtype=torch.uint8)
+KEYWORD = {"state": State(Y, X), "x": X}
+DEEP = {"a": (Y, X), "b": [None, X]}
+CONSTANTS = [torch.tensor([1.0, 2.0]), torch.tensor(3)]
+
+OUTPUTS = [
+    Case("tuple", positional(lambda m, x, *_: (m.layer(x), x + 1)), (X,), 2),
+    Case("list in tuple", positional(lambda m, x, *_: (m.layer(x), [x + 1, (x - 1,)])), (X,), 3),
+    Case("dict", positional(lambda m, x, *_: {"out": m.layer(x), "aux": {"a": x * 2}}), (X,), 2),
+    Case("ordered dict", positional(lambda m, x, *_: OrderedDict(b=m.layer(x), a=x * 2)), (X,), 2),
+    Case("named tuple", positional(lambda m, x, *_: Pair(m.layer(x), State(x * 2, x * 3))), (X,), 3),
+    Case("dataclass", positional(lambda m, x, *_: Result(m.layer(x), (x * 2,))), (X,), 2),
+    Case("none", positional(lambda m, x, *_: (None, m.layer(x), None, x + 1)), (X,), 2),
+    Case("input", positional(lambda m, x, *_: (x, m.layer(x))), (X,), 2),
+    Case("only input", positional(lambda m, x, *_: x), (X,)),
+    Case("parameter", positional(lambda m, x, *_: (m.layer.weight, m.layer(x))), (X,), 2),
+    Case("buffer", positional(lambda m, x, *_: (m.table, m.layer(x) + m.scratch)), (X,), 2),
+    Case("constant", positional(lambda m, x, *_: (*[c.clone() for c in CONSTANTS], m.layer(x))), (X,), 3),
+    Case("number", positional(lambda m, x, *_: (m.layer(x), 3, 2.5, True)), (X,), 4),
+    Case("size", positional(lambda m, x, *_: (m.layer(x), x.shape[0], x.size(1))), (X,), 3),
+    Case("same twice", positional(lambda m, x, *_: (h := m.layer(x), h, x, x)), (X,), 4),
+    Case("same nested", positional(lambda m, x, *_: ((h := m.layer(x)) + 1, {"h": h, "l": [h]})), (X,), 3),
+    Case("view", positional(lambda m, x, *_: (h := m.layer(x), h.view(-1), h[0])), (X,), 3),
+]
+
+INPUTS = [
+    Case("default missing", positional(lambda m, x, y, z: m.layer(x) if y is None else x + y), (X,)),
+    Case("default given", positional(lambda m, x, y, z: m.layer(x) + y), (X, Y)),
+    Case("none between", positional(lambda m, x, y, z: m.layer(x) + z if y is None else y), (X, None, Y)),
+    Case("unused", positional(lambda m, x, y, z: m.layer(x)), (X, Y)),
+    Case("keywords", keywords(lambda m, x, a, b: m.layer(x) * a), {"x": X, "mask": Y}),
+    Case("order", keywords(lambda m, x, a, b: m.layer(x) * a - b), {"scale": Y, "x": X, "mask": X}),
+    Case("tuple in", nested(lambda m, x, s: m.layer(x) * s[0] + s[1]), (X, (Y, X))),
+    Case("list in", nested(lambda m, x, s: m.layer(x) * s[0] + s[1]), (X, [Y, X])),
+    Case("dict in", nested(lambda m, x, s: m.layer(x) * s["a"] + s["b"]), (X, {"a": Y, "b": X})),
+    Case(
+        "deep", nested(lambda m, x, s: m.layer(x) * s["a"][0] + s["b"][1]), (X, {"a": (Y, X), "b": [None, X]})
+    ),
+    Case("named tuple in", nested(lambda m, x, s: m.layer(x) * s.hidden + s.cell), (X, State(Y, X))),
+    Case("dataclass in", nested(lambda m, x, s: m.layer(x) * s.logits), (X, Result(Y, (X,)))),
+    Case(
+        "keyword in", nested(lambda m, x, s: m.layer(x) * s.hidden + s.cell), {"state": State(Y, X), "x": X}
+    ),
+]
+
+TYPES = [
+    Case("half", lambda: Positional(lambda m, x, *_: m.layer(x)).half(), (X.half(),), tolerance=2e-3),
+    Case("double", lambda: Positional(lambda m, x, *_: m.layer(x)).double(), (X.double(),)),
+    Case("integers", positional(lambda m, x, y, z: (x + 1, x // 2, x % 3, x > y)), (ONE, TWO), 4),
+    Case(
+        "bool",
+        positional(lambda m, x, y, z: (~x, x & y, x ^ y, m.layer(y.float().expand(2, 4)))),
+        (MIXED, YES),
+        4,
+    ),
+    Case("bytes", positional(lambda m, x, *_: (x.float() / 255, x + 1)), (BYTES,), 2),
+    Case("scalar", positional(lambda m, x, y, z: m.layer(x) * y), (X, torch.tensor(2.5))),
+    Case("empty parameter", Empty, (X,), 2),
+]
+
+MODULES = [
+    Case("uses", Uses, (X,)),
+    Case("uses without break", lambda: Uses(4, skip=False), (X,)),
+]
+
+CASES = [*OUTPUTS, *INPUTS, *TYPES, *MODULES]
+
+
+def arrays(found: object) -> list[np.ndarray]:
+    """The leaves of what torch takes or gives that are tensors or numbers."""
+    leaves = [leaf for leaf in pytree.tree_leaves(found) if leaf is not None]
+    return [t.detach().numpy() if isinstance(t, torch.Tensor) else np.asarray(t) for t in leaves]
+
+
+def close(got: list[np.ndarray], want: list[np.ndarray], case: Case) -> None:
+    assert [g.shape for g in got] == [w.shape for w in want]
+    assert [g.dtype.kind for g in got] == [w.dtype.kind for w in want]
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=case.tolerance, atol=case.tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+def test_both_targets_take_and_give_the_leaves(case: Case, tmp_path: Path) -> None:
+    import mindspore as ms
+
+    torch.manual_seed(0)
+    module = case.make().eval()
+    named = case.inputs if isinstance(case.inputs, dict) else {}
+    with torch.no_grad():
+        want = arrays(module(**named) if named else module(*case.inputs))
+    graph = regraft.load(module, case.inputs)
+    assert len({name for name, _ in graph.outputs}) == case.outputs == len(want)
+    rewritten = regraft.rewrite(graph, verify_each=True).graph
+    given = [graph.origin.inputs[node.name] for node in rewritten.input_nodes()]
+    regraft.save(rewritten, tmp_path / "net.onnx")
+    regraft.save(rewritten, tmp_path / "net", to="mindspore")
+    for target in ("net.onnx", "net"):
+        report = regraft.verify(graph, tmp_path / target, modules=False)
+        assert report.passed, report.render()
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    assert [o.name for o in session.get_outputs()] == [name for name, _ in graph.outputs]
+    close(
+        session.run(None, {i.name: a for i, a in zip(session.get_inputs(), given, strict=True)}), want, case
+    )
+    net = imported(f"emitted_{uuid.uuid4().hex}", tmp_path / "net" / "model.py").build()
+    try:
+        for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+            ms.set_context(mode=mode)
+            found = net(*(ms.Tensor(a) for a in given))
+            found = found if isinstance(found, (tuple, list)) else (found,)
+            got = [t.asnumpy() if isinstance(t, ms.Tensor) else np.asarray(t) for t in found]
+            close(got, want, case)
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def test_bfloat16_is_stored_as_it_is(tmp_path: Path) -> None:
+    """ONNX Runtime's CPU has no bfloat16 product, nor has MindSpore's: the file is what can be looked at."""
+    import onnx
+
+    module = Model(lambda: None).bfloat16()
+    layer = module.layer.eval()
+    regraft.save(regraft.rewrite(regraft.load(layer, (X.bfloat16(),))).graph, tmp_path / "net.onnx")
+    stored = {t.name: t for t in onnx.load(tmp_path / "net.onnx").graph.initializer}
+    assert stored["weight"].data_type == onnx.TensorProto.BFLOAT16
+    assert stored["weight"].raw_data == layer.weight.detach().view(torch.int16).numpy().tobytes()
+
+
+@pytest.mark.parametrize("case", [INPUTS[2], INPUTS[5], INPUTS[9]], ids=lambda c: c.name)
+def test_saved_programs_keep_the_form_of_their_arguments(case: Case, tmp_path: Path) -> None:
+    module = case.make().eval()
+    named = case.inputs if isinstance(case.inputs, dict) else {}
+    program = torch.export.export(module, () if named else case.inputs, named or None, strict=False)
+    torch.export.save(program, tmp_path / "net.pt2")
+    graph = regraft.load(tmp_path / "net.pt2")
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+
+
+def test_nested_inputs_of_another_framework_are_refused() -> None:
+    from mindspore import nn as msnn
+
+    with pytest.raises(regraft.RegraftError, match="expected arrays as inputs of a model of mindspore"):
+        regraft.load(msnn.Dense(4, 4), ((X.numpy(), X.numpy()),))
