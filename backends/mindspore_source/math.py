@@ -172,11 +172,31 @@ def _folded(view: View, function: str) -> Expression:
 
 
 def _extreme(view: View, function: str, symbol: str) -> Expression:
-    """A comparison where both are single numbers that were computed: the kernels want an axis."""
+    """A comparison where both are single numbers that were computed: the kernels want an axis.
+
+    Sizes are Python's own, ``min(x.shape[0], 3)``.
+    """
+    if len(view.operands) == 2 and any(view.host(s) for s in (0, 1)):
+        return _extreme_size(view, "max" if symbol == ">" else "min")
     if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
         condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
         return call("ops.where", condition, view.use(0), view.use(1))
     return _folded(view, function)
+
+
+def _extreme_size(view: View, function: str) -> Expression:
+    def size(slot: int) -> Part:
+        constant = view.constant(slot)
+        if constant is not None:
+            return Literal(int(constant.reshape(-1)[0]), "size")
+        if view.host(slot) == "tuple":
+            return Expression((view.use(slot, ATOM), "[0]"))
+        return view.use(slot)
+
+    found = call(function, size(0), size(1))
+    if _is_tuple(view):
+        return Expression(("(", found, ",)"), host="tuple")
+    return Expression(found.parts, host=_host(view))
 
 
 @table.call("Max")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir import Builder, Graph, Operator, Parameter, Value
+from ...ir import Builder, Graph, Operator, Parameter, Value, onnx_dtype
 from .families import can_emit
 from .resampling import as_products
 
@@ -24,8 +24,34 @@ def prepare(graph: Graph) -> None:
             _count_from_front(graph, node)
         elif node.op_type == "Resize" and not can_emit(graph, node):
             as_products(graph, node)
+        elif node.op_type == "Unique" and not can_emit(graph, node):
+            _places_by_comparison(graph, node)
     _unstack(graph)
     graph.remove_dead()
+
+
+def _places_by_comparison(graph: Graph, node: Operator) -> None:
+    """Where each value of Unique was first, went to and how often it was: from all pairs of equal values.
+
+    MindSpore's own function numbers the values in the order in which they occur, not sorted.
+    """
+    (data,) = graph.operands(node.key)
+    if data is None or node.attributes.get("axis") is not None:
+        return
+    b = Builder(graph)
+    with b.inside(node.call, node.location):
+        flat = b.op("Reshape", data, b.constant([-1]))
+        values = b.op("Unique", flat, sorted=1, types=[node.types[0]])
+        equal = b.op("Equal", b.op("Unsqueeze", flat, b.constant([-1])), values)
+        ones = b.op("Cast", equal, to=onnx_dtype("int32"))
+        found = [
+            values,
+            b.op("ArgMax", ones, axis=0, keepdims=0),
+            b.op("ArgMax", ones, axis=1, keepdims=0),
+            b.op("ReduceSum", b.op("Cast", equal, to=onnx_dtype("int64")), b.constant([0]), keepdims=0),
+        ]
+    for index in range(len(node.types)):
+        graph.replace_uses(Value(node.key, index), found[index])
 
 
 def _fold_slope(graph: Graph, node: Operator) -> None:

@@ -105,6 +105,12 @@ def test_indices_from_the_end_and_slices(tmp_path):
     assert ".shape[0] - 1) :]" in source
 
 
+def test_sizes_of_the_batch_and_others_compared(tmp_path):
+    """The smaller of two sizes is Python's own `min`."""
+    source = assert_same(lambda x: [x.diagonal(), x.diagonal(1)], tmp_path / "out", floats(2, 4, 3))
+    assert "min(" in source
+
+
 def test_writes_with_steps_and_into_the_batch(tmp_path):
     def function(x):
         y = x.clone()
@@ -271,3 +277,13 @@ def test_element_types_that_layers_do_not_take(tmp_path):
         ]
 
     assert_same(function, tmp_path / "out", floats(2, 3, 4))
+
+
+def test_unique_values_with_their_places_and_counts(tmp_path):
+    """MindSpore numbers them in the order in which they occur."""
+    ids = np.random.default_rng(0).integers(0, 5, (4, 3))
+
+    def function(x):
+        return [*torch.unique(x, return_inverse=True, return_counts=True), torch.unique(x)]
+
+    assert_same(function, tmp_path / "out", ids)
