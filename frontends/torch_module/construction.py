@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Initializer
@@ -38,14 +40,14 @@ def watched() -> Iterator[Callable[[object], None]]:
     from torch import nn
     from torch.overrides import TorchFunctionMode
 
-    watcher = _Watcher()
+    originals = {name: getattr(nn.init, name) for name in _LAWS if hasattr(nn.init, name)}
+    watcher = _Watcher({function.__code__: function for function in originals.values()})
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             del types
-            return watcher.done(func, args, kwargs or {})
+            return watcher.done(func, args, kwargs or {}, sys._getframe(1))
 
-    originals = {name: getattr(nn.init, name) for name in _LAWS if hasattr(nn.init, name)}
     load = nn.Module.load_state_dict
     try:
         for name, function in originals.items():
@@ -60,9 +62,15 @@ def watched() -> Iterator[Callable[[object], None]]:
 
 
 class _Watcher:
-    """Follows the laws of tensors by the address of their memory, which it keeps from being reused."""
+    """Follows the laws of tensors by the address of their memory, which it keeps from being reused.
 
-    def __init__(self) -> None:
+    Args:
+        functions: code -> function of `torch.nn.init`: who calls one by another name, imported from there,
+            does not pass by what replaces it, but its operations on tensors do.
+    """
+
+    def __init__(self, functions: Mapping[CodeType, Callable[..., Any]]) -> None:
+        self._functions = functions
         self._laws: dict[int, tuple[object, Initializer | None]] = {}
         self._blind = 0
 
@@ -98,16 +106,19 @@ class _Watcher:
             result = function(*arguments, **keywords)
             bound = signature.bind(*arguments, **keywords)
             bound.apply_defaults()
-            given = dict(bound.arguments)
-            given.pop("generator", None)
-            tensor = given.pop("tensor")
-            try:
-                self._note(tensor, law(tensor, **given))
-            except (TypeError, ValueError):  # arguments that are no numbers
-                self._note(tensor, None)
+            self._note_drawn(law, dict(bound.arguments))
             return result
 
         return noted
+
+    def _note_drawn(self, law: Callable[..., Initializer], given: dict[str, Any]) -> None:
+        """Note the law of a function of `torch.nn.init` that was given these arguments."""
+        given.pop("generator", None)
+        tensor = given.pop("tensor")
+        try:
+            self._note(tensor, law(tensor, **given))
+        except (TypeError, ValueError):  # arguments that are no numbers
+            self._note(tensor, None)
 
     def unseen(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose operations are not followed."""
@@ -122,12 +133,16 @@ class _Watcher:
 
         return quiet
 
-    def done(self, func: Any, args: Any, keywords: dict[str, Any]) -> Any:
-        """The result of an operation, which is followed."""
+    def done(self, func: Any, args: Any, keywords: dict[str, Any], caller: FrameType) -> Any:
+        """The result of an operation, which is followed; `caller`: the code that asked for it."""
         result = func(*args, **keywords)
         name = getattr(func, "__name__", "")
         if not self._blind and getattr(func, "__module__", "") != "torch.nn.init":
             self._follow(name, args, keywords, result)
+            drawing = self._functions.get(caller.f_code)
+            if drawing is not None and _writes(name):
+                taken = inspect.signature(drawing).parameters
+                self._note_drawn(_LAWS[drawing.__name__], {n: caller.f_locals[n] for n in taken})
         return result
 
     def _follow(self, name: str, args: Any, keywords: dict[str, Any], result: Any) -> None:

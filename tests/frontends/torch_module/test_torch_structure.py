@@ -9,10 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.init import dirac_ as dirac
+from torch.nn.init import orthogonal_, sparse_
 
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
 from regraft.frontends.torch_module import read, read_tree
+from regraft.frontends.torch_module.construction import laws_of, watched
 from regraft.ir import ModelError, UnsupportedError, render, validate
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -204,6 +207,33 @@ def test_initializers_of_unknown_classes_are_unknown():
     assert read_tree(Plain(2, 2), OPTIONS).parameters()[0].initializer is not None
     padded = read_tree(nn.Embedding(5, 3, padding_idx=0), OPTIONS)
     assert padded.parameters()[0].initializer is None
+
+
+class Imported(nn.Module):
+    """Draws by functions whose names were imported before anybody watched."""
+
+    def __init__(self):
+        super().__init__()
+        self.turned, self.sparse, self.conv = nn.Linear(4, 4), nn.Linear(4, 4), nn.Conv2d(4, 4, 3)
+        self.changed = nn.Linear(4, 4)
+        orthogonal_(self.turned.weight, gain=2.0)
+        sparse_(self.sparse.weight, 0.25, std=0.02)
+        dirac(self.conv.weight, groups=2)
+        orthogonal_(self.changed.weight)
+        self.changed.weight.data.add_(self.turned.weight.data)
+
+
+def test_laws_of_functions_called_by_imported_names():
+    with watched() as keep:
+        net = Imported()
+        keep(net)
+    laws = {name: str(laws_of(net)[id(p)]) for name, p in net.named_parameters() if "weight" in name}
+    assert laws == {
+        "turned.weight": "orthogonal(gain=2.0)",
+        "sparse.weight": "sparse(sparsity=0.25, std=0.02)",
+        "conv.weight": "dirac(groups=2)",
+        "changed.weight": "unknown()",
+    }
 
 
 def test_the_static_tree_runs_no_code_and_has_the_same_modules():
