@@ -19,8 +19,9 @@ from .evaluation import evaluation
 from .export_errors import export_error, first_line
 from .gradients import own_gradients
 from .lengths import measuring_modules, symbolic_lengths
-from .modes import training_differences
+from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
+from .stacks import normalised_stack
 from .tracing import lean_tracing, unlogged
 from .whole import layers_kept_whole
 
@@ -45,6 +46,7 @@ class Captured:
             module called (None for a saved program).
         notes: what a reader of the result should know.
         arrange: the model's arguments and keywords of tensors in order, where these are nested; else None.
+        idle: dropouts that drop in no mode.
     """
 
     program: ExportedProgram
@@ -53,6 +55,7 @@ class Captured:
     calls: list[tuple[tuple[str, ...], Module | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     arrange: Arrange | None = None
+    idle: set[Node] = field(default_factory=set)
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
@@ -192,9 +195,16 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     ]
     with evaluation(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        notes += training_differences(module, args, kwargs)
-    examples = [array_of(t) for t in bound.tensors.values()]
-    return Captured(program, module, examples, calls, notes, bound.arrange if bound.is_nested else None)
+        found, idle = training_differences(module, args, kwargs)
+    return Captured(
+        program,
+        module,
+        [array_of(t) for t in bound.tensors.values()],
+        calls,
+        [*notes, *found],
+        bound.arrange if bound.is_nested else None,
+        idle_dropouts(program, idle),
+    )
 
 
 @contextmanager
@@ -223,21 +233,6 @@ def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[No
         yield
     finally:
         handle.remove()
-
-
-def normalised_stack(stack: Mapping[str, object]) -> tuple[str, ...]:
-    """The keys of a module stack as ``path@n`` from the root, whose path is empty.
-
-    While tracing they start with ``_export_root`` below a wrapper, in a finished program with ``L__self__``.
-    """
-    keys = list(stack)
-    if "_export_root" in keys:
-        keys = [k.removeprefix("_export_root").removeprefix(".") for k in keys[keys.index("_export_root") :]]
-    elif keys and keys[0] == "L__self__":
-        keys = [k.removeprefix("L__self__").removeprefix(".") for k in keys]
-    else:
-        return ()
-    return tuple(keys)
 
 
 def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.ndarray]:

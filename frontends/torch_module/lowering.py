@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
-from .capture import Captured, array_of, normalised_stack, tensor_placeholders
+from .capture import Captured, array_of, tensor_placeholders
 from .complex_numbers import InParts, Pair, in_parts, on_a_last_axis, part_of
 from .context import Call, Context, Result
 from .control_flow import conditional, loop
@@ -30,6 +30,7 @@ from .nodes import (
 )
 from .operators import IGNORED, TABLE
 from .refusals import COMPLEX, advised, explained, has_complex, tensor_arguments, written_call
+from .stacks import normalised_stack
 from .symbols import Symbols
 from .tree import Tree
 from .views import INVERSES
@@ -263,6 +264,8 @@ class Lowering:
         fake = node.meta.get("val")
         if name in IGNORED:
             return None
+        if node in self.captured.idle:
+            return self._resolve(node.args[0])
         if name == "operator.getitem":
             source, index = self._resolve(node.args[0]), node.args[1]
             return source[index]  # type: ignore[index]

@@ -7,9 +7,12 @@ from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from .stacks import normalised_stack
 from .tracing import unlogged
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.fx import Node
     from torch.nn import Module
 
 _DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"})
@@ -21,23 +24,28 @@ _SHOWN = 4
 Calls = dict[str, list[str]]
 """Path of a module -> what its own forward calls, in order."""
 
+Idle = dict[str, list[bool]]
+"""Path of a module -> for every dropout function that its forward calls, in order, whether it never drops."""
 
-def training_differences(module: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[str]:
-    """Run the module once in each mode, without gradients, and say where they differ.
+
+def training_differences(
+    module: Module, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[str], Idle]:
+    """Run the module once in each mode, without gradients; where they differ, and what drops in neither.
 
     Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
     run anything. Nothing is computed, unless the code asks for values. The caller has saved the modules'
     attributes; buffers and random state are put back here.
     """
     if not any(map(_could_differ, {type(m) for m in module.modules()})):
-        return []
-    inference, unknown = _calls(module, args, keywords, training=False, values=False)
-    training, error = _calls(module, args, keywords, training=True, values=False)
+        return [], {}
+    inference, unknown, _ = _calls(module, args, keywords, training=False, values=False)
+    training, error, idle = _calls(module, args, keywords, training=True, values=False)
     if unknown is not None or error is not None:
-        inference, _ = _calls(module, args, keywords, training=False, values=True)
-        training, error = _calls(module, args, keywords, training=True, values=True)
+        inference, _, _ = _calls(module, args, keywords, training=False, values=True)
+        training, error, idle = _calls(module, args, keywords, training=True, values=True)
     if error is not None:
-        return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"]
+        return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"], {}
     notes = []
     for path in dict.fromkeys([*inference, *training]):
         plain, trained = inference.get(path, []), training.get(path, [])
@@ -48,7 +56,29 @@ def training_differences(module: Module, args: Sequence[Any], keywords: Mapping[
             notes.append(
                 f"{place} computes something else in training than in the graph: {shown or 'another order'}"
             )
-    return notes
+        elif True in idle.get(path, []):
+            continue
+        idle.pop(path, None)
+    return notes, idle
+
+
+def idle_dropouts(program: ExportedProgram, idle: Idle) -> set[Node]:
+    """The nodes of a program captured in evaluation mode that are dropouts in training mode neither."""
+    called: dict[str, list[Node]] = {}
+    for node in program.graph.nodes:
+        if str(node.target) in _NODES:
+            keys = normalised_stack(node.meta.get("nn_module_stack") or {})
+            called.setdefault(keys[-1].partition("@")[0] if keys else "", []).append(node)
+    return {
+        node
+        for path, nodes in called.items()
+        if len(flags := idle.get(path, [])) == len(nodes)
+        for node, never in zip(nodes, flags, strict=True)
+        if never
+    }
+
+
+_NODES = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.dropout_.default"})
 
 
 def _could_differ(kind: type) -> bool:
@@ -76,8 +106,8 @@ def _names(code: CodeType) -> set[str]:
 
 def _calls(
     module: Module, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool, values: bool
-) -> tuple[Calls, Exception | None]:
-    """What each module that is not torch's own calls, and what the forward raised.
+) -> tuple[Calls, Exception | None, Idle]:
+    """What each module that is not torch's own calls, what the forward raised, and which dropouts never drop.
 
     Without values, operators give shapes and types only and write nothing; code that asks for more raises.
     """
@@ -86,13 +116,16 @@ def _calls(
     from torch.overrides import TorchFunctionMode
 
     calls: Calls = {}
+    idle: Idle = {}
     stack: list[tuple[str, bool]] = []
     paths = {m: name for name, m in module.named_modules()}
 
     class Recorder(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
             if stack and not stack[-1][1]:
-                name = _described(func, given, kwargs or {}, training=training)
+                name = _described(func, given, kwargs or {})
+                if _name(func) in _DROPOUTS:
+                    idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
                 if name:
                     calls.setdefault(stack[-1][0], []).append(name)
             return func(*given, **(kwargs or {}))
@@ -117,7 +150,7 @@ def _calls(
         with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet, mode, Recorder():
             module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
     except Exception as error:  # the model's own code may raise anything
-        return calls, error
+        return calls, error, idle
     finally:
         for handle in handles:
             handle.remove()
@@ -126,23 +159,28 @@ def _calls(
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)
-    return calls, None
+    return calls, None, idle
 
 
-def _described(func: Any, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool) -> str:
+def _name(func: Any) -> str:
+    return str(getattr(func, "__name__", "")).rstrip("_")
+
+
+def _is_active(func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call of a dropout function drops."""
+    default = _name(func) not in _LOST
+    return bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", default)))
+
+
+def _described(func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> str:
     """A call's name with the numbers given, and whether it drops; empty where there is nothing to compare."""
-    name = str(getattr(func, "__name__", "")).rstrip("_")
+    name = _name(func)
     if name in ("__get", "__set", "__bool", ""):
         return ""
     if name in _DROPOUTS | _LOST:
         ratio = args[1] if len(args) > 1 else keywords.get("p", 0.5)
-        default = name not in _LOST
-        active = bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", default)))
-        if not ratio:
-            return name
-        if name in _LOST:
-            return f"{name}({ratio})" if active else name
-        return f"{name}({ratio}, training=False)" if training and not active else f"{name}({ratio})"
+        dropping = name in _DROPOUTS or _is_active(func, args, keywords)
+        return f"{name}({ratio})" if ratio and dropping else name
     if name == _ATTENTION:
         ratio = args[4] if len(args) > 4 else keywords.get("dropout_p", 0.0)
         return f"{name}(dropout_p={ratio})" if ratio else name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir import Graph, Initializer, ModelError, Parameter, TensorData
 from .capture import array_of
 from .initializers import initial_laws
+from .stacks import normalised_stack
 from .symbols import dtype_of
 
 if TYPE_CHECKING:
@@ -82,8 +83,6 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
 
     A saved program knows no module objects: two paths are two modules, unless they hold the same tensors.
     """
-    from .capture import normalised_stack
-
     tree = Tree(graph)
     classes: dict[str, str] = {}
     for node in program.graph.nodes:

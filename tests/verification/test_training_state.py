@@ -82,6 +82,8 @@ class Unlike(nn.Module):
             return self.second(x + depth(y, self.training))
         if self.what == "inactive":
             y = F.dropout(y, 0.3, training=False)
+        if self.what == "guarded" and self.training:
+            y = F.dropout(y, 0.3)
         if self.what == "detached" and self.training:
             y = y.detach()
         if self.what == "dropped":
@@ -230,7 +232,8 @@ def test_a_dropout_of_everything_is_refused(tmp_path):
     [
         ("switch", "add"),
         ("depth", "bernoulli, mul"),
-        ("inactive", "dropout(0.3, training=False)"),
+        ("inactive", ""),
+        ("guarded", "dropout(0.3)"),
         ("detached", "detach"),
         ("dropped", ""),
     ],
@@ -247,7 +250,8 @@ def test_what_only_training_does_is_said_and_never_passes(what, named, tmp_path)
     assert all(named in note for note in notes)
     assert regraft.check(net, (x,)).notes == graph.origin.notes
     graph, folder = emitted(net, x, tmp_path)
-    if what in ("detached", "dropped"):
+    assert ("Dropout" in {o.op_type for o in graph.operators()}) == (what == "dropped")
+    if what in ("detached", "dropped", "inactive"):
         assert failed(graph, folder) == ({"first.weight", "first.bias"} if named else set())
     else:
         with pytest.raises(ModelError, match="expected"):

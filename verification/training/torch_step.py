@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,13 @@ def torch_step(
     from torch.utils import _pytree as pytree
 
     tensors = _tensors(paths)
-    with _borrowed(model, tensors), _without_dropout(model) as zeroed, _plain_control_flow():
+    with _borrowed(model, tensors), _without_dropout(model) as dropped, _plain_control_flow():
         _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
         with _values_kept(tensors):  # the trace in training mode has moved the running statistics
             training = _traced(model, paths, forward, training=True)
         _refuse_other_differences(inference, training)
+        _refuse_other_dropouts(dropped)
         before = {name: array(tensor) for name, tensor in tensors.items()}
         result = _run(forward)
         found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -85,8 +87,21 @@ def torch_step(
                 )
                 for name, tensor in tensors.items()
             },
-            _notes(zeroed),
+            _notes(dropped.zeroed),
         )
+
+
+@dataclass(slots=True)
+class _Dropped:
+    """What was kept from dropping.
+
+    Attributes:
+        zeroed: the places whose ratio was changed.
+        called: training mode -> the dropout functions that the model's own code called in it.
+    """
+
+    zeroed: list[str] = field(default_factory=list)
+    called: dict[bool, list[str]] = field(default_factory=lambda: {False: [], True: []})
 
 
 def _notes(zeroed: Sequence[str]) -> list[str]:
@@ -182,12 +197,13 @@ def _values_kept(tensors: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _without_dropout(model: Any) -> Iterator[list[str]]:
-    """Every Dropout's ratio is 0 inside, of modules and of functions; gives the places of those changed."""
+def _without_dropout(model: Any) -> Iterator[_Dropped]:
+    """Every Dropout's ratio is 0 inside, of modules and of functions; gives what was changed and called."""
     import torch
     from torch.overrides import TorchFunctionMode
 
-    zeroed: list[str] = []
+    dropped = _Dropped()
+    zeroed = dropped.zeroed
     changed: list[tuple[Any, str, float]] = []
 
     class Zero(TorchFunctionMode):
@@ -199,12 +215,8 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
                 ratio = args[place] if len(args) > place else kwargs.get(keyword, 0.0)
                 if ratio and f"`{name}`" not in zeroed:
                     zeroed.append(f"`{name}`")
-                if ratio and model.training and name in _DROPOUTS and not _active(args, kwargs):
-                    raise ModelError(
-                        "E702",
-                        f"expected `{name}` to drop in training, got training=False: the target drops",
-                        hint="leave the call out, or set its ratio to 0",
-                    )
+                if ratio and name in _DROPOUTS:
+                    dropped.called[bool(model.training)].append(name)
                 if len(args) > place:
                     args = (*args[:place], 0.0, *args[place + 1 :])
                 else:
@@ -225,7 +237,7 @@ def _without_dropout(model: Any) -> Iterator[list[str]]:
             setattr(module, attribute, 0.0)
     try:
         with Zero():
-            yield zeroed
+            yield dropped
     finally:
         for module, attribute, ratio in changed:
             setattr(module, attribute, ratio)
@@ -257,11 +269,6 @@ def _plain_control_flow() -> Iterator[None]:
         yield
     finally:
         utils._hop_compile_and_call = compiled
-
-
-def _active(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call of a dropout function drops."""
-    return bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", True)))
 
 
 def _traced(
@@ -346,6 +353,19 @@ def _refuse_other_differences(
                 place=path or "the root module",
                 hint="what only training computes is not carried over to the target",
             )
+
+
+def _refuse_other_dropouts(dropped: _Dropped) -> None:
+    """Refuse dropout functions that are called in one mode only: the target has those of inference."""
+    inference, training = dropped.called[False], dropped.called[True]
+    if inference != training:
+        name = (training or inference)[0]
+        raise ModelError(
+            "E702",
+            f"expected the same calls of `{name}` and its kin in both modes, got {len(training)} in training "
+            f"and {len(inference)} in inference",
+            hint="call it in both modes with training=self.training, or use nn.Dropout",
+        )
 
 
 def tree_paths(paths: Mapping[Any, str], tree: ModuleTree) -> dict[Any, str]:
