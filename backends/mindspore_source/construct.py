@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence, Set
 
 from ...ir import Value
-from .classes import Class
 from .drafts import Branches, Draft, Method, Statement
 from .expressions import (
     ADD,
@@ -17,12 +16,14 @@ from .expressions import (
     Call,
     Expression,
     Literal,
+    Name,
     Part,
     Renderer,
     Use,
     literal_source,
     uses,
 )
+from .formals import Class
 from .gathering import accumulated
 from .naming import variable_name
 
@@ -50,13 +51,7 @@ class ClassRenderer(Renderer):
     def literal(self, literal: Literal) -> str:
         """The constructor argument that stands for a literal, or its source."""
         formal = self.class_.holes.get(id(literal))
-        if formal is None:
-            return literal_source(literal.value)
-        if formal.elements:
-            texts = [str(e) if isinstance(e, int) else f"{self.prefix}{e.name}" for e in formal.elements]
-            return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
-        times = f"{formal.scale} * " if formal.scale != 1 else ""
-        return f"{times}{self.prefix}{formal.name}"
+        return literal_source(literal.value) if formal is None else formal.text(self.prefix)
 
     def fixed(self, literal: Literal) -> bool:
         """Whether no constructor argument stands for it."""
@@ -178,6 +173,8 @@ class Construct(ClassRenderer):
         if statement.attribute:
             found = dict(self.draft.attributes).get(statement.attribute, "")
         callee = found.callee if isinstance(found, Call) else ""
+        if isinstance(callee, Literal) and isinstance(callee.value, Name):
+            return callee.value.text
         return callee if isinstance(callee, str) else ""
 
     def _values(self, expression: Expression) -> list[Value]:

@@ -75,7 +75,49 @@ class Expression:
     outputs: int = 1
 
 
-Part = str | Literal | Use | Call | Expression
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """A member of a sequence that only some instances of a class have.
+
+    Attributes:
+        part: how it is constructed; where it is absent, how others construct theirs, its literals `ABSENT`.
+        present: whether this instance has it.
+    """
+
+    part: Part
+    present: bool
+
+
+Part = str | Literal | Use | Call | Expression | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A literal that is a name of the file: a layer's class given as an argument, ``nn.ReLU``."""
+
+    text: str
+
+
+class _Absent:
+    """Stands for a literal of what an instance does not have."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+
+
+def emptied(part: Part) -> Part:
+    """The part with every literal `ABSENT`."""
+    if isinstance(part, Literal):
+        return Literal(ABSENT, part.hint)
+    if isinstance(part, Expression):
+        return Expression(tuple(map(emptied, part.parts)), part.level, part.host, part.outputs)
+    if isinstance(part, Call):
+        arguments = tuple(Argument(a.name, emptied(a.value), a.default) for a in part.arguments)
+        return Call(emptied(part.callee), arguments)
+    return part
 
 
 def literal_source(value: object) -> str:
@@ -94,6 +136,8 @@ def literal_source(value: object) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, list):
         return f"[{', '.join(literal_source(v) for v in value)}]"
+    if isinstance(value, Name):
+        return value.text
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return repr(value)
@@ -134,6 +178,8 @@ def literals(part: Part) -> Iterator[tuple[Literal, object]]:
         for argument in part.arguments:
             for literal, default in literals(argument.value):
                 yield literal, argument.default if literal is argument.value else default
+    elif isinstance(part, Slot):
+        yield from literals(part.part)
 
 
 def uses(part: Part) -> Iterator[Use]:
@@ -163,6 +209,8 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
             shape_of(part.callee, number),
             tuple((a.name, shape_of(a.value, number)) for a in part.arguments),
         )
+    if isinstance(part, Slot):
+        return ("slot", shape_of(part.part, number))
     return part
 
 
@@ -216,6 +264,8 @@ class Renderer:
             return part
         if isinstance(part, Literal):
             return self.literal(part)
+        if isinstance(part, Slot):
+            return self.text(part.part)
         if isinstance(part, Use):
             text, level = self.value(part)
             return f"({text})" if level < part.level else text

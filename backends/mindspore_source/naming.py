@@ -68,9 +68,14 @@ def class_name(name: str, taken: Container[str]) -> str:
     found = identifier(name)
     if found in initializer_classes() or found in MODULE_NAMES or hasattr(builtins, found):
         found += "Layer"
-    base, n = found, 2
+    return free_name(found, taken)
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, with a number where another has it."""
+    found, n = name, 2
     while found in taken:
-        found, n = f"{base}{n}", n + 1
+        found, n = f"{name}{n}", n + 1
     return found
 
 

@@ -9,11 +9,12 @@ import textwrap
 from dataclasses import dataclass, field
 
 from ...ir import BackendError, Graph, TensorData
-from .classes import Class, define_classes
+from .classes import define_classes
 from .construct import ClassRenderer, methods
 from .contraction import Contraction
 from .epilogue import epilogue
-from .expressions import MISSING, Call, Part, literal_source
+from .expressions import MISSING, Argument, Call, Part, literal_source
+from .formals import Class, sequence_of
 from .indexing import PADDED_EMBEDDING
 from .initial import law_of
 from .recurrent import REDRAWN
@@ -123,6 +124,9 @@ def _place(units: Units, program: Program) -> None:
             emitted[child] = f"{above}.{step}" if above else step
             if emitted[child] != sources[child]:
                 program.renamed_modules[sources[child]] = emitted[child]
+    for key, other in provenance.merged.items() if provenance else ():
+        program.renamed_modules[sources[key]] = emitted[other]
+        program.renamed_modules[sources[other]] = emitted[other]
     for parameter, holders in units.declared.items():
         state = units.units[holders[0]].state[parameter]
         data = units.graph.parameter(parameter).data
@@ -164,9 +168,11 @@ def _class_text(class_: Class, grouped: bool) -> str:
         default = "" if formal.default is MISSING else f"={literal_source(formal.default)}"
         formals.append(f"{formal.name}{default}")
     lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
-    listed = [part for name, part in draft.attributes if not name]
-    inside = f"{_sequence(renderer, listed[0], draft.base)}" if listed else ""
-    setup = [f"super().__init__({inside})"]
+    aliases = [f"{f.name} = {f.computed()}" for f in class_.aliases]
+    listed = next((part for name, part in draft.attributes if not name), None)
+    before, inside = ([], "") if listed is None else _listed(class_, renderer, listed)
+    start = [*before, f"super().__init__({inside})"]
+    setup = [*start, *aliases] if listed is None else [*aliases, *start]
     setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
     for name, part in draft.attributes:
         if name in class_.branches:
@@ -174,7 +180,8 @@ def _class_text(class_: Class, grouped: bool) -> str:
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
         elif name:
             setup += ["# initial distribution unknown"] if name in draft.unknown else []
-            setup.append(f"self.{name} = {renderer.text(part)}")
+            before, built = _built(class_, renderer, name, part)
+            setup += [*before, f"self.{name} = {built}"]
     setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
     lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
     if draft.has_body:
@@ -183,12 +190,40 @@ def _class_text(class_: Class, grouped: bool) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _sequence(renderer: ClassRenderer, part: Part, base: str) -> str:
-    return (
-        renderer.arguments(part)
-        if base == "nn.SequentialCell" and isinstance(part, Call)
-        else renderer.text(part)
-    )
+def _listed(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:
+    """What the base of a class that is a container is given, and the lines before."""
+    members = sequence_of(class_.drafts[0].base, "", part)
+    if members is None:
+        return [], renderer.text(part)
+    lines = _members(class_, renderer, members)
+    return (lines, "*layers") if lines else ([], renderer.arguments(members))
+
+
+def _built(class_: Class, renderer: ClassRenderer, name: str, part: Part) -> tuple[list[str], str]:
+    """How an attribute is constructed, and the lines before."""
+    members = sequence_of("", name, part)
+    lines = [] if members is None else _members(class_, renderer, members)
+    return lines, "nn.SequentialCell(layers)" if lines else renderer.text(part)
+
+
+def _members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:
+    """Statements that collect the members of a sequence; none where all instances have all of them."""
+    runs: list[tuple[str, list[Argument]]] = []
+    for argument in members.arguments:
+        condition = class_.conditions.get(id(argument.value))
+        text = "" if condition is None else condition.text()
+        if not runs or runs[-1][0] != text:
+            runs.append((text, []))
+        runs[-1][1].append(argument)
+    if all(not text for text, _ in runs):
+        return []
+    lines = [] if not runs[0][0] else ["layers = []"]
+    for text, run in runs:
+        inner = renderer.arguments(Call("", tuple(run)))
+        single = len(run) == 1 and lines
+        step = f"layers.append({inner})" if single else f"layers {'+=' if lines else '='} [{inner}]"
+        lines += [f"if {text}:", f"    {step}"] if text else [step]
+    return lines
 
 
 def _docstring(class_: Class, grouped: bool) -> str:

@@ -36,18 +36,19 @@ class Bottleneck(nn.Cell):
 
     def __init__(self, in_channels, width, stride=1, downsample=False):
         super().__init__()
+        out_channels = 4 * width
         self.conv1 = conv2d(in_channels, width, 1)
         self.bn1 = nn.BatchNorm2d(width, eps=1e-05, momentum=0.9)
         self.conv2 = conv2d(width, width, 3, stride=stride, padding=1)
         self.bn2 = nn.BatchNorm2d(width, eps=1e-05, momentum=0.9)
-        self.conv3 = conv2d(width, 4 * width, 1)
-        self.bn3 = nn.BatchNorm2d(4 * width, eps=1e-05, momentum=0.9)
+        self.conv3 = conv2d(width, out_channels, 1)
+        self.bn3 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
         self.relu = nn.ReLU()
         self.downsample = None
         if downsample:
             self.downsample = nn.SequentialCell(
-                conv2d(in_channels, 4 * width, 1, stride=stride),
-                nn.BatchNorm2d(4 * width, eps=1e-05, momentum=0.9),
+                conv2d(in_channels, out_channels, 1, stride=stride),
+                nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
             )
 
     def construct(self, x):

@@ -37,22 +37,23 @@ class InvertedResidual(nn.Cell):
 
     def __init__(self, in_channels, out_channels, stride=1, shortcut=False):
         super().__init__()
+        hidden_channels = 6 * in_channels
         self.shortcut = shortcut
         self.conv = nn.SequentialCell(
-            conv2d(in_channels, 6 * in_channels, 1),
-            nn.BatchNorm2d(6 * in_channels, eps=1e-05, momentum=0.9),
+            conv2d(in_channels, hidden_channels, 1),
+            nn.BatchNorm2d(hidden_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
             conv2d(
-                6 * in_channels,
-                6 * in_channels,
+                hidden_channels,
+                hidden_channels,
                 3,
                 stride=stride,
                 padding=1,
-                group=6 * in_channels,
+                group=hidden_channels,
             ),
-            nn.BatchNorm2d(6 * in_channels, eps=1e-05, momentum=0.9),
+            nn.BatchNorm2d(hidden_channels, eps=1e-05, momentum=0.9),
             nn.ReLU6(),
-            conv2d(6 * in_channels, out_channels, 1),
+            conv2d(hidden_channels, out_channels, 1),
             nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
         )
 

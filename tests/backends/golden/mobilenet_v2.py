@@ -59,40 +59,31 @@ class ConvBNReLU(nn.SequentialCell):
         )
 
 
-class InvertedResidual2(nn.Cell):
-    """The source's `InvertedResidual`: `features.1`."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.SequentialCell(
-            ConvBNReLU(32, 32, 3, padding=1, group=32),
-            conv2d(32, 16, 1),
-            batch_norm2d(16),
-        )
-
-    def construct(self, x):
-        return self.conv(x)
-
-
 class InvertedResidual(nn.Cell):
-    """The source's `InvertedResidual`: `features.3`, `features.5` and 10 more."""
+    """The source's `InvertedResidual`: `features.3`, `features.5` and 11 more."""
 
-    def __init__(self, in_channels, out_channels, stride=1, shortcut=False):
+    def __init__(
+        self, in_channels, out_channels, stride=1, shortcut=False, expand_ratio=6
+    ):
         super().__init__()
+        hidden_channels = expand_ratio * in_channels
         self.shortcut = shortcut
-        self.conv = nn.SequentialCell(
-            ConvBNReLU(in_channels, 6 * in_channels, 1),
+        layers = []
+        if expand_ratio != 1:
+            layers.append(ConvBNReLU(in_channels, hidden_channels, 1))
+        layers += [
             ConvBNReLU(
-                6 * in_channels,
-                6 * in_channels,
+                hidden_channels,
+                hidden_channels,
                 3,
                 stride=stride,
                 padding=1,
-                group=6 * in_channels,
+                group=hidden_channels,
             ),
-            conv2d(6 * in_channels, out_channels, 1),
+            conv2d(hidden_channels, out_channels, 1),
             batch_norm2d(out_channels),
-        )
+        ]
+        self.conv = nn.SequentialCell(layers)
 
     def construct(self, x):
         out = self.conv(x)
@@ -106,7 +97,7 @@ class MobileNetV2(nn.Cell):
         super().__init__()
         self.features = nn.SequentialCell(
             ConvBNReLU(3, 32, 3, stride=2, padding=1),
-            InvertedResidual2(),
+            InvertedResidual(32, 16, expand_ratio=1),
             InvertedResidual(16, 24, stride=2),
             InvertedResidual(24, 24, shortcut=True),
             InvertedResidual(24, 32, stride=2),

@@ -35,6 +35,7 @@ class Bottleneck(nn.Cell):
 
     def __init__(self, in_channels, width, stride=1, downsample=False):
         super().__init__()
+        out_channels = 4 * width
         self.conv1 = nn.Conv2d(
             in_channels,
             width,
@@ -50,19 +51,19 @@ class Bottleneck(nn.Cell):
         self.bn2 = nn.BatchNorm2d(width, eps=1e-05, momentum=0.9)
         self.conv3 = nn.Conv2d(
             width,
-            4 * width,
+            out_channels,
             1,
             pad_mode="valid",
             has_bias=True,
             weight_init=Uniform(0.07),
             bias_init="zeros",
         )
-        self.bn3 = nn.BatchNorm2d(4 * width, eps=1e-05, momentum=0.9)
+        self.bn3 = nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9)
         self.downsample = None
         if downsample:
             self.downsample = nn.SequentialCell(
-                conv2d(in_channels, 4 * width, 1, stride=stride),
-                nn.BatchNorm2d(4 * width, eps=1e-05, momentum=0.9),
+                conv2d(in_channels, out_channels, 1, stride=stride),
+                nn.BatchNorm2d(out_channels, eps=1e-05, momentum=0.9),
             )
 
     def construct(self, x):

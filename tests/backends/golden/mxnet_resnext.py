@@ -35,9 +35,10 @@ class Bottleneck(nn.Cell):
 
     def __init__(self, in_channels, out_channels, stride=1, downsample=False):
         super().__init__()
+        hidden_channels = 4 * out_channels
         self.conv1 = nn.Conv2d(
             in_channels,
-            4 * out_channels,
+            hidden_channels,
             1,
             stride=stride,
             pad_mode="valid",
@@ -45,11 +46,11 @@ class Bottleneck(nn.Cell):
             weight_init=Uniform(0.07),
             bias_init="zeros",
         )
-        self.bn1 = nn.BatchNorm2d(4 * out_channels, eps=1e-05, momentum=0.9)
-        self.conv2 = conv2d(4 * out_channels, 4 * out_channels, 3, padding=1)
-        self.bn2 = nn.BatchNorm2d(4 * out_channels, eps=1e-05, momentum=0.9)
+        self.bn1 = nn.BatchNorm2d(hidden_channels, eps=1e-05, momentum=0.9)
+        self.conv2 = conv2d(hidden_channels, hidden_channels, 3, padding=1)
+        self.bn2 = nn.BatchNorm2d(hidden_channels, eps=1e-05, momentum=0.9)
         self.conv3 = nn.Conv2d(
-            4 * out_channels,
+            hidden_channels,
             out_channels,
             1,
             pad_mode="valid",
