@@ -40,6 +40,7 @@ class Provenance:
         dropped: key -> name of the pass after which it was gone, other than by being tied.
         tied: key -> the key of the parameter that it was tied into.
         turned: key of one that was tied transposed -> the axes of the other that its own are, in order.
+        merged: key of a module that is gone -> the key of the one whose further calls stand for its calls.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
@@ -48,6 +49,7 @@ class Provenance:
     dropped: dict[int, str] = field(default_factory=dict)
     tied: dict[int, int] = field(default_factory=dict)
     turned: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    merged: dict[int, int] = field(default_factory=dict)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
@@ -58,6 +60,7 @@ class Provenance:
             dict(self.dropped),
             dict(self.tied),
             dict(self.turned),
+            dict(self.merged),
             list(self.changes),
         )
 

@@ -23,7 +23,8 @@ class GroupModules(Pass):
         names share a prefix (``stage1_``) become one module; so do rows of layers that occur several times
         (isomorphic subgraphs), which therefore share a class; units in a row become a container. Structures
         that have a name get it (`Bottleneck`, `BasicBlock`, `Fire`), others are named after their prefix.
-        Layers get short local names, and the prefix that all names share goes.
+        Layers get short local names, and the prefix that all names share goes. A part that runs several
+        times with the same weights, as the branches of a siamese net do, is one module called several times.
 
     Why:
         Without it the emitted source is one class with a line for every layer of the model.
@@ -59,6 +60,7 @@ class GroupModules(Pass):
     codes: ClassVar[dict[str, str]] = {
         "GM101": "layers without modules around them form one by their names or their repeated structure",
         "GM102": "layers have shorter names: without the prefix that all share",
+        "GM103": "parts that compute the same with the same weights are one module, called several times",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -104,11 +106,43 @@ class _Regrouping:
         for name in list(self.tree.module(0).children):
             self.tree.unregister(0, name)
         self._fill(self.plan.body, 0, self.root_call)
+        again = self._run_again()
         placed = {child for module in self._modules() for child in module}
         for child, name in before.items():  # what is never called
-            if child not in placed:
+            if child not in placed and child not in again:
                 self.tree.register(0, _free(name, self.tree.module(0).children), child)
+        self.tree.prune()
         return self._changes()
+
+    def _run_again(self) -> set[int]:
+        """Make further runs of a part further calls of its modules; returns the modules replaced."""
+        replaced: set[int] = set()
+        for branch in self.plan.branches:
+            first, *others = branch.runs
+            for run in others:
+                calls: dict[int, int] = {}
+                for step, twin in zip(first, run, strict=True):
+                    for key, other in zip(step.operators, twin.operators, strict=True):
+                        call, old = self.graph.operator(key).call, self.graph.operator(other).call
+                        assert call is not None
+                        self.graph.operator(other).call = self._called_again(call, calls)
+                        if twin.module is not None and old is not None and self.tree.has_call(old):
+                            self.tree.remove_call(old)
+                    if twin.module is not None and step.module is not None:
+                        replaced.add(twin.module)
+                        if self.graph.provenance is not None:
+                            self.graph.provenance.merged[twin.module] = step.module
+        return replaced
+
+    def _called_again(self, call: int, calls: dict[int, int]) -> int:
+        """Another call of a module, in other calls of the modules around it."""
+        if call == self.root_call:
+            return call
+        if call not in calls:
+            known = self.tree.call(call)
+            assert known.parent is not None
+            calls[call] = self.tree.add_call(known.module, self._called_again(known.parent, calls))
+        return calls[call]
 
     def _modules(self) -> list[list[int]]:
         """The children of the root and of every group."""
@@ -178,6 +212,10 @@ class _Regrouping:
             Change("GM101", f"{_counted(group)} form {_kind(group)}", place=self.tree.path(key))
             for group, key in self.made
         ]
+        for branch in self.plan.branches:
+            count, place = len(branch.runs), self.tree.path(self._around(branch.runs[0]))
+            text = f"{count} parts with the same weights are {count} calls of one module"
+            changes.append(Change("GM103", text, place=place))
         moved = [k for k, path in self.old.items() if path and k in self.tree and self.tree.path(k) != path]
         if moved:
             first = f"`{self.old[moved[0]]}` is `{self.tree.path(moved[0])}`"
@@ -189,6 +227,12 @@ class _Regrouping:
                 )
             )
         return changes
+
+    def _around(self, run: Sequence[Step]) -> int:
+        """The module that a part became."""
+        call = self.graph.operator(run[0].operators[0]).call
+        above = self.tree.ancestors(call)  # its own first, the root's last
+        return self.tree.call(above[-2]).module
 
 
 def _counted(group: Group) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ..ir import Graph
+from .branches import find_branches
 from .regions import (
     ACTIVATIONS,
     HEAVY,
@@ -16,6 +17,7 @@ from .regions import (
     Group,
     Leaf,
     Reduction,
+    Step,
     chains_in,
     find_steps,
     steps_of,
@@ -32,6 +34,8 @@ _BLOCK = 6
 """Layers of a block from which on it is a unit though there is but one of it."""
 _FEATURES = 6
 """Convolutions and dense layers of an unbranched chain from which on it is one container."""
+_BRANCH = "branch"
+"""Name of a part that runs several times."""
 _LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {
     "Clip"
 }
@@ -47,26 +51,45 @@ class Plan:
     Attributes:
         scopes: what the names of its steps tell.
         numbers: hashes of its structure.
-        body: the root's own elements, in dataflow order.
+        branches: parts that run several times, each one group of the body.
+        body: the root's own elements, in dataflow order; of a part that runs several times the first run.
     """
 
     def __init__(self, graph: Graph) -> None:
         steps = find_steps(graph)
-        self.scopes, self.numbers = Scopes(steps), Numbers()
-        chains = Reduction(graph, steps).chains
+        self.branches = find_branches(graph, steps)
+        parts = self._apart(steps)
+        self.scopes, self.numbers = Scopes([step for part in parts for step in part]), Numbers()
         self._rows: list[list[Element]] = []
-        tops = [self._named(chain.elements, 0) for chain in chains]
-        self._rows += tops
+        grown: list[list[list[Element]]] = []
+        for part in parts:
+            chains = Reduction(graph, part).chains
+            depth = 0 if part is parts[-1] else self.scopes.common([s for s in part if s.module is not None])
+            grown.append([self._named(chain.elements, depth) for chain in chains])
+            self._rows += grown[-1]
+        tops = [row for rows in grown for row in rows]
         self._repeated()
-        tops = [[self._settled(e) for e in row] for row in tops]
         for row in tops:
+            row[:] = [self._settled(e) for e in row]
             self._lone(row)
         self._shortened(tops)
         for row in tops:
             self._contain(row)
             _features(row)
-        self.body = [element for row in tops for element in row]
+        *inner, rest = [[element for row in rows for element in row] for rows in grown]
+        self.body = [*(Group(elements, _BRANCH) for elements in inner), *rest]
         self._title()
+
+    def _apart(self, steps: list[Step]) -> list[list[Step]]:
+        """The steps of the first run of every part that runs several times, and those in no part."""
+        again = {id(step) for branch in self.branches for run in branch.runs for step in run}
+        for branch in self.branches:
+            for step in branch.runs[0]:
+                step.shared = False  # with another run of the same module, not with another module
+        return [
+            *(branch.runs[0] for branch in self.branches),
+            [step for step in steps if id(step) not in again],
+        ]
 
     # -- names -----------------------------------------------------------------------------------
 

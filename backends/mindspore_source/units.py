@@ -273,7 +273,7 @@ class Units:
         if body is not None and not chain:
             draft.has_body = True
             draft.inputs, draft.outputs = list(body.inputs), list(body.outputs)
-            draft.input_names = [self.input_name(v) for v in body.inputs]
+            draft.input_names = self._input_names(module.key)
             self.steps(body, draft, scope)
         return unit
 
@@ -285,6 +285,12 @@ class Units:
             if isinstance(self.graph.node(value.node), (Constant, Parameter)):
                 part = scope.tensor(value, 0)
                 into.statements.append(Statement([value], Expression((part,), outputs=2)))
+
+    def _input_names(self, module: int) -> list[str]:
+        """The graph inputs that a module is given, by name, where every call of it is given the same."""
+        bodies = [b for b in self.contraction.bodies.values() if b.module == module]
+        names = zip(*([self.input_name(v) for v in b.inputs] for b in bodies), strict=False)
+        return [found[0] if len(set(found)) == 1 else "" for found in names]
 
     def input_name(self, value: Value) -> str:
         """The name of an input of the graph; empty for any other value."""

@@ -15,6 +15,7 @@ from regraft.backends.mindspore_source import emit_source
 from regraft.cli import main
 
 from ..corpora.mxnet import gluon
+from ..corpora.mxnet.cases import cases
 
 pytestmark = pytest.mark.xdist_group("mindspore_grouped")
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,6 +59,24 @@ def test_a_family_is_a_few_classes_and_equal_module_by_module(family, tmp_path, 
     assert all(row.passed for row in report.modules)  # every layer, found under its new path
     assert len(report.modules) == len(graph.modules) - 1
     golden = GOLDEN / f"mxnet_{family}.py"
+    if update_goldens:
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_a_siamese_net_is_one_branch_called_twice(tmp_path, update_goldens):
+    """The symbol has every layer twice, on the same weights."""
+    case = cases("models")["net/siamese"]
+    graph = regraft.load(case.write(tmp_path).name, case.inputs())
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+    text = (tmp_path / "out" / "model.py").read_text()
+    assert classes(text) == ["Branch", "Siamese"]
+    report = regraft.verify(graph, tmp_path / "out", case.inputs())
+    assert report.passed, report.render()
+    assert [row.call for row in report.modules if row.passed] == [
+        f"{run}_{layer}#1" for run in "ab" for layer in ("conv0", "conv1", "fc0", "fc1")
+    ]
+    golden = GOLDEN / "mxnet_siamese.py"
     if update_goldens:
         golden.write_text(text)
     assert text == golden.read_text()

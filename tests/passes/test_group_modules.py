@@ -25,13 +25,16 @@ class Flat:
         tree.add("Net")
         self.root = tree.add_call(0)
         self.x = self.graph.add_input("x", TensorType("float32", ("N", 4)))
+        self.weights = []
 
-    def layer(self, value, name, kind="MatMul"):
+    def layer(self, value, name, kind="MatMul", weight=None):
         tree = self.graph.modules
         module = tree.add("FullyConnected", 0, name)
         number = len(self.graph.parameters())
-        array = np.random.default_rng(number).normal(size=(4, 4)).astype(np.float32)
-        weight = self.graph.add_parameter(Parameter(f"w{number}", f"w{number}", TensorData.of(array)))
+        if weight is None:
+            array = np.random.default_rng(number).normal(size=(4, 4)).astype(np.float32)
+            weight = self.graph.add_parameter(Parameter(f"w{number}", f"w{number}", TensorData.of(array)))
+            self.weights.append(weight)
         tree.module(module).parameters["weight"] = weight.node
         return self.op(kind, value, weight, call=tree.add_call(module, self.root))
 
@@ -93,6 +96,54 @@ def test_names_without_structure_leave_the_units_to_what_repeats():
     assert not any(re.fullmatch(r"fc\d+", path) for path in found)
 
 
+def branched(between=lambda net, value: value, second=None, last="Relu"):
+    """Two runs of two layers with the same weights, the second on what `second` makes of the first."""
+    net = Flat()
+    first = net.layer(between(net, net.op("Tanh", net.layer(net.x, "a_fc0"))), "a_fc1")
+    start = net.op("Neg", net.x) if second is None else second(net, first)
+    other = net.layer(start, "b_fc0", weight=net.weights[0])
+    other = net.op(last, net.layer(net.op("Tanh", other), "b_fc1", weight=net.weights[1]))
+    net.graph.outputs = [("y", net.op("Sub", net.op("Relu", first), other))]
+    return net.graph
+
+
+def test_parts_with_the_same_weights_are_calls_of_one_module():
+    graph = branched()
+    assert any(change.code == "GM103" for change in GroupModules().run(graph))
+    validate(graph)
+    assert paths(graph) == {
+        "": "Net",
+        "branch": "Branch",
+        "branch.fc0": "FullyConnected",
+        "branch.fc1": "FullyConnected",
+    }
+    assert sorted(graph.modules.call_names().values()) == [
+        "#1", "branch#1", "branch#2", "branch.fc0#1", "branch.fc0#2", "branch.fc1#1", "branch.fc1#2",
+    ]  # fmt: skip
+    called = {o.op_type: graph.modules.call_name(o.call) for o in graph.operators()}
+    assert (called["Relu"], called["Neg"], called["Sub"]) == ("branch#2", "#1", "#1")
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        branched(between=lambda net, value: net.op("Abs", value)),  # another step in one of the runs
+        branched(second=lambda net, first: first),  # one run takes what the other gives: no branches
+    ],
+)
+def test_parts_that_differ_or_follow_each_other_are_left_alone(graph):
+    assert not any(change.code == "GM103" for change in GroupModules().run(graph))
+    assert "branch" not in paths(graph)
+
+
+def test_a_part_ends_where_its_runs_differ():
+    graph = branched(last="Sigmoid")
+    GroupModules().run(graph)
+    called = {o.op_type: graph.modules.call_name(o.call) for o in graph.operators()}
+    assert (called["Relu"], called["Sigmoid"]) == ("#1", "#1")
+    assert "branch.fc1#2" in graph.modules.call_names().values()
+
+
 @pytest.mark.parametrize("module", [repeats, scopes])
 def test_examples_of_the_parts_run(module):
     results = doctest.testmod(module)
@@ -107,13 +158,18 @@ def flat_graphs(draw):
     for number in range(draw(st.integers(2, 14))):
         value = draw(st.sampled_from(live[-3:]))
         scope = draw(st.sampled_from(["", "net0_", "stage1_", "stage1_unit1_", "stage2_", "1_", "a.b_"]))
-        match draw(st.integers(0, 4)):
+        match draw(st.integers(0, 5)):
             case 0 | 1:
                 value = net.layer(value, f"{scope}in{number}".replace(".", "_"))
             case 2:
                 value = net.op(draw(st.sampled_from(["Relu", "Tanh"])), value)
             case 3:
                 value = net.op("Add", value, draw(st.sampled_from(live)))
+            case 4 if len(net.weights) > 1:
+                for at, weight in enumerate(net.weights[:3]):  # once more, with other things between
+                    value = net.layer(value, f"again{number}_{at}", weight=weight)
+                    value = net.op("Relu", value) if draw(st.booleans()) else value
+                value = net.op("Add", value, draw(st.sampled_from(live))) if draw(st.booleans()) else value
             case _:
                 for _ in range(draw(st.integers(2, 3))):
                     value = net.unit(value, 100 * number + len(net.graph))

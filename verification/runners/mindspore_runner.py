@@ -62,7 +62,8 @@ class MindSporeRunner:
 
     Args:
         net: the Cell.
-        paths: id of a Cell -> the source's path of the module.
+        paths: id of a Cell -> the source's path of the module, or those of its modules whose calls are calls
+            of this Cell, in turn.
         outputs: names of the outputs; empty when not known.
         imported: name in `sys.modules` to be removed on closing.
         cells: every Cell that may run, also those that no Cell has registered.
@@ -72,7 +73,7 @@ class MindSporeRunner:
     def __init__(
         self,
         net: Any,
-        paths: dict[int, str],
+        paths: Mapping[int, str | tuple[str, ...]],
         outputs: Sequence[str] = (),
         imported: str = "",
         cells: Sequence[Any] = (),
@@ -114,16 +115,19 @@ class MindSporeRunner:
         except Exception as error:  # emitted code, which a user may have edited
             sys.modules.pop(module.__name__, None)
             raise _refusal("build", error, str(folder / "model.py")) from error
-        source_path: dict[str, str] = {}
+        sources: dict[str, tuple[str, ...]] = {}
         if (folder / "renames.json").exists():
             renamed = read_renames(folder / "renames.json").get("modules")
             assert isinstance(renamed, dict)
-            source_path = {target: source for source, target in renamed.items()}
-        taken = set(source_path.values())  # a Cell that only the target has may bear the path of another
+            for source, target in renamed.items():
+                sources[target] = (*sources.get(target, ()), source)
+        taken = {
+            path for paths in sources.values() for path in paths
+        }  # a Cell that only the target has may bear the path of another
         paths = {
-            id(cell): source_path.get(path, path)
+            id(cell): sources.get(path, path)
             for path, cell in _cells(net)
-            if path in source_path or path not in taken
+            if path in sources or path not in taken
         }
         return MindSporeRunner(net, paths, imported=module.__name__)
 
@@ -170,11 +174,15 @@ class MindSporeRunner:
 
         original = Cell.__call__
         counts: dict[str, int] = {}
+        turns: dict[int, int] = {}
 
         def call(cell: Any, *arguments: Any, **keywords: Any) -> Any:
             path = self._paths.get(id(cell))
             if path is None:
                 return original(cell, *arguments, **keywords)
+            if isinstance(path, tuple):
+                turns[id(cell)] = turns.get(id(cell), -1) + 1
+                path = path[turns[id(cell)] % len(path)]
             counts[path] = counts.get(path, 0) + 1
             name = f"{path}#{counts[path]}"
             inputs: list[np.ndarray] = []
@@ -249,6 +257,24 @@ class MindSporeRunner:
             _set(parameter, value)
         self._kept = []
         sys.modules.pop(self._imported, None)
+
+
+def constructed(folder: Path) -> Graph:
+    """The tree of the net that an emitted folder's ``build(checkpoint=None)`` draws.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
+    start()
+    module = _import(folder / "model.py")
+    graph = Graph()
+    try:
+        walk(graph, module.build(checkpoint=None))
+    except Exception as error:  # emitted code, which a user may have edited
+        raise _refusal("build", error, str(folder / "model.py")) from error
+    finally:
+        sys.modules.pop(module.__name__, None)
+    return graph
 
 
 class _Slot:
