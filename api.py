@@ -257,7 +257,8 @@ def verify(
             hint="files that regraft wrote are paired by the renames.json beside them",
         )
     if isinstance(target, Graph) or _is_written(target):
-        return compare(graph, target, given, train=train, expected=expected)  # type: ignore[arg-type]
+        written: Any = target
+        return compare(graph, written, given, train=train, expected=expected, laws=True)
     other = _captured_or_named(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
     mapping = None if map is None else read_pair_map(map)
     return compare(graph, other, given, own=True, train=train, expected=expected, mapping=mapping, copy=copy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
-from .two_nets.report import Nets
+from .two_nets.report import Laws, Nets
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ class Report:
         training_divergence: where training first goes wrong, in words, or None.
         nets: how two nets that were written apart were paired, and how their settings and initial
             distributions compare; None for a target that was made from the source.
+        laws: how the initial distributions of an emitted folder compare with the source's; None for any
+            other target.
     """
 
     source: str
@@ -122,6 +124,7 @@ class Report:
     training: list[TrainingRow] = field(default_factory=list)
     training_divergence: str | None = None
     nets: Nets | None = None
+    laws: Laws | None = None
 
     @property
     def passed(self) -> bool:
@@ -132,6 +135,7 @@ class Report:
             and all(r.passed for r in self.outputs)
             and all(r.passed is not False for r in [*self.modules, *self.training])
             and (self.nets is None or self.nets.passed)
+            and (self.laws is None or not self.laws.differing)
         )
 
     def to_json(self) -> dict[str, object]:
@@ -166,6 +170,8 @@ class Report:
             lines += ["", f"training diverges at {self.training_divergence}"]
         if self.nets is not None:
             lines += self.nets.lines(agree=all(row.passed for row in self.outputs))
+        if self.laws is not None:
+            lines += self.laws.lines()
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
 
     def summary(self) -> str:
@@ -187,6 +193,9 @@ class Report:
             return f"DIFFERENT: {what}, {failed} beyond tolerance"
         if self.nets is not None and not self.nets.passed:
             return f"DIFFERENT in {self.nets.differences()}: {what}, none beyond tolerance"
+        if self.laws is not None and self.laws.differing:
+            count = self.laws.differing
+            return f"DIFFERENT in {count} initial distributions: {what}, none beyond tolerance"
         return f"NOT PROVEN: {what}"
 
 

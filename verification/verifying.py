@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +20,7 @@ from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner
 from .training.comparing import TrainingComparison, divergence
 from .training.step import Step, Trainer
+from .two_nets.emitted import emitted_laws
 from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
 from .two_nets.pairing import Pairing
@@ -44,6 +45,7 @@ def verify(
     train: bool = False,
     mapping: PairMap | None = None,
     copy: bool | None = None,
+    laws: bool = False,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -65,6 +67,7 @@ def verify(
         mapping: with `own`, which module or parameter of the source is which of the target.
         copy: with `own`, whether the target is given the source's values; None gives them to nets that were
             drawn apart, where no weight is equal.
+        laws: whether to compare the initial distributions of an emitted folder with the source's too.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -91,7 +94,13 @@ def verify(
             verification.recorded(inputs, expected)
         if train:
             verification.train(inputs, seed, paired.pairing if paired is not None else Path(str(target)))
-        return verification.report(inputs, seed, modules)
+        report = verification.report(inputs, seed, modules)
+        folder = Path(str(target))
+        if laws and (folder / "model.py").is_file():
+            from .runners.mindspore_runner import constructed
+
+            report = replace(report, laws=emitted_laws(source, folder, constructed(folder), train=train))
+        return report
     finally:
         for runner in runners:
             runner.close()

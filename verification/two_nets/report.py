@@ -33,6 +33,50 @@ class PairRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Laws:
+    """The initial distributions of two nets.
+
+    Attributes:
+        framework: the target's, in which the remedies are written.
+        rows: one a pair of parameters.
+        train: whether they count.
+    """
+
+    framework: str
+    rows: list[LawRow]
+    train: bool = False
+
+    @property
+    def differing(self) -> int:
+        """How many differ, where they count."""
+        return sum(row.passed is False for row in self.rows) if self.train else 0
+
+    def lines(self) -> list[str]:
+        """Those that differ with what mends them, and those that nothing tells."""
+        failed = [row for row in self.rows if row.passed is False]
+        unknown = [row for row in self.rows if row.passed is None]
+        lines: list[str] = []
+        if failed:
+            lines += ["", f"initial distributions that differ: {len(failed)} of {len(self.rows)} parameters"]
+            for (class_name, remedies, laws), layers in _by_remedy(failed).items():
+                lines.append(
+                    f"  {_many(len(layers), class_name)} {', '.join(f'`{n}`' for n in braced(layers))}"
+                )
+                lines += [f"    {law}" for law in laws]
+                lines.append(
+                    f"    write: {', '.join(remedies)}"
+                    if remedies
+                    else f"    {self.framework} has no such law"
+                )
+            if not self.train:
+                lines.append("  training would start elsewhere; with --train this counts as a difference")
+        if unknown:
+            names = ", ".join(f"`{n}`" for n in braced([row.parameter for row in unknown]))
+            lines += ["", f"initial distributions not told: {names}", f"  {unknown[0].reason}"]
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
 class Nets:
     """Two nets written apart, compared by what they are.
 
@@ -96,7 +140,7 @@ class Nets:
         Args:
             agree: whether the outputs do, so that differences of structure say nothing.
         """
-        return [*self._pairs(), *self._settings(agree), *self._laws()]
+        return [*self._pairs(), *self._settings(agree), *Laws(self.framework, self.laws, self.train).lines()]
 
     def _pairs(self) -> list[str]:
         why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
@@ -133,29 +177,6 @@ class Nets:
             lines.append(f"  {text}{when}: {_many(len(found), class_name)} {names}")
             if found[0].remark:
                 lines.append(f"    {found[0].remark}")
-        return lines
-
-    def _laws(self) -> list[str]:
-        failed = [row for row in self.laws if row.passed is False]
-        unknown = [row for row in self.laws if row.passed is None]
-        lines: list[str] = []
-        if failed:
-            lines += ["", f"initial distributions that differ: {len(failed)} of {len(self.laws)} parameters"]
-            for (class_name, remedies, laws), layers in _by_remedy(failed).items():
-                lines.append(
-                    f"  {_many(len(layers), class_name)} {', '.join(f'`{n}`' for n in braced(layers))}"
-                )
-                lines += [f"    {law}" for law in laws]
-                lines.append(
-                    f"    write: {', '.join(remedies)}"
-                    if remedies
-                    else f"    {self.framework} has no such law"
-                )
-            if not self.train:
-                lines.append("  training would start elsewhere; with --train this counts as a difference")
-        if unknown:
-            names = ", ".join(f"`{n}`" for n in braced([row.parameter for row in unknown]))
-            lines += ["", f"initial distributions not told: {names}", f"  {unknown[0].reason}"]
         return lines
 
 

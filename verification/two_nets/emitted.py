@@ -1,0 +1,111 @@
+"""The initial distributions of an emitted net, as `build(checkpoint=None)` draws it, against the source's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ...backends.renames import read_renames
+from ...ir import Graph, Initializer, ModelError, Parameter
+from .laws import LawRow
+from .report import Laws
+from .samples import Distribution, looks_like, one_sample, resolved, sample
+from .spelling import spelling, written
+
+_LEVEL = 1e-5
+"""Probability that values of the right law are called others somewhere in a net, drawn every time."""
+
+
+def emitted_laws(source: Graph, folder: Path, drawn: Graph, *, train: bool) -> Laws | None:
+    """One row per floating-point parameter of an emitted folder that the source has too.
+
+    What the source draws it from is what the source states: its weights may be trained. What the emitted net
+    draws it from is told by its values, and by its layers where they keep what they were given.
+
+    Args:
+        source: the source's graph.
+        folder: the emitted folder, for its ``renames.json``.
+        drawn: the tree of the net that `build(checkpoint=None)` gave.
+        train: whether a difference counts.
+
+    Returns:
+        None where the folder has no ``renames.json``.
+
+    Raises:
+        ModelError: when ``renames.json`` is malformed (E101).
+    """
+    if not (folder / "renames.json").exists():
+        return None
+    targets = _targets(folder / "renames.json")
+    names = source.parameter_paths()
+    found = {path: p for p in drawn.parameters() for path in drawn.parameter_paths().get(p.key, [p.declared])}
+    pairs: list[tuple[str, str, Parameter, Parameter]] = []
+    for parameter in source.parameters():
+        known = [parameter.declared, *names.get(parameter.key, [])]
+        target = next((targets[n] for n in known if n in targets), "")
+        if target in found and parameter.data.dtype.startswith("float"):
+            shown = names.get(parameter.key, [parameter.declared])[0]
+            pairs.append((shown, target, parameter, found[target]))
+    rows = [_row(drawn, *pair, tests=max(len(pairs), 1)) for pair in pairs]
+    return Laws("mindspore", rows, train=train)
+
+
+def _targets(path: Path) -> Mapping[str, str]:
+    """Name or path of a parameter of the source -> its name in the emitted net, where nothing computed it."""
+    rows = read_renames(path).get("parameters")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ModelError("E101", "expected a list of rows under `parameters`", place=str(path))
+    found: dict[str, str] = {}
+    for row in rows:
+        if row.get("target") and row.get("transform") != "derived":
+            for name in (row.get("source_path"), row.get("source")):
+                if name:
+                    found.setdefault(str(name), str(row["target"]))
+    return found
+
+
+def _row(drawn: Graph, name: str, target: str, mine: Parameter, theirs: Parameter, *, tests: int) -> LawRow:
+    law = mine.initializer
+    layer, _, attribute = target.rpartition(".")
+    module = drawn.modules.find(layer)
+    class_name = "" if module is None else module.class_name
+    distribution = resolved(law, mine.data.shape)
+    passed, probability, reason = _judged(law, distribution, theirs, tests)
+    other, measured = theirs.initializer, ()
+    if passed is False and other is None:
+        other, measured = looks_like(sample(theirs.data.numpy())), ("target",)
+    remedy = ""
+    if passed is False and law is not None:
+        remedy = spelling(law, "mindspore", class_name, attribute, own=True)
+    return LawRow(
+        name,
+        target,
+        layer,
+        class_name,
+        "" if law is None else written(law),
+        "" if other is None else written(other),
+        measured if other is not None else (),
+        probability=probability,
+        passed=passed,
+        reason=reason,
+        remedy=remedy,
+    )
+
+
+def _judged(
+    law: Initializer | None, distribution: Distribution | None, drawn: Parameter, tests: int
+) -> tuple[bool | None, float | None, str]:
+    """(whether the drawn values are of the source's law, with what probability, why not)."""
+    if law is None or law.law == "unknown":
+        return None, None, "the source does not state it"
+    if distribution is None:
+        same = drawn.initializer is not None and drawn.initializer == law
+        return (True, None, "") if same else (None, None, "not told from values")
+    values = sample(drawn.data.numpy())
+    if not len(values) or not np.isfinite(values).all():
+        return None, None, "it has no values"
+    probability = min(1.0, one_sample(values, distribution) * tests)
+    passed = probability >= _LEVEL
+    return passed, probability, "" if passed else "the values drawn are of another law"
