@@ -37,11 +37,10 @@ def functional_name(target: Any) -> str | None:
     namespace, _, name = schema.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name.rstrip("_"), None)
     overload = getattr(target, "_overloadname", "default")
-    return (
-        f"{namespace}.{name.rstrip('_')}.{overload}"
-        if packet is not None and overload in packet.overloads()
-        else None
-    )
+    for twin in (overload, "default"):  # floor_divide_.Tensor is that of floor_divide.default
+        if packet is not None and twin in packet.overloads():
+            return f"{namespace}.{name.rstrip('_')}.{twin}"
+    return None
 
 
 def argument_names(target: Any, name: str) -> list[str]:

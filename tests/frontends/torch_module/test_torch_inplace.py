@@ -129,3 +129,12 @@ def test_a_region_without_gradients_is_inlined(check):
         return y + z
 
     check(function, floats(2, 4))
+
+
+def test_an_operator_whose_twin_has_another_overload(check):
+    def divided(x):
+        y = (x * 10).to(torch.int64)
+        y.floor_divide_(torch.tensor(3))
+        return y
+
+    check(divided, floats(2, 4))
