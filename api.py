@@ -52,6 +52,7 @@ __all__ = [
     "rewrite",
     "rewrite_file",
     "save",
+    "stubs_left",
     "verify",
 ]
 
@@ -137,6 +138,21 @@ def has_stubs(graph: Graph) -> bool:
     return any(
         node.qualified_name == "regraft.Stub" for part in graph.subgraphs() for node in part.operators()
     )
+
+
+def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[str]:
+    """The operators that an output written with `partial` leaves to be written by hand, with their places.
+
+    Args:
+        graph: a rewritten graph.
+        path: as in `save`.
+        to: as in `save`; only MindSpore source can hold a stub.
+    """
+    if _target(Path(path), to) != "mindspore":
+        return []
+    from .backends.mindspore_source import stubs
+
+    return stubs(graph)
 
 
 def load_tree(

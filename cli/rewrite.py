@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 @click.option(
     "--partial",
     is_flag=True,
-    help="Convert what can be, and leave a Cell to be written by hand for each torch operator that cannot: "
-    "MindSpore only, and not compared with the source.",
+    help="Convert what can be, and leave a Cell to be written by hand for each operator that cannot: "
+    "MindSpore only, and then not compared with the source.",
 )
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
@@ -90,10 +90,13 @@ def rewrite(
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
         graph = load(model, loading, partial=partial)
-        no_verify = no_verify or api.has_stubs(graph)
         with doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
         options: dict[str, object] = {"group": False} if only else {}
+        stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
+        if stubs:
+            options["partial"] = True
+        no_verify = no_verify or bool(stubs) or api.has_stubs(graph)
         if checkpoint_format:
             options["checkpoint_format"] = checkpoint_format
         if explicit_initializers:
@@ -119,12 +122,27 @@ def rewrite(
             )
             return
         print_changes(rewritten.changes, rewritten=True)
-        for note in graph.origin.notes:
+        noted = graph.origin.notes
+        stubs = [f"stub to be written by hand: {stub}" for stub in stubs]
+        for note in [
+            *noted,
+            *(stub for stub in stubs if not any(stub.partition(" - ")[0] in n for n in noted)),
+        ]:
             click.echo(f"note: {note}")
         if report is not None:
             print_report(report, brief=True)
         for file in files:
             click.echo(f"wrote {file}")
+
+
+def _further(stubs: list[str], notes: list[str]) -> list[str]:
+    """A note of every stub that the frontend has not noted."""
+    operators = [(stub, stub.partition(" - ")[0]) for stub in stubs]
+    return [
+        f"stub to be written by hand: {stub}"
+        for stub, operator in operators
+        if not any(operator in note for note in notes)
+    ]
 
 
 def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None) -> Rewritten:

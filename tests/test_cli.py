@@ -231,3 +231,69 @@ def test_a_damaged_program_is_one_error_without_a_traceback(tmp_path: Path) -> N
     assert done.returncode == 2
     assert "E101" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PARTIAL = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        h = self.first(x).relu()
+        q, r = torch.linalg.qr(h.T @ h)
+        return self.last(h @ q), torch.bincount((x[:, 0] > 0).long(), minlength=3)
+
+class Projected(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 6, proj_size=3, batch_first=True), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+"""
+
+
+class TestPartial:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        path = tmp_path / "partial.py"
+        path.write_text(PARTIAL)
+        return path
+
+    def test_onnx_is_refused_with_every_operator(self, model: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{model}:Net", tmp_path, "--input", "5x4", "--partial")
+        assert_refused(result, "E601", "aten.linalg_qr.default: 1 use", "aten.bincount.default: 1 use")
+        assert "partial.py:12" in result.output
+        assert "instead: compute it outside the model" in result.output
+
+    def test_mindspore_has_a_cell_in_the_place_of_each(self, model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        result = invoke(
+            "rewrite", f"{model}:Net", "--input", "5x4", "--partial", "--to", "mindspore", "-o", out
+        )
+        assert result.exit_code == 0, result.output
+        for operator in ("aten.linalg_qr.default", "aten.bincount.default"):
+            assert result.output.count(f"note: stub to be written by hand: `{operator}` - at ") == 1
+        text = (out / "model.py").read_text()
+        assert "self.linalg_qr = Unsupported(" in text
+        assert "self.bincount = Unsupported(" in text
+        assert "STUB: an operator that regraft cannot write" in text
+        assert "self.first = nn.Dense(" in text
+
+    def test_what_only_the_backend_lacks_is_a_stub_too(self, model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        arguments = ("rewrite", f"{model}:Projected", "--input", "2x5x4", "--to", "mindspore", "-o", out)
+        assert_refused(invoke(*arguments), "E601", "LSTM: 1 use")
+        result = invoke(*arguments, "--partial")
+        assert result.exit_code == 0, result.output
+        assert "note: stub to be written by hand: `onnx.LSTM` - at " in result.output
+        assert "Unsupported(" in (out / "model.py").read_text()
+
+    def test_what_converts_whole_is_verified_as_ever(self, net: Path, tmp_path: Path) -> None:
+        result = rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--partial")
+        assert result.exit_code == 0, result.output
+        assert "equal: " in result.output

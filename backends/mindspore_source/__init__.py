@@ -29,7 +29,7 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
     """
-    return _program(graph, checkpoint_format)[1].text
+    return make_program(_legal(graph), f"model.{checkpoint_format}").text
 
 
 def write(
@@ -39,6 +39,7 @@ def write(
     force: bool = False,
     checkpoint_format: CheckpointFormat = "ckpt",
     explicit_initializers: bool = False,
+    partial: bool = False,
 ) -> list[Path]:
     """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
@@ -49,6 +50,7 @@ def write(
         checkpoint_format: ``ckpt`` or ``safetensors``.
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
+        partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
 
     Returns:
         The files written.
@@ -59,7 +61,8 @@ def write(
         UsageError: when a file exists already.
     """
     folder = Path(folder)
-    legal, program = _program(graph, checkpoint_format, explicit_initializers)
+    legal = _legal(graph, partial=partial)
+    program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
     with staged(folder, names, force=force) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
@@ -79,17 +82,29 @@ def write(
     return [folder / name for name in names]
 
 
-def _program(
-    graph: Graph, checkpoint_format: CheckpointFormat, explicit: bool = False
-) -> tuple[Graph, Program]:
+def stubs(graph: Graph) -> list[str]:
+    """The operators of a graph, in words, that `write` with `partial` leaves to be written by hand.
+
+    Raises:
+        BackendError: when a composite cannot be expanded in the form it has here.
+    """
+    legal = _legal(graph, partial=True)
+    return [
+        f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
+        for node in legal.operators()
+        if node.qualified_name == "regraft.Stub"
+    ]
+
+
+def _legal(graph: Graph, *, partial: bool = False) -> Graph:
     prepared = graph.copy()
     prepared.remove_dead()
     flatten(prepared)
     prepare(prepared)
     adopt_projections(prepared)
-    legal = legalise(prepared, can_emit, "MindSpore source")
+    legal = legalise(prepared, can_emit, "MindSpore source", partial=partial)
     legal.remove_dead()
-    return legal, make_program(legal, f"model.{checkpoint_format}", explicit=explicit)
+    return legal
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
