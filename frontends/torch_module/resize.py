@@ -75,12 +75,30 @@ def _nearest(call: Call) -> Value:
     )
 
 
+def _as_products(call: Call) -> Value:
+    """Antialiased with aligned corners, which ONNX has otherwise: products with torch's own weights."""
+    import torch
+
+    call.ignore("output_size", "scale_factors", "scales_h", "scales_w")
+    name = "input" if "input" in call.attributes else "self"
+    before, after = call.shape(name)[2:], call.result_shape[2:]
+    if not all(isinstance(size, int) for size in (*before, *after)):
+        raise call.unsupported(f"expected static sizes, got {[str(s) for s in (*before, *after)]}")
+    resize = getattr(torch.ops.aten, call.target.split(".")[1]).default
+    down, across = (
+        resize(torch.eye(size)[None, None], [size, wanted], True)[0, 0].numpy()
+        for size, wanted in zip(before, after, strict=True)
+    )
+    y = call.op("MatMul", call.value(name), call.constant(across, call.dtype))
+    return call.op("MatMul", call.constant(down.T.copy(), call.dtype), y)
+
+
 def _smooth(mode: str) -> Lowering:
     def smooth(call: Call) -> Value:
         transformation = "align_corners" if call.flag("align_corners") else "half_pixel"
         smoothed = "_aa" in call.target
         if smoothed and call.flag("align_corners"):
-            raise call.unsupported("expected `align_corners=False` with antialiasing, got `True`")
+            return _as_products(call)
         extra: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if smoothed else {}
         if mode == "cubic":  # with antialiasing torch follows Pillow
             extra["cubic_coeff_a"] = -0.5 if smoothed else -0.75

@@ -234,6 +234,16 @@ def test_interpolation_with_antialiasing(check):
         check(lambda x, m=mode: F.interpolate(x, size=(3, 8), mode=m, antialias=True), floats(2, 3, 7, 5))
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 8), (9, 2)])
+def test_antialiasing_with_aligned_corners(check, mode, size):
+    """torch centres on the middles of the places even so, which ONNX does not."""
+    check(
+        lambda x: F.interpolate(x, size=size, mode=mode, align_corners=True, antialias=True),
+        floats(2, 3, 7, 5),
+    )
+
+
 @pytest.mark.parametrize("sizes", [(17, 18), (16, 18), (3, 3)])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_scales_that_are_not_what_the_sizes_say(check, mode, sizes):
