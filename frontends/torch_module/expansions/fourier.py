@@ -54,8 +54,10 @@ def inverse_of_half(
     ends = torch.arange(half).unsqueeze(1)
     once = (ends == 0) | (ends * 2 == n)
     weights = torch.where(once, twice * 0.5, twice)
-    y = turned.real @ (cosines.mT * weights) - sign * (turned.imag @ (sines.mT * weights))
-    return (y * _factor(n, norm, sign)).movedim(-1, dim)
+    even, odd = turned.real @ (cosines.mT * weights), turned.imag @ (sines.mT * weights)
+    y = even - odd if sign > 0 else even + odd
+    factor = _factor(n, norm, sign)
+    return (y if factor == 1.0 else y * factor).movedim(-1, dim)
 
 
 def _turned(x: Any, dim: int, n: int | None) -> Any:
