@@ -223,6 +223,8 @@ class _Verification:
         sizes = bindings(self.graph, inputs)
         first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
         source, other = (cast(Trainer, r).step(first, seed) for r in (self.source, self.target))
+        if isinstance(target, Path):
+            _refuse_lost_dropouts(self.graph, source)
         notes = list(source.notes or other.notes)
         exact: Step | None = None
         if self.exact is not None:
@@ -338,6 +340,20 @@ class _Verification:
         for name, array in target.outputs[len(source.outputs) :]:
             rows.append(OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the source"))
         return rows
+
+
+def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:
+    """Refuse a source that drops in training what its graph, and so the target, does not have."""
+    dropping = [n for n in graph.operators() if n.op_type in ("Dropout", "FeatureDropout")]
+    modules = [graph.modules.call(n.call).module for n in dropping if n.call is not None]
+    kept = sum(not graph.modules.module(key).class_name.startswith("Dropout") for key in modules)
+    if source.dropped > kept:
+        raise ModelError(
+            "E702",
+            f"expected {source.dropped} calls of dropout functions in the graph, as in training, got {kept}: "
+            "the target does not drop there",
+            hint="give them training=self.training, which nothing else may read; or use nn.Dropout",
+        )
 
 
 def _case(sizes: dict[str, int]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
+from .dropout import drops_in_training_only
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .recording import CellCall, record
@@ -84,6 +85,9 @@ def capture(
             calls, _ = record(root, _tensors(example))
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
             raise _refusal("run", root, error, _listing(root, example)) from error
+        for cell in cells:
+            if drops_in_training_only(type(cell)):
+                cell.add_flags(training=True)  # it computes the same, and its dropouts are in the program
         add_markers(calls)
         refused: list[Exception] = []
         for marked in (True, False):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
 from ..lowering import LoweringTable
-from . import activation, conv, indexing, linear, math, norm, pool, recurrent, reduce, resize, shape
+from . import activation, conv, dropout, indexing, linear, math, norm, pool, recurrent, reduce, resize, shape
 from .batch import Batch, BatchFill
 from .calls import Attribution, Marker
 from .mindir import MONAD, Node, Program
@@ -21,6 +21,7 @@ TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
 TABLE.include(
     activation.table,
     conv.table,
+    dropout.table,
     indexing.table,
     linear.table,
     math.table,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ir import Graph, Parameter, TensorData, dtype_name
+from .dropout import drops_in_training_only
 from .initializers import initial_distribution
 from .places import Places
 from .recurrent import recurrent_kind
@@ -77,7 +78,8 @@ def _lost_in_training(cell: Any, path: str) -> list[str]:
     if callable(getattr(kind, "bprop", None)) and kind.__module__.partition(".")[0] != "mindspore":
         found.append(f"the gradient that {place} (`{kind.__name__}.bprop`) writes itself is lost")
     code = getattr(kind.construct, "__code__", None)
-    if code is not None and "training" in code.co_names and kind.__module__.partition(".")[0] != "mindspore":
+    reads = code is not None and "training" in code.co_names
+    if reads and kind.__module__.partition(".")[0] != "mindspore" and not drops_in_training_only(kind):
         found.append(
             f"{place} (`{kind.__name__}`) reads `training`: what it computes in training only is not in the "
             "graph"

@@ -116,7 +116,7 @@ def emitted(net, array, folder):
 
 
 def emitted_net(folder):
-    name = f"training_state_{folder.parent.name}"
+    name = f"training_state_{folder.parent.name}_{folder.name}"
     spec = importlib.util.spec_from_file_location(name, folder / "model.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -315,7 +315,8 @@ class Net(nn.Cell):
         self.straight = Straight()
 
     def construct(self, x):
-        return self.straight(ops.dropout(self.dense(x) * 4, 0.3, self.training))
+        y = self.dense(x) * 4
+        return self.straight(y * 2 if self.training else y)
 
 
 def build():
@@ -338,6 +339,57 @@ def test_what_cells_do_in_training_only_is_said(tmp_path):
     assert verify(graph, folder).passed
     assert failed(graph, folder) == {"dense.weight", "dense.bias"}
     assert regraft.check(nn.Sequential(nn.Dropout(0.1)), (x,)).notes == ["captured in evaluation mode"]
+
+
+DROPPING = """
+from mindspore import nn, ops
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+
+    def construct(self, x):
+        y = self.dense(x)
+        WHAT
+        return y * 2
+
+
+def build():
+    return Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "kept", "refused"),
+    [
+        ("y = ops.dropout(y, 0.3, self.training)", True, ""),
+        ("y = ops.dropout(y, p=0.3, training=self.training)", True, ""),
+        ("y = ops.dropout(y, 0.3, False)", False, ""),
+        ("y = ops.dropout(y, 0.3) if self.training else y", False, "expected 1 calls of dropout functions"),
+    ],
+)
+def test_dropouts_that_cells_call_are_kept_or_refused(what, kept, refused, tmp_path):
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model.py").write_text(DROPPING.replace("WHAT", what))
+    net = emitted_net(source)
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    graph, folder = emitted(net, x, tmp_path)
+    assert not net.training
+    found = [graph.operands(n.key)[1] for n in graph.operators() if n.op_type == "Dropout"]
+    assert [float(graph.constant_value(v)) for v in found] == ([pytest.approx(0.3)] if kept else [])
+    assert any("reads `training`" in note for note in graph.origin.notes) == bool(refused)
+    assert verify(graph, folder).passed
+    if refused:
+        with pytest.raises(ModelError, match=refused):
+            verify(graph, folder, train=True)
+        return
+    assert failed(graph, folder) == set()
+    trained = emitted_net(folder).set_train(True)(mindspore.Tensor(np.repeat(x, 50, 0))).asnumpy()
+    assert ((trained == 0).mean() > 0.1) == kept
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["half", "bfloat16"])

@@ -49,8 +49,9 @@ def mindspore_step(
     trainable = {name: p for name, p in parameters.items() if p.requires_grad}
     try:
         zeroed = _start(net, cells)
-        with _without_functions():
+        with _without_functions() as dropped:
             _refuse_random(forward, parameters, before, array)
+            dropped.clear()
 
             def loss() -> tuple[Any, ...]:
                 outputs = forward()
@@ -77,7 +78,8 @@ def mindspore_step(
                 name: Trained(before[name], moved[name], array(p), found.get(name), bool(p.requires_grad))
                 for name, p in parameters.items()
             },
-            ["Dropout ratios were 0 on both sides for the training step"] if zeroed else [],
+            ["Dropout ratios were 0 on both sides for the training step"] if zeroed or dropped else [],
+            len(dropped),
         )
     finally:
         _restore(parameters, before)
@@ -101,20 +103,24 @@ def _start(net: Any, cells: Sequence[Any]) -> bool:
 
 
 @contextmanager
-def _without_functions() -> Iterator[None]:
-    """`ops.dropout` and its kin give their input back inside."""
+def _without_functions() -> Iterator[list[float]]:
+    """`ops.dropout` and its kin give their input back inside; gives the ratios of those that would drop."""
     from mindspore import ops
 
     names = ("dropout", "dropout1d", "dropout2d", "dropout3d")
     kept = {name: getattr(ops, name) for name in names}
 
-    def same(x: Any, *_: Any, **__: Any) -> Any:
+    dropped: list[float] = []
+
+    def same(x: Any, p: float = 0.5, training: bool = True, *_: Any, **__: Any) -> Any:
+        if p and training:
+            dropped.append(p)
         return x
 
     try:
         for name in names:
             setattr(ops, name, same)
-        yield
+        yield dropped
     finally:
         for name, function in kept.items():
             setattr(ops, name, function)

@@ -39,11 +39,13 @@ class Step:
         outputs: (name, array) of the forward in training mode, in order.
         tensors: name of a parameter or buffer -> what became of it, in the module tree's order.
         notes: what was changed for the step, or cannot be known.
+        dropped: number of calls of dropout functions, other than by layers, that did nothing for it.
     """
 
     outputs: list[tuple[str, np.ndarray]]
     tensors: dict[str, Trained]
     notes: list[str] = field(default_factory=list)
+    dropped: int = 0
 
 
 class Trainer(Protocol):
