@@ -22,7 +22,8 @@ class PrepareForInference(Pass):
 
     What it does:
         Folds a BatchNormalization into the weight and bias of the Conv, ConvTranspose or Linear before it,
-        and removes Dropout. The new values are computed when they are written, in float64.
+        and removes Dropout, also that inside attention and recurrent layers. The new values are computed
+        when they are written, in float64.
 
     Why:
         A network that is not trained any more runs a normalisation per layer for nothing.
@@ -56,7 +57,7 @@ class PrepareForInference(Pass):
     name: ClassVar[str] = "prepare-for-inference"
     codes: ClassVar[dict[str, str]] = {
         "PI101": "a BatchNormalization is folded into the layer before it",
-        "PI102": "a Dropout does nothing in inference",
+        "PI102": "a Dropout, or a layer's own, does nothing in inference",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -69,6 +70,9 @@ class PrepareForInference(Pass):
                 place = places.of(part, node.key)
                 if node.op_type in ("Dropout", "FeatureDropout") and _drop(part, node):
                     changes.append(Change("PI102", "does nothing in inference", place=place))
+                elif node.domain == DOMAIN and node.float("dropout", 0.0):
+                    del node.attributes["dropout"]
+                    changes.append(Change("PI102", "drops nothing in inference", place=place))
                 elif node.op_type == "BatchNormalization" and part is graph:
                     layer = _foldable(graph, node)
                     if layer is not None:

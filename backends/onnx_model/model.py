@@ -84,6 +84,9 @@ class _Emission:
         self.parameters = used_parameters(graph)
         check_interface(graph, self.parameters)
         self.call_names = graph.modules.call_names()
+        computed = set() if graph.provenance is None else graph.provenance.computed(graph)
+        # a layer that another was folded into is no longer the source's, so nothing is said of its boundary
+        self.folded = {m.key for m in graph.modules if computed & set(m.parameters.values())}
         inputs = {node.name for node in graph.input_nodes()}
         self.names = Names({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}
@@ -106,6 +109,7 @@ class _Emission:
                 "outputs": [self.values[v] for v in outputs],
             }
             for call, (inputs, outputs) in call_boundaries(graph).items()
+            if graph.modules.call(call).module not in self.folded
         }
         proto.metadata_props.add(key=CALLS, value=json.dumps(calls, ensure_ascii=False))
         return proto

@@ -116,18 +116,23 @@ class MindSporeRunner:
             sys.modules.pop(module.__name__, None)
             raise _refusal("build", error, str(folder / "model.py")) from error
         sources: dict[str, tuple[str, ...]] = {}
+        folded: set[str] = set()  # layers that others were folded into compute something of their own
         if (folder / "renames.json").exists():
-            renamed = read_renames(folder / "renames.json").get("modules")
+            document = read_renames(folder / "renames.json")
+            renamed, rows = document.get("modules"), document.get("parameters")
             assert isinstance(renamed, dict)
+            assert isinstance(rows, list)
             for source, target in renamed.items():
                 sources[target] = (*sources.get(target, ()), source)
+            derived = (row["target"] for row in rows if row.get("transform") == "derived")
+            folded = {name.rpartition(".")[0] for name in derived}
         taken = {
             path for paths in sources.values() for path in paths
         }  # a Cell that only the target has may bear the path of another
         paths = {
             id(cell): sources.get(path, path)
             for path, cell in _cells(net)
-            if path in sources or path not in taken
+            if (path in sources or path not in taken) and path not in folded
         }
         return MindSporeRunner(net, paths, imported=module.__name__)
 
