@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -54,6 +55,11 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
         UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
         BackendError: for colliding names, and for updates of parameters, which ONNX inference cannot express.
     """
+    return emitted(legal_graph(graph), data=data)
+
+
+def legal_graph(graph: Graph) -> Graph:
+    """A copy of a graph with ONNX's operators only, and without those that nothing needs; see `to_model`."""
     if graph.updates:
         names = ", ".join(f"`{graph.parameter(key).name}`" for key in list(graph.updates)[:3])
         raise BackendError(
@@ -66,7 +72,12 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
     keep_pads_of_numbers(legal)
     for part in legal.subgraphs():
         part.remove_dead()
-    return _Emission(legal, data).model()
+    return legal
+
+
+def emitted(legal: Graph, *, data: bool, turned: Iterable[int] = ()) -> onnx.ModelProto:
+    """The model of a legal graph; `turned` are the parameters that `turn_weights` stores otherwise."""
+    return _Emission(legal, data, frozenset(turned)).model()
 
 
 def used_parameters(graph: Graph) -> list[Parameter]:
@@ -78,7 +89,7 @@ def used_parameters(graph: Graph) -> list[Parameter]:
 class _Emission:
     """One model under construction."""
 
-    def __init__(self, graph: Graph, data: bool) -> None:
+    def __init__(self, graph: Graph, data: bool, turned: frozenset[int]) -> None:
         self.graph = graph
         self.data = data
         self.parameters = used_parameters(graph)
@@ -86,7 +97,7 @@ class _Emission:
         self.call_names = graph.modules.call_names()
         computed = set() if graph.provenance is None else graph.provenance.computed(graph)
         # a layer that another was folded into is no longer the source's, so nothing is said of its boundary
-        self.folded = {m.key for m in graph.modules if computed & set(m.parameters.values())}
+        self.folded = {m.key for m in graph.modules if (computed - turned) & set(m.parameters.values())}
         inputs = {node.name for node in graph.input_nodes()}
         self.names = Names({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}

@@ -110,6 +110,11 @@ def _copy(data: TensorData, out: BinaryIO) -> None:
 
 
 def _chunks(array: np.ndarray) -> Iterator[memoryview]:
+    if array.ndim and not array.flags.c_contiguous:  # some rows at a time: a copy is made of them
+        rows = max(1, _CHUNK // max(1, array[0].nbytes))
+        for at in range(0, len(array), rows):
+            yield from _chunks(np.ascontiguousarray(array[at : at + rows]))
+        return
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype.byteorder == ">":
         flat = flat.astype(flat.dtype.newbyteorder("<"))

@@ -9,7 +9,8 @@ import onnx
 from ...ir import BackendError, Graph, UsageError
 from ..files import staged
 from ..renames import dropped_rows, rename_rows, write_renames
-from .model import to_model, used_parameters
+from .layout import turn_weights
+from .model import emitted, legal_graph, used_parameters
 from .streaming import is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
@@ -41,19 +42,22 @@ def write(
     file = Path(file)
     if file.is_dir():
         raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
-    weights = {p.name: p.data for p in used_parameters(graph)}
+    legal = legal_graph(graph)
+    turned = turn_weights(legal)
+    weights = {p.name: p.data for p in used_parameters(legal)}
     if external_data is None:
         external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
     names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
     with staged(file.parent, names, force=force) as folder:
-        model = to_model(graph, data=False)
+        model = emitted(legal, data=False, turned=turned)
         _check(model, graph)
         if external_data:
             write_external(model, weights, folder / names[0])
             onnx.save(model, folder / file.name)
         else:
             write_embedded(model, weights, folder / file.name)
-        rows = [*rename_rows(graph), *dropped_rows(graph)]
+        targets = {key: (graph.parameter(key).name, "transpose:1,0", shape) for key, shape in turned.items()}
+        rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
         write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]
     return [file.parent / n for n in written]
