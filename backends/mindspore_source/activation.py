@@ -14,10 +14,9 @@ table = EmitterTable()
 
 _ROWS = {  # ONNX: (layer, function)
     "Relu": ("ReLU", "relu"),
-    "Sigmoid": ("Sigmoid", "sigmoid"),
     "Tanh": ("Tanh", "tanh"),
     "Mish": ("Mish", "mish"),
-    "Swish": ("SiLU", "silu"),
+    "regraft.Swish": ("SiLU", "silu"),
     "Softsign": ("Softsign", "softsign"),
     "HardSwish": ("HSwish", "hardswish"),
     "Softplus": ("", "softplus"),
@@ -38,6 +37,40 @@ def _row(op_type: str, layer: str, function: str) -> None:
 
 for _op_type, (_layer, _function) in _ROWS.items():
     _row(_op_type, _layer, _function)
+
+
+PRECISE = "precise"
+"""Attribute of a Sigmoid that MindSpore's own CPU kernel is not good enough for."""
+
+PRECISE_SIGMOID = '''ON_CPU = ms.get_context("device_target") == "CPU"
+
+
+def sigmoid(x):
+    """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
+    if ON_CPU:
+        return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
+    return ops.sigmoid(x)
+
+
+class Sigmoid(nn.Cell):
+    """nn.Sigmoid, as precise as that."""
+
+    def construct(self, x):
+        return sigmoid(x)
+'''
+"""What a file starts with that has a `sigmoid` or `Sigmoid` of its own."""
+
+
+@table.layer("Sigmoid")
+def sigmoid_layer(view: View) -> Layer:
+    """nn.Sigmoid, or the file's own."""
+    return Layer(Call("Sigmoid" if view.operator.int(PRECISE) else "nn.Sigmoid", ()))
+
+
+@table.call("Sigmoid")
+def sigmoid(view: View) -> Expression:
+    """ops.sigmoid, or the file's own."""
+    return call("sigmoid" if view.operator.int(PRECISE) else "ops.sigmoid", view.use(0))
 
 
 def _axis(view: View) -> int:

@@ -23,6 +23,8 @@ MODULE_NAMES = frozenset(
         "initializer",
         "redrawn",
         "PaddedEmbedding",
+        "Sigmoid",
+        "sigmoid",
     }
 )
 """Module-level names of an emitted file that no class may take."""

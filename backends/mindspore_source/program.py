@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import dataclass, field
 
 from ...ir import BackendError, Graph, TensorData
+from .activation import PRECISE_SIGMOID
 from .classes import define_classes
 from .construct import ClassRenderer, methods
 from .contraction import Contraction
@@ -91,7 +92,9 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
     padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
     stub = STUB if any("Unsupported(" in text for text in texts) else ""
-    body = "\n\n".join([stub, redrawn, padded, units.factories.text(), *texts])
+    precise = any(re.search(r"(?<![.\w])[sS]igmoid\(", text) for text in texts)
+    helpers = [PRECISE_SIGMOID if precise else "", stub, redrawn, padded]
+    body = "\n\n".join([*helpers, units.factories.text(), *texts])
     frozen = sorted(
         {
             t.name
