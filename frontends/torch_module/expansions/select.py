@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -243,15 +244,19 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     return hit.sum(0).to(x.dtype)
 
 
-def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -> Tensor:
-    """Sums of weights between edges; the last bin holds its right edge."""
-    x = x.reshape(-1)
+def _hits(x: Tensor, edges: Tensor) -> Tensor:
+    """(number, bin): whether it is in there; the last bin holds its right edge."""
     bins = edges.shape[0] - 1
     place = (edges.unsqueeze(0) <= x.unsqueeze(1)).sum(1) - 1
     place = torch.where(x == edges[-1], bins - 1, place)
-    hit = place.unsqueeze(1) == torch.arange(bins)
+    return place.unsqueeze(1) == torch.arange(bins)
+
+
+def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -> Tensor:
+    """Sums of weights between edges."""
+    x = x.reshape(-1)
     weights = torch.ones_like(x) if weight is None else weight.reshape(-1)
-    found = torch.where(hit, weights.unsqueeze(1), 0.0).sum(0)
+    found = torch.where(_hits(x, edges), weights.unsqueeze(1), 0.0).sum(0)
     return found / (found.sum() * (edges[1:] - edges[:-1])) if density else found
 
 
@@ -273,17 +278,47 @@ def histogram_of_equal_bins(
     density: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Counts in equal bins over a range, or that of the data."""
-    if range is None:
+    edges = _equal_edges(x, bins, range)
+    return _histogram(x, edges, weight, density), edges
+
+
+def _equal_edges(x: Tensor, bins: int, ends: list[float] | None) -> Tensor:
+    if ends is None:
         low, high = x.amin(), x.amax()
         single = low == high
         low, high = torch.where(single, low - 0.5, low), torch.where(single, high + 0.5, high)
     else:
-        low, high = (torch.full((), v, dtype=x.dtype) for v in range)
+        low, high = (torch.full((), v, dtype=x.dtype) for v in ends)
     at = torch.arange(bins + 1).to(x.dtype)
-    edges = torch.where(
-        at < bins / 2, low + (high - low) / bins * at, high - (high - low) / bins * (bins - at)
-    )
-    return _histogram(x, edges, weight, density), edges
+    step = (high - low) / bins
+    return torch.where(at < bins / 2, low + step * at, high - step * (bins - at))
+
+
+@table.of("aten.histogramdd.default", "aten.histogramdd.int_bins", "aten.histogramdd.TensorList_bins")
+def histogramdd(
+    x: Tensor,
+    bins: Sequence[int | Tensor] | int,
+    range: list[float] | None = None,  # noqa: A002 - torch's name
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """Counts of points in boxes: every point's share of the boxes along the axes before, axis by axis."""
+    points = x.reshape(-1, x.shape[-1])
+    given = [bins] * x.shape[-1] if isinstance(bins, int) else list(bins)
+    edges = [
+        b if isinstance(b, Tensor) else _equal_edges(points[:, d], b, range and range[2 * d : 2 * d + 2])
+        for d, b in enumerate(given)
+    ]
+    shares = (torch.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)).unsqueeze(1)
+    for d, ends in enumerate(edges):
+        hits = _hits(points[:, d], ends).to(x.dtype)
+        shares = (shares.unsqueeze(2) * hits.unsqueeze(1)).flatten(1)
+    found = shares.sum(0).reshape([ends.shape[0] - 1 for ends in edges])
+    if density:
+        found = found / found.sum()
+        for d, ends in enumerate(edges):
+            found = found / (ends[1:] - ends[:-1]).reshape([-1] + [1] * (len(edges) - 1 - d))
+    return found, edges
 
 
 @table.of("aten.segment_reduce.default")

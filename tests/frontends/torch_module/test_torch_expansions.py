@@ -212,3 +212,21 @@ def test_a_sum_of_products_of_a_batch(check):
         floats(2, 4, 5, seed=1),
         dynamic=False,
     )
+
+
+@pytest.mark.parametrize("density", [False, True])
+def test_histograms_of_points(check, density):
+    check(
+        lambda x, w: [
+            *_flat(torch.histogramdd(x, [2, 3, 1], weight=w, density=density)),
+            *_flat(torch.histogramdd(x, 2, range=[-1.0, 1.0] * 3, density=density)),
+            torch.histogramdd(x, [torch.tensor([-1.0, 0.5, 2.0])] * 3, density=density)[0],
+        ],
+        floats(40, 3),
+        np.abs(floats(40, seed=1)),
+        dynamic=False,
+    )
+
+
+def _flat(found):
+    return [found[0], *found[1]]
