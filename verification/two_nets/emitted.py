@@ -53,13 +53,13 @@ def emitted_laws(source: Graph, folder: Path, drawn: Graph, *, train: bool) -> L
 
 
 def _targets(path: Path) -> Mapping[str, str]:
-    """Name or path of a parameter of the source -> its name in the emitted net, where nothing computed it."""
+    """Name or path of a parameter of the source -> its own name in the emitted net."""
     rows = read_renames(path).get("parameters")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ModelError("E101", "expected a list of rows under `parameters`", place=str(path))
     found: dict[str, str] = {}
     for row in rows:
-        if row.get("target") and row.get("transform") != "derived":
+        if row.get("target") and row.get("transform") != "derived" and not row.get("tie"):
             for name in (row.get("source_path"), row.get("source")):
                 if name:
                     found.setdefault(str(name), str(row["target"]))
