@@ -116,10 +116,7 @@ def _is_model(target: object) -> bool:
 
 def _import(where: str, reference: str) -> ModuleType:
     if not where.endswith(".py"):
-        try:
-            return importlib.import_module(where)
-        except Exception as error:  # the module's own code may raise anything
-            raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+        return _import_module(where, reference)
     path = Path(where)
     if not path.is_file():
         raise ModelError("E101", f"expected a Python file, got no file `{where}`")
@@ -144,6 +141,26 @@ def _import(where: str, reference: str) -> ModuleType:
     finally:
         sys.path.remove(folder)
     return module
+
+
+def _import_module(where: str, reference: str) -> ModuleType:
+    """A module by its dotted name: installed, or in the working directory, as for ``python -m``."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)  # a console script has its own folder there
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+            raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+        raise ModelError(
+            "E101",
+            f"expected a module `{where}`, got no module `{error.name}`",
+            hint="run regraft in the folder that holds the package, or install the package",
+        ) from error
+    except Exception as error:  # the module's own code may raise anything
+        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+    finally:
+        sys.path.remove(here)
 
 
 def _summary(error: BaseException) -> str:

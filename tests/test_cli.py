@@ -233,6 +233,46 @@ def test_a_damaged_program_is_one_error_without_a_traceback(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
+PACKAGE = """
+import torch
+from ..common import Base
+
+class Net(Base):
+    def __init__(self, depth=2, *, wide=False):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(depth))
+        self.extra = torch.nn.Linear(4, 4) if wide else None
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x if self.extra is None else self.extra(x)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "layers"), [((), 2), (("--arg", "depth=5", "--arg", "wide=True"), 6)])
+def test_a_model_of_a_package_in_the_working_directory(
+    arguments: tuple[str, ...], layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "zoo_of_tests" / "deep"
+    folder.mkdir(parents=True)
+    for file in (folder / "__init__.py", folder.parent / "__init__.py"):
+        file.write_text("")
+    (folder.parent / "common.py").write_text("import torch\n\nclass Base(torch.nn.Module):\n    pass\n")
+    (folder / "net.py").write_text(PACKAGE)
+    monkeypatch.chdir(tmp_path)
+    for name in [n for n in sys.modules if n.startswith("zoo_of_tests")]:
+        monkeypatch.delitem(sys.modules, name)
+    model = "zoo_of_tests.deep.net:Net"
+    result = rewrite(model, tmp_path, "--input", "2x4", *arguments)
+    assert result.exit_code == 0, result.output
+    shown = invoke("show", model, *arguments)
+    assert shown.output.count(" Linear ") == layers
+    assert str(tmp_path) not in sys.path
+    lost = invoke("show", "zoo_of_tests.deeper.net:Net")
+    assert_refused(lost, "E101", "no module `zoo_of_tests.deeper`", "folder that holds the package")
+
+
 PARTIAL = """
 import torch
 from torch import nn
