@@ -27,12 +27,13 @@ def name_every_axis(graph: Graph) -> None:
 
 
 def keep_pads_of_numbers(graph: Graph) -> None:
-    """Write the maximum pools behind a Pad with a number so that ONNX Runtime does not make one of the two.
+    """Write the pools behind a Pad with a number so that ONNX Runtime does not make one of the two.
 
     ONNX Runtime 1.31 makes the amounts of a Pad with zeros the pool's own pads, which are less than any
-    number. It leaves those with `auto_pad` alone, and those behind another operator.
+    number to a maximum, and refuses those that are not smaller than the window. It leaves pools with
+    `auto_pad` alone, and those behind another operator.
     """
-    for part, pool in [(p, o) for p, o in walk_operators(graph) if o.op_type == "MaxPool" and not o.domain]:
+    for part, pool in [(p, o) for p, o in walk_operators(graph) if o.op_type in _POOLS and not o.domain]:
         (data, *_) = part.operands(pool.key)
         pad = None if data is None else part.producer(data)
         if data is None or not isinstance(pad, Operator) or pad.domain or pad.op_type != "Pad":
@@ -43,3 +44,6 @@ def keep_pads_of_numbers(graph: Graph) -> None:
             continue
         apart = Builder(part, call=pool.call, location=pool.location).op("Max", data)
         part.set_operand(pool.key, 0, apart)
+
+
+_POOLS = ("AveragePool", "MaxPool")
