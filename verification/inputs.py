@@ -61,6 +61,10 @@ _VARIATIONS = (
 """What is made of standard normal numbers, one draw after the other, to get into every branch."""
 
 
+KINDS = len(_VARIATIONS)
+"""How many draws there are that differ in kind."""
+
+
 def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int = 0) -> dict[str, np.ndarray]:
     """Inputs by name: floats standard normal, indices within their table, other integers as the example.
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import Graph, ModelError, walk_operators
 from .branches import branches
 from .compare import DEFAULTS, MULTIPLE, compare
-from .inputs import bindings, make_inputs, other_sizes, resized
+from .inputs import KINDS, bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.choice import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
@@ -155,6 +155,8 @@ class _Verification:
         first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
         outputs, rows, culprit = self._first(_case(sizes), first, modules)
         outputs += self._branches(first, sizes, seed, drawn=inputs is None)
+        if self.graph.origin.assumed and inputs is None:
+            outputs += self._contradicting(sizes, seed)
         for further in other_sizes(self.graph, sizes):
             again = (
                 make_inputs(self.graph, further, seed + 1)
@@ -190,6 +192,16 @@ class _Verification:
             rows += self._another(f"{_case(sizes)}, draw {draw}", inputs)
         remark = found.remark(drawn)
         self.notes += [remark] if remark else []
+        return rows
+
+    def _contradicting(self, sizes: dict[str, int], seed: int) -> list[OutputRow]:
+        """The outputs on inputs of several kinds, for one of which what was assumed may not hold."""
+        rows: list[OutputRow] = []
+        for draw in range(1, KINDS):
+            inputs = make_inputs(self.graph, sizes, seed + draw, draw)
+            rows += self._another(f"{_case(sizes)}, draw {draw}", inputs)
+        if not all(row.passed for row in rows):
+            self.notes += self.graph.origin.assumed
         return rows
 
     def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path) -> None:

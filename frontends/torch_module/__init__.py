@@ -133,6 +133,7 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
     names = [n.name for n in graph.input_nodes()]
     origin.inputs = dict(zip(names, captured.examples, strict=True)) if captured.examples else {}
     origin.notes = list(captured.notes)
+    origin.assumed = list(captured.assumed)
     origin.arrange = captured.arrange
     if captured.module is not None:
         origin.notes = ["captured in evaluation mode", *origin.notes, *lost_in_evaluation(captured.module)]

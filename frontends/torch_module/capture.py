@@ -22,7 +22,7 @@ from .lengths import measuring_modules, symbolic_lengths
 from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
 from .stacks import normalised_stack
-from .tracing import lean_tracing, unlogged
+from .tracing import lean_tracing, unlogged, unprinted
 from .whole import layers_kept_whole
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Captured:
         notes: what a reader of the result should know.
         arrange: the model's arguments and keywords of tensors in order, where these are nested; else None.
         idle: dropouts that drop in no mode.
+        assumed: those of the notes on what holds for some inputs only.
     """
 
     program: ExportedProgram
@@ -56,6 +57,7 @@ class Captured:
     notes: list[str] = field(default_factory=list)
     arrange: Arrange | None = None
     idle: set[Node] = field(default_factory=set)
+    assumed: list[str] = field(default_factory=list)
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
@@ -178,6 +180,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         own_gradients() as own,
         _recorded(calls),
         unlogged("torch._subclasses.fake_tensor"),
+        unprinted(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -204,6 +207,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         [*notes, *found],
         bound.arrange if bound.is_nested else None,
         idle_dropouts(program, idle),
+        taken,
     )
 
 

@@ -25,11 +25,13 @@ class Decision:
         condition: of torch's symbols.
         holds: whether it does for the example.
         place: file and line of the model's code that asked.
+        of_truth: whether it is one of truth values: a count or a size would be another for most inputs.
     """
 
     condition: sympy.Basic
     holds: bool
     place: str
+    of_truth: bool
 
     def note(self) -> str:
         """What a reader of the result should know."""
@@ -62,7 +64,7 @@ def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[
     except Exception:  # as above
         with loops_over_every_place() as notes, decided_by_example() as decisions:
             program = export()
-    if not only_truth_values(decisions, program):
+    if not all(d.of_truth for d in decisions):
         raise error
     return program, [*notes, *(d.note() for d in decisions)]
 
@@ -75,9 +77,11 @@ def decided_by_example() -> Iterator[list[Decision]]:
 
     decisions: list[Decision] = []
 
-    def record(_: ShapeEnv, condition: sympy.Basic, result: Any) -> None:
+    def record(environment: ShapeEnv, condition: sympy.Basic, result: Any) -> None:
         place = user_location(traceback.extract_stack())
-        found = Decision(condition, bool(result), place)
+        ranges: dict[Any, Any] = environment.var_to_range  # before what is decided narrows them
+        bounds = [(ranges[s].lower, ranges[s].upper) if s in ranges else None for s in condition.free_symbols]
+        found = Decision(condition, bool(result), place, all(b == (0, 1) for b in bounds))
         if found not in decisions:
             decisions.append(found)
 
@@ -99,10 +103,3 @@ def depends_on_data(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def only_truth_values(decisions: list[Decision], program: ExportedProgram) -> bool:
-    """Whether all decisions are about truth values: a count or a size would be another for most inputs."""
-    ranges: dict[Any, Any] = program.range_constraints
-    symbols = {symbol for d in decisions for symbol in d.condition.free_symbols}
-    return all(s in ranges and ranges[s].lower == 0 and ranges[s].upper == 1 for s in symbols)

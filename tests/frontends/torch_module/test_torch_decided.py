@@ -35,6 +35,18 @@ def test_a_branch_on_data_goes_the_example_s_way_and_is_said(check):
     assert "is false" in said[0]
 
 
+def test_inputs_that_take_the_other_branch_contradict_it(capfd):
+    class Signed(nn.Module):
+        def forward(self, x):
+            return x if (x.sum() > 0).item() else -2 * x
+
+    graph = regraft.load(Signed(), (torch.ones(2, 3),))
+    assert "def forward" not in capfd.readouterr().err  # torch prints what it refuses
+    report = regraft.verify(graph, graph)
+    assert not report.passed
+    assert {row.case for row in report.outputs if not row.passed} >= {"N=2, draw 2"}  # all below zero
+
+
 def test_a_number_is_not_decided():
     class Repeated(nn.Module):
         def forward(self, x, n):
