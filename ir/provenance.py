@@ -41,6 +41,7 @@ class Provenance:
         tied: key -> the key of the parameter that it was tied into.
         turned: key of one that was tied transposed -> the axes of the other that its own are, in order.
         merged: key of a module that is gone -> the key of the one whose further calls stand for its calls.
+        folded: keys of the modules whose layer another was folded into, so that it is the source's no more.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
@@ -50,6 +51,7 @@ class Provenance:
     tied: dict[int, int] = field(default_factory=dict)
     turned: dict[int, tuple[int, ...]] = field(default_factory=dict)
     merged: dict[int, int] = field(default_factory=dict)
+    folded: set[int] = field(default_factory=set)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
@@ -61,6 +63,7 @@ class Provenance:
             dict(self.tied),
             dict(self.turned),
             dict(self.merged),
+            set(self.folded),
             list(self.changes),
         )
 

@@ -77,6 +77,8 @@ class PrepareForInference(Pass):
                     layer = _foldable(graph, node)
                     if layer is not None:
                         _fold(graph, layer, node)
+                        if graph.provenance is not None and layer.call is not None:
+                            graph.provenance.folded.add(graph.modules.call(layer.call).module)
                         changes.append(
                             Change("PI101", f"is folded into {places.of(graph, layer.key)}", place=place)
                         )

@@ -95,11 +95,11 @@ def verify(
         if train:
             verification.train(inputs, seed, paired.pairing if paired is not None else Path(str(target)))
         report = verification.report(inputs, seed, modules)
-        folder = Path(str(target))
-        if laws and (folder / "model.py").is_file():
+        if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.mindspore_runner import constructed
 
-            report = replace(report, laws=emitted_laws(source, folder, constructed(folder), train=train))
+            net = constructed(Path(target))
+            report = replace(report, laws=emitted_laws(source, Path(target), net, train=train))
         return report
     finally:
         for runner in runners:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -75,9 +74,9 @@ def legal_graph(graph: Graph) -> Graph:
     return legal
 
 
-def emitted(legal: Graph, *, data: bool, turned: Iterable[int] = ()) -> onnx.ModelProto:
-    """The model of a legal graph; `turned` are the parameters that `turn_weights` stores otherwise."""
-    return _Emission(legal, data, frozenset(turned)).model()
+def emitted(legal: Graph, *, data: bool) -> onnx.ModelProto:
+    """The model of a legal graph."""
+    return _Emission(legal, data).model()
 
 
 def used_parameters(graph: Graph) -> list[Parameter]:
@@ -89,15 +88,14 @@ def used_parameters(graph: Graph) -> list[Parameter]:
 class _Emission:
     """One model under construction."""
 
-    def __init__(self, graph: Graph, data: bool, turned: frozenset[int]) -> None:
+    def __init__(self, graph: Graph, data: bool) -> None:
         self.graph = graph
         self.data = data
         self.parameters = used_parameters(graph)
         check_interface(graph, self.parameters)
         self.call_names = graph.modules.call_names()
-        computed = set() if graph.provenance is None else graph.provenance.computed(graph)
         # a layer that another was folded into is no longer the source's, so nothing is said of its boundary
-        self.folded = {m.key for m in graph.modules if (computed - turned) & set(m.parameters.values())}
+        self.folded = set() if graph.provenance is None else graph.provenance.folded
         inputs = {node.name for node in graph.input_nodes()}
         self.names = Names({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}

@@ -49,7 +49,7 @@ def write(
         external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
     names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
     with staged(file.parent, names, force=force) as folder:
-        model = emitted(legal, data=False, turned=turned)
+        model = emitted(legal, data=False)
         _check(model, graph)
         if external_data:
             write_external(model, weights, folder / names[0])

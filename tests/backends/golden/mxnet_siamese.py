@@ -3,6 +3,7 @@
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
 Inputs: sim: f32[N], data1: f32[N,1,28,28], data2: f32[N,1,28,28]
+Outputs: loss_output: f32[N], dist_output: f32[N]
 Parameters from siamese-0000.params.
 Pass normalise-initializers: `Convolution.weight` (2 parameters) starts from mxnet's
 uniform(low=-0.07, high=0.07) (and 1 more).
