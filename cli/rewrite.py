@@ -123,11 +123,7 @@ def rewrite(
             return
         print_changes(rewritten.changes, rewritten=True)
         noted = graph.origin.notes
-        stubs = [f"stub to be written by hand: {stub}" for stub in stubs]
-        for note in [
-            *noted,
-            *(stub for stub in stubs if not any(stub.partition(" - ")[0] in n for n in noted)),
-        ]:
+        for note in [*noted, *_further(stubs, noted)]:
             click.echo(f"note: {note}")
         if report is not None:
             print_report(report, brief=True)
@@ -137,12 +133,8 @@ def rewrite(
 
 def _further(stubs: list[str], notes: list[str]) -> list[str]:
     """A note of every stub that the frontend has not noted."""
-    operators = [(stub, stub.partition(" - ")[0]) for stub in stubs]
-    return [
-        f"stub to be written by hand: {stub}"
-        for stub, operator in operators
-        if not any(operator in note for note in notes)
-    ]
+    found = [f"stub to be written by hand: {stub}" for stub in stubs]
+    return [stub for stub in found if not any(stub.partition(" - ")[0] in note for note in notes)]
 
 
 def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None) -> Rewritten:

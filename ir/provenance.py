@@ -73,12 +73,6 @@ class Provenance:
             if key not in graph and key not in self.tied:
                 self.dropped.setdefault(key, by)
 
-    def computed(self, graph: Graph) -> set[int]:
-        """Keys of the parameters of `graph` that a pass gave other values than the source's."""
-        return {
-            p.key for p in graph.parameters() if (s := self.parameters.get(p.key)) and s.data is not p.data
-        }
-
     def held_by(self, key: int) -> int:
         """The key of the parameter that holds what `key` held: itself, or the one that it was tied into."""
         while key in self.tied:
