@@ -10,6 +10,7 @@ from .conv import CONV
 from .creation import CREATION
 from .indexing import INDEXING
 from .linear import LINEAR
+from .logic import LOGIC
 from .math import MATH
 from .norm import NORM
 from .pool import POOL
@@ -26,6 +27,7 @@ TABLE: LoweringTable[Lowering] = LoweringTable("torch").include(
     ATTENTION,
     LINEAR,
     MATH,
+    LOGIC,
     RECURRENT,
     REDUCE,
     SHAPE,
