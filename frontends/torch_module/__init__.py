@@ -34,7 +34,7 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         UnsupportedError: when operators have no lowering; all of them at once.
     """
     _require_torch()
-    from .lowering import SpecialisedError
+    from .coverage import SpecialisedError
 
     refused: UnsupportedError | None = None
     try:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import re
-import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -12,24 +9,21 @@ from typing import TYPE_CHECKING, Any
 from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
 from .capture import Captured, array_of, tensor_placeholders
-from .complex_numbers import InParts, Pair, in_parts, on_a_last_axis, part_of
+from .complex_numbers import Pair, on_a_last_axis, part_of
 from .context import Call, Context, Result
 from .control_flow import conditional, loop
-from .decompositions import Untraceable, decomposed
-from .export_errors import user_location
+from .coverage import Coverage
 from .nodes import (
     CONTROL_FLOW,
     RUN_WHOLE,
     argument_names,
     functional_name,
-    graph_modules,
-    is_structural,
     is_tensor_result,
-    owners,
     target_name,
 )
 from .operators import IGNORED, TABLE
-from .refusals import COMPLEX, advised, explained, has_complex, tensor_arguments, written_call
+from .places import Places, source_line
+from .refusals import COMPLEX, advised, has_complex, tensor_arguments, written_call
 from .stacks import normalised_stack
 from .symbols import Symbols
 from .tree import Tree
@@ -37,17 +31,6 @@ from .views import INVERSES
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_SIZES = {
-    operator.add: lambda a, b: a + b,
-    operator.sub: lambda a, b: a - b,
-    operator.mul: lambda a, b: a * b,
-}
-
-
-class SpecialisedError(Exception):
-    """The decomposition of an operator makes constants of symbolic sizes."""
 
 
 class Lowering:
@@ -59,18 +42,15 @@ class Lowering:
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
         self.context = Context(self.graph, Symbols(tensors))
+        self.places = Places(self.program.graph_module)
+        self.coverage = Coverage(self.program, self.context.symbols, self.places)
         sizes = [self.context.symbols.sizes(fake) for _, fake in tensors]
-        self._symbolic = sum(not isinstance(s, int) for shape in sizes for s in shape)
         for shape, example in zip(sizes, captured.examples, strict=False):
             self.context.ones |= {s for s, n in zip(shape, example.shape, strict=True) if n == 1} - {1}
         self.b = self.context.b
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
-        self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}
-        self.in_parts: dict[Node, InParts] = {}
-        self.reasons: dict[str, str] = {}
         self.stubs: set[str] = set()
-        self.owners = owners(self.program.graph_module)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -91,83 +71,12 @@ class Lowering:
     # -- before any operator -------------------------------------------------------------------
 
     def _require_lowerings(self) -> None:
-        """Find a lowering or a decomposition for every operator, or complain about all that have neither."""
-        missing = [
-            (name, node)
-            for module in graph_modules(self.program.graph_module)
-            for node in module.graph.nodes
-            if (name := self._missing_name(node)) is not None
-        ]
-        first = dict(reversed(missing))
+        """Find a lowering or an expansion for every operator, or complain about all that have neither."""
+        missing = self.coverage.missing()
         if self.partial:
-            self.stubs = set(first)
-            return
-        TABLE.refuse(
-            ((name, self._place(node)) for name, node in missing),
-            explain=lambda name, places: explained(name, places, first[name], self.reasons.get(name, "")),
-        )
-
-    def _missing_name(self, node: Node, depth: int = 3) -> str | None:
-        """The name of an operator that has neither a lowering nor a decomposition into some that have."""
-        if has_complex(node) and is_tensor_result(node) and not is_structural(node):
-            return None if self._expand_complex(node, depth) else target_name(node.target)
-        name = self._required_name(node)
-        if name is None:
-            return None
-        return None if depth and self._expand(node, depth - 1) else name
-
-    def _expand(self, node: Node, depth: int = 3) -> bool:
-        """Decompose one operator, with the operators that this gives; False where some have no lowering."""
-        found, name = None, target_name(node.target)
-        try:
-            found = decomposed(node)
-        except Untraceable as refusal:
-            if self._symbolic:
-                raise SpecialisedError(name) from refusal
-            self.reasons[name] = str(refusal)
-        if not self._is_still_symbolic():
-            raise SpecialisedError(name)
-        if found is None or any(self._missing_name(n, depth) for n in found[0].graph.nodes):
-            return False
-        self.decomposed[node] = found
-        return True
-
-    def _expand_complex(self, node: Node, depth: int) -> bool:
-        """Find how to run a call on complex tensors; False where some operator has no lowering."""
-        name = target_name(node.target)
-        try:
-            found = in_parts(node)
-        except Untraceable as refusal:
-            if self._symbolic:
-                raise SpecialisedError(name) from refusal
-            self.reasons[name] = str(refusal)
-            return False
-        if not self._is_still_symbolic():
-            raise SpecialisedError(name)
-        self.reasons.setdefault(name, COMPLEX)
-        if found is None:
-            return bool(depth) and self._expand(node, depth - 1)
-        if any(self._missing_name(n, depth) for n in found.body.graph.nodes):
-            return False
-        self.in_parts[node] = found
-        return True
-
-    def _is_still_symbolic(self) -> bool:
-        """Whether the inputs' symbolic sizes still are: tracing a decomposition may have fixed them."""
-        sizes = [s for node in tensor_placeholders(self.program) for s in node.meta["val"].shape]
-        return sum(not isinstance(self.context.symbols.size(s), int) for s in sizes) == self._symbolic
-
-    def _required_name(self, node: Node) -> str | None:
-        """The table name that a node needs, or None where none is needed."""
-        if node.op != "call_function":
-            return None
-        name = target_name(node.target)
-        if name in IGNORED or name in TABLE or name.startswith(("operator.", "math.")):
-            return None
-        if name in RUN_WHOLE or name in CONTROL_FLOW or not is_tensor_result(node):
-            return None
-        functional = functional_name(node.target)
-        return name if functional is None or functional not in TABLE else None
+            self.stubs = {name for name, _ in missing}
+        else:
+            self.coverage.refuse(missing)
 
     def _add_calls(self) -> None:
         """Add module calls in execution order: those recorded while tracing, then any that operators name."""
@@ -250,12 +159,12 @@ class Lowering:
             return
         keys = normalised_stack(node.meta.get("nn_module_stack") or {})
         call = self._call_of(keys, None) if keys else self._call_without_stack(node)
-        with self.b.inside(call, self._location(node) or self.b.location) if own_call else nullcontext():
+        with self.b.inside(call, source_line(node) or self.b.location) if own_call else nullcontext():
             self.environment[node] = self._lower(node)
         self.aliases.add(node)
         mutated = written_argument(node)
         if mutated is not None:
-            self.aliases.mutated(node, mutated, self._place(node))
+            self.aliases.mutated(node, mutated, self.places.of(node))
 
     def _lower(self, node: Node) -> Result:
         import torch
@@ -272,18 +181,20 @@ class Lowering:
         if name in RUN_WHOLE:
             return self._inlined(node, RUN_WHOLE[name])
         if name in CONTROL_FLOW:
-            return _CONTROL_FLOW[name](self, node, [self._resolve(a) for a in node.args], self._place(node))
+            return _CONTROL_FLOW[name](
+                self, node, [self._resolve(a) for a in node.args], self.places.of(node)
+            )
         if not is_tensor_result(node):
             if name == "aten.item.default" and isinstance(fake, torch.SymInt):
                 self.context.counted(self._resolve(node.args[0]), fake)
             return self._plain(fake)
-        if node in self.in_parts:
+        if node in self.coverage.in_parts:
             return self._lower_in_parts(node)
-        if node in self.decomposed:
-            body, feeding = self.decomposed[node]
+        if node in self.coverage.decomposed:
+            body, feeding = self.coverage.decomposed[node]
             return self._run_body(body, [self.environment[f] for f in feeding], own_calls=False)
         if name in self.stubs or (self.partial and has_complex(node)):
-            return self._stub(node, self.reasons.get(name, ""))
+            return self._stub(node, self.coverage.reasons.get(name, ""))
         functional = functional_name(node.target)
         table_name = name if name in TABLE else functional or name
         call = self._make_call(node, table_name)
@@ -293,9 +204,9 @@ class Lowering:
         try:
             result = TABLE.functions[table_name](call)
         except UnsupportedError as refusal:
-            if self._expand(node):
+            if self.coverage.expand(node):
                 return self._lower(node)
-            if not self.partial or self._symbolic:  # static shapes are tried first
+            if not self.partial or self.coverage.symbolic:  # static shapes are tried first
                 raise
             return self._stub(node, refusal.message)
         if table_name != name and isinstance(result, Value):  # in place: the element type stays
@@ -304,7 +215,7 @@ class Lowering:
 
     def _lower_in_parts(self, node: Node) -> Result:
         """A call on complex tensors, of each of which the environment has a `Pair`."""
-        found, place = self.in_parts[node], self._place(node)
+        found, place = self.coverage.in_parts[node], self.places.of(node)
         made_by_hand = [isinstance(self.environment[n], Value) and p for n, p in found.operands]
         if self.partial and any(made_by_hand):  # of a stub
             return self._stub(node, COMPLEX)
@@ -329,7 +240,7 @@ class Lowering:
             call=written_call(node, [f"x{i}" for i in range(len(operands))]),
             reason=f"{reason or why}; instead: {advice}",
         )
-        place = self._place(node)
+        place = self.places.of(node)
         self.context.notes.append(
             f"stub to be written by hand: `{target_name(node.target)}`{f' - at {place}' if place else ''}"
         )
@@ -354,7 +265,7 @@ class Lowering:
                 fakes[key] = fake
                 if isinstance(values[key], Value):
                     self.context.saw(values[key], fake)
-        call = Call(self.context, name, values, fakes, node.meta.get("val"), self._place(node))
+        call = Call(self.context, name, values, fakes, node.meta.get("val"), self.places.of(node))
         call.reads = {
             at
             for user in node.users
@@ -459,23 +370,6 @@ class Lowering:
     def _drop_dead(self) -> None:
         """Remove what no output needs: shapes computed for checks, constants read as attributes."""
         self.graph.remove_dead()
-
-    # -- places --------------------------------------------------------------------------------
-
-    def _place(self, node: Node) -> str:
-        """Module path and source line of a node, for messages; in a body of control flow, of that."""
-        while node.graph in self.owners and not node.meta.get("nn_module_stack"):
-            node = self.owners[node.graph]
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        path = (
-            f"{stack[-1][0] or 'the root module'} ({str(stack[-1][1]).rpartition('.')[2]})" if stack else ""
-        )
-        return ", ".join(p for p in (path, self._location(node)) if p)
-
-    def _location(self, node: Node) -> str:
-        trace = node.meta.get("stack_trace") or ""
-        frames = [traceback.FrameSummary(f, int(n), "") for f, n in _FRAME.findall(trace)]
-        return user_location(frames)
 
 
 _CONTROL_FLOW = {"cond": conditional, "while_loop": loop}

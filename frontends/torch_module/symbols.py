@@ -21,7 +21,7 @@ class Symbols:
     """Torch's size symbols under our names, and the inputs that carry them.
 
     Args:
-        placeholders: (name, fake tensor, dynamic axes that are a batch) of every tensor input.
+        placeholders: (name, fake tensor) of every tensor input.
     """
 
     def __init__(self, placeholders: Iterable[tuple[str, torch.Tensor]]) -> None:
