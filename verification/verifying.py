@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -187,22 +187,24 @@ class _Verification:
         if found is None:
             return []
         found.note(first)
-        rows: list[OutputRow] = []
-        for draw, inputs in found.further(sizes, seed) if drawn else ():
-            rows += self._another(f"{_case(sizes)}, draw {draw}", inputs)
+        rows = self._draws(found.further(sizes, seed) if drawn else (), sizes)
         remark = found.remark(drawn)
         self.notes += [remark] if remark else []
         return rows
 
     def _contradicting(self, sizes: dict[str, int], seed: int) -> list[OutputRow]:
         """The outputs on inputs of several kinds, for one of which what was assumed may not hold."""
-        rows: list[OutputRow] = []
-        for draw in range(1, KINDS):
-            inputs = make_inputs(self.graph, sizes, seed + draw, draw)
-            rows += self._another(f"{_case(sizes)}, draw {draw}", inputs)
+        draws = ((draw, make_inputs(self.graph, sizes, seed + draw, draw)) for draw in range(1, KINDS))
+        rows = self._draws(draws, sizes)
         if not all(row.passed for row in rows):
             self.notes += self.graph.origin.assumed
         return rows
+
+    def _draws(
+        self, draws: Iterable[tuple[int, Mapping[str, np.ndarray]]], sizes: dict[str, int]
+    ) -> list[OutputRow]:
+        """The outputs on further inputs of the same sizes, each with its number."""
+        return [row for n, given in draws for row in self._another(f"{_case(sizes)}, draw {n}", given)]
 
     def train(self, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path) -> None:
         """Compare one training step; both sides are left as they were.
