@@ -218,7 +218,8 @@ class Chain(tnn.Module):
 
 def paired(first: tnn.Module, second: tnn.Module, mapping: PairMap | None = None) -> dict[str, str]:
     graphs = [regraft.load(net, (torch.ones(2, 4),)) for net in (first, second)]
-    return {p.source: p.target for p in pair(*graphs, mapping).parameters if p.source.endswith("weight")}
+    pairs = pair(*graphs, mapping).parameters.values()
+    return {p.source: p.target for p in pairs if p.source.endswith("weight")}
 
 
 def test_outputs_tell_layers_of_one_shape_apart() -> None:

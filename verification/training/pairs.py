@@ -84,9 +84,9 @@ def _by_pairing(source: Step, target: Step, pairing: Pairing) -> list[Pair]:
         _step_names(step, net.graph) for step, net in ((source, pairing.source), (target, pairing.target))
     ]
     return [
-        Pair((names[0][p.keys[0]],), names[1][p.keys[1]], "reshape" if p.fits else "identity", p.target_shape)
-        for p in pairing.parameters
-        if p.keys[0] in names[0] and p.keys[1] in names[1]
+        Pair((names[0][mine],), names[1][theirs], "reshape" if p.fits else "identity", p.target_shape)
+        for (mine, theirs), p in pairing.parameters.items()
+        if mine in names[0] and theirs in names[1]
     ]
 
 

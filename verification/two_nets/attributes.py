@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import cast
@@ -83,17 +83,20 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
         target: the target's.
         modules: path of a module in the source -> in the target.
     """
-    sides = [_by_module(source, set(modules)), _by_module(target, set(modules.values()))]
+    held = [_by_module(source, set(modules)), _by_module(target, set(modules.values()))]
     order = _called(source)
     rows: list[AttributeRow] = []
     for path in sorted(modules, key=lambda p: order.get(p, len(order))):
         other = modules[path]
-        module = target.modules.find(other)
-        name = module.class_name if module is not None else ""
-        mine, theirs = sides[0].get(path, []), sides[1].get(other, [])
-        rows += _settings(path, other, name, (source, mine), (target, theirs))
-        if not _is_leaf(source, path) or not _is_leaf(target, other):  # one layer may be several operators
-            rows += _structure(path, other, name, (source, mine), (target, theirs))
+        name = _class_name(target, other)
+        sides = _Side(source, held[0].get(path, [])), _Side(target, held[1].get(other, []))
+        for setting, a, b in _settings(*sides):
+            training, remark = setting in _TRAINING, _REMARKS.get(setting, "")
+            rows.append(AttributeRow(path, other, name, setting, a, b, training, remark=remark))
+        if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
+            continue
+        for op_type, a, b in _numbers(*sides):
+            rows.append(AttributeRow(path, other, name, f"number of {op_type}", a, b, structure=True))
     return rows + _orders(source, target, modules)
 
 
@@ -105,17 +108,21 @@ def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[At
         target: the target's.
         rows: what `compare_attributes` found.
     """
-    totals = [
-        {op_type: sum(_counts(graph, o, op_type) for o in graph.operators()) for op_type in _COUNTED}
-        for graph in (source, target)
-    ]
-    equal = {f"number of {op_type}" for op_type in _COUNTED if totals[0][op_type] == totals[1][op_type]}
+    sides = _Side(source, source.operators()), _Side(target, target.operators())
+    equal = {
+        f"number of {op_type}" for op_type in _COUNTED if sides[0].count(op_type) == sides[1].count(op_type)
+    }
     return [row for row in rows if row.structure and row.attribute in equal]
 
 
 def _is_leaf(graph: Graph, path: str) -> bool:
     module = graph.modules.find(path)
     return module is not None and bool(path) and not module.children
+
+
+def _class_name(graph: Graph, path: str) -> str:
+    module = graph.modules.find(path)
+    return "" if module is None else module.class_name
 
 
 def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
@@ -134,30 +141,30 @@ def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
     return found
 
 
-def _settings(
-    path: str,
-    other: str,
-    name: str,
-    source: tuple[Graph, list[Operator]],
-    target: tuple[Graph, list[Operator]],
-) -> list[AttributeRow]:
-    rows: list[AttributeRow] = []
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of two paired modules: the operators of its first call, in the graph that holds them."""
+
+    graph: Graph
+    operators: Sequence[Operator]
+
+    def read(self, op_type: str) -> list[dict[str, object]]:
+        """The attributes of every operator of a type."""
+        return [_read(self.graph, o, op_type) for o in self.operators if _is(o, op_type)]
+
+    def count(self, op_type: str) -> int:
+        """How many operators count as one of a type."""
+        return sum(_counts(self.graph, o, op_type) for o in self.operators)
+
+
+def _settings(source: _Side, target: _Side) -> Iterator[tuple[str, object, object]]:
+    """(attribute, its value in the source, in the target) where they differ, operator by operator."""
     for op_type, attributes in _READ.items():
-        read = [
-            [_read(graph, o, op_type) for o in ops if _is(graph, o, op_type)]
-            for graph, ops in (source, target)
-        ]
-        if op_type == "Dropout":  # a ratio of 0 is no operator in some frontends
-            read = (
-                [side or [{"ratio": 0.0}] for side in read]
-                if any(read) and min(map(len, read)) == 0
-                else read
-            )
+        read = [source.read(op_type), target.read(op_type)]
+        if op_type == "Dropout" and any(read):  # a ratio of 0 is no operator in some frontends
+            read = [side or [{"ratio": 0.0}] for side in read]
         if op_type == "LeakyRelu" and len(read[0]) != len(read[1]):
-            read = [
-                side or _decomposed(graph, ops)
-                for side, (graph, ops) in zip(read, (source, target), strict=True)
-            ]
+            read = [read[0] or _decomposed(source), read[1] or _decomposed(target)]
         if len(read[0]) != len(read[1]):
             continue
         for mine, theirs in zip(*read, strict=True):
@@ -167,27 +174,15 @@ def _settings(
                     continue
                 if attribute == "ceil_mode" and mine["output"] == theirs["output"]:
                     continue
-                training = attribute in _TRAINING
-                remark = _REMARKS.get(attribute, "")
-                rows.append(AttributeRow(path, other, name, attribute, a, b, training, False, remark))
-    return rows
+                yield attribute, a, b
 
 
-def _structure(
-    path: str,
-    other: str,
-    name: str,
-    source: tuple[Graph, list[Operator]],
-    target: tuple[Graph, list[Operator]],
-) -> list[AttributeRow]:
-    """Operators that one of two modules has more of."""
-    rows: list[AttributeRow] = []
+def _numbers(source: _Side, target: _Side) -> Iterator[tuple[str, int, int]]:
+    """(operator, how many the source has, the target) where one of two modules has more."""
     for op_type in _COUNTED:
-        counts = [sum(_counts(graph, o, op_type) for o in ops) for graph, ops in (source, target)]
-        if counts[0] != counts[1] and op_type != "Dropout":
-            what = f"number of {op_type}"
-            rows.append(AttributeRow(path, other, name, what, counts[0], counts[1], structure=True))
-    return rows
+        a, b = source.count(op_type), target.count(op_type)
+        if a != b and op_type != "Dropout":
+            yield op_type, a, b
 
 
 def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
@@ -204,10 +199,9 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
             tuple(sorted(common, key=lambda p: places[1][modules[p]])),
         )
         if sequences[0] != sequences[1]:
-            module = target.modules.find(other)
-            name = module.class_name if module is not None else ""
             at = next(i for i, (a, b) in enumerate(zip(*sequences, strict=True)) if a != b)
             parts = [tuple(p.removeprefix(f"{path}.") for p in s[at : at + 3]) for s in sequences]
+            name = _class_name(target, other)
             rows.append(AttributeRow(path, other, name, "order of calls", parts[0], parts[1], structure=True))
     return rows
 
@@ -231,13 +225,13 @@ def _called(graph: Graph) -> dict[str, int]:
 # -- reading an operator -------------------------------------------------------------------------------
 
 
-def _is(_graph: Graph, operator: Operator, op_type: str) -> bool:
+def _is(operator: Operator, op_type: str) -> bool:
     return operator.op_type == op_type and operator.domain == ""
 
 
 def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
     """Whether an operator counts as one of its type: an Add of two computed values is a shortcut."""
-    if not _is(graph, operator, op_type):
+    if not _is(operator, op_type):
         return False
     if op_type != "Add":
         return True
@@ -246,10 +240,11 @@ def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
     )
 
 
-def _decomposed(graph: Graph, operators: Sequence[Operator]) -> list[dict[str, object]]:
+def _decomposed(side: _Side) -> list[dict[str, object]]:
     """The slope of ``max(slope * x, x)``, which is MindSpore's LeakyReLU."""
     found: list[dict[str, object]] = []
-    for operator in operators:
+    graph = side.graph
+    for operator in side.operators:
         operands = [v for v in graph.operands(operator.key) if v is not None]
         if operator.op_type != "Max" or len(operands) != 2:
             continue

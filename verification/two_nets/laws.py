@@ -64,9 +64,13 @@ def compare_laws(pairing: Pairing) -> list[LawRow]:
 
     Both nets must be as they were constructed.
     """
-    pairs = [p for p in pairing.parameters if p.fits and _is_float(pairing.source.parameter(p.keys[0]))]
+    pairs = {
+        keys: p
+        for keys, p in pairing.parameters.items()
+        if p.fits and _is_float(pairing.source.parameter(keys[0]))
+    }
     comparison = _Comparison(pairing, max(len(pairs), 1))
-    return [comparison.row(p, *comparison.sides(p)) for p in pairs]
+    return [comparison.row(keys, p) for keys, p in pairs.items()]
 
 
 class _Comparison:
@@ -78,13 +82,10 @@ class _Comparison:
             for key in layer.parameters.values()
         }
 
-    def sides(self, pair: ParameterPair) -> tuple[_Side, _Side]:
-        nets = (self.pairing.source, self.pairing.target)
-        found = [_believed(net.parameter(key), self.tests) for net, key in zip(nets, pair.keys, strict=True)]
-        return found[0], found[1]
-
-    def row(self, pair: ParameterPair, source: _Side, target: _Side) -> LawRow:
-        path, module = self.owners[pair.keys[1]]
+    def row(self, keys: tuple[int, int], pair: ParameterPair) -> LawRow:
+        source = _believed(self.pairing.source.parameter(keys[0]), self.tests)
+        target = _believed(self.pairing.target.parameter(keys[1]), self.tests)
+        path, module = self.owners[keys[1]]
         tree = self.pairing.target.graph.modules
         row = LawRow(
             pair.source,

@@ -12,8 +12,8 @@ from .attributes import compare_attributes, moved
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .pair_map import PairMap
-from .pairing import Pairing, pair
-from .report import Nets, PairRow
+from .pairing import Pairing, ParameterPair, pair
+from .report import Nets
 
 
 class NetComparison:
@@ -44,21 +44,18 @@ class NetComparison:
     ) -> None:
         self.pairing: Pairing = pair(source, target, mapping)
         self.modules = module_pairs(self.pairing, mapping)
-        held = [
-            (source.parameter(p.keys[0]), target.parameter(p.keys[1]), p) for p in self.pairing.parameters
-        ]
-        rows: list[PairRow] = []
+        rows: list[ParameterPair] = []
         equal: list[str] = []
         other: list[str] = []
-        for mine, theirs, p in held:
-            same = None
+        for keys, p in self.pairing.parameters.items():
+            mine, theirs, same = source.parameter(keys[0]), target.parameter(keys[1]), None
             if p.fits and None not in (mine.data.load, theirs.data.load):
                 a, b = p.applied(mine.data.numpy()), theirs.data.numpy()
                 same = bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
                 drawn = a.size > 1 and bool((a != a.flat[0]).any() or (b != b.flat[0]).any())
                 if drawn or not same:
                     (equal if same else other).append(p.source)
-            rows.append(PairRow(p.source, p.target, p.by, p.shape, p.target_shape, same))
+            rows.append(replace(p, equal=same))
         self.copied = bool(other) and (copy if copy is not None else not equal)
         settings = compare_attributes(source, target, self.modules) if target.operators() else []
         elsewhere = moved(source, target, settings)
@@ -111,10 +108,10 @@ class NetComparison:
         """What the target is given: parameter -> the source's values in its shape and element type."""
         source, target = self.pairing.source.graph, self.pairing.target.graph
         return {
-            p.target: p.applied(source.parameter(p.keys[0]).data.numpy()).astype(
-                target.parameter(p.keys[1]).data.numpy().dtype
+            p.target: p.applied(source.parameter(mine).data.numpy()).astype(
+                target.parameter(theirs).data.numpy().dtype
             )
-            for p in self.pairing.parameters
+            for (mine, theirs), p in self.pairing.parameters.items()
             if p.fits and self.copied
         }
 

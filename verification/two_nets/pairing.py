@@ -31,7 +31,8 @@ class ParameterPair:
         by: why: "map", "name", "neighbours" or "order".
         shape: in the source.
         target_shape: in the target.
-        keys: node keys on both sides.
+        equal: whether both held the same values when the comparison began; None where that is not compared,
+            as where shapes differ.
     """
 
     source: str
@@ -39,7 +40,7 @@ class ParameterPair:
     by: str
     shape: tuple[int, ...]
     target_shape: tuple[int, ...]
-    keys: tuple[int, int]
+    equal: bool | None = None
 
     @property
     def fits(self) -> bool:
@@ -62,7 +63,7 @@ class Pairing:
         target: the target, described.
         layers: path of a layer in the source -> the target's.
         by: path of a layer in the source -> why.
-        parameters: the pairs, in the source's order of calls.
+        parameters: node keys on both sides -> the pair, in the source's order of calls.
         only_source: names of parameters without a counterpart.
         only_target: likewise in the target.
         notes: pairs that the order of the calls alone decided.
@@ -72,7 +73,7 @@ class Pairing:
     target: Net
     layers: dict[str, str] = field(default_factory=dict)
     by: dict[str, str] = field(default_factory=dict)
-    parameters: list[ParameterPair] = field(default_factory=list)
+    parameters: dict[tuple[int, int], ParameterPair] = field(default_factory=dict)
     only_source: list[str] = field(default_factory=list)
     only_target: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -299,15 +300,12 @@ class _Search:
                         done.only_source.append(name)
                     continue
                 taken.add(other)
-                done.parameters.append(
-                    ParameterPair(
-                        name,
-                        done.target.names[other],
-                        done.by[layer.path],
-                        done.source.parameter(key).data.shape,
-                        done.target.parameter(other).data.shape,
-                        (key, other),
-                    )
+                done.parameters[key, other] = ParameterPair(
+                    name,
+                    done.target.names[other],
+                    done.by[layer.path],
+                    done.source.parameter(key).data.shape,
+                    done.target.parameter(other).data.shape,
                 )
         done.only_target = [
             done.target.names[key]

@@ -9,27 +9,7 @@ from dataclasses import dataclass, field
 
 from .attributes import AttributeRow
 from .laws import LawRow
-
-
-@dataclass(frozen=True, slots=True)
-class PairRow:
-    """A parameter of the source and the target's that stands for it.
-
-    Attributes:
-        source: name in the source.
-        target: name in the target.
-        by: why: "map", "name", "neighbours" or "order".
-        shape: in the source.
-        target_shape: in the target.
-        equal: whether both held the same values when the comparison began; None where shapes differ.
-    """
-
-    source: str
-    target: str
-    by: str
-    shape: tuple[int, ...]
-    target_shape: tuple[int, ...]
-    equal: bool | None
+from .pairing import ParameterPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +74,7 @@ class Nets:
     """
 
     framework: str
-    pairs: list[PairRow]
+    pairs: list[ParameterPair]
     only_source: list[str] = field(default_factory=list)
     only_target: list[str] = field(default_factory=list)
     copied: bool = False
