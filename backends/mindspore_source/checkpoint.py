@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,47 +48,6 @@ def _varint(value: int) -> bytes:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
-
-
-def read_ckpt(path: Path) -> Iterator[tuple[str, str, tuple[int, ...], bytes]]:
-    """(name, MindSpore's element type, shape, bytes) of every tensor of a .ckpt, without MindSpore."""
-    data = path.read_bytes()
-    for number, value in _fields(data):
-        assert number == 1, number
-        parts = dict(_fields(bytes(value)))
-        tensor = list(_fields(bytes(parts[2])))
-        dims = tuple(int(v) for n, v in tensor if n == 1)
-        fields = dict(tensor)
-        yield (
-            bytes(parts[1]).decode(),
-            bytes(fields[2]).decode(),
-            () if dims == (0,) else dims,
-            bytes(fields[3]),
-        )
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-        else:
-            size = varint()
-            yield key >> 3, data[at : at + size]
-            at += size
 
 
 def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
