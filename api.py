@@ -18,13 +18,14 @@ from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
-from .ir import Graph, MismatchError, ModelError, RegraftError, UnsupportedError, UsageError
+from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import collector_paused
-from .passes import PIPELINES, available_passes, default_pipeline, describe, parse_pass, pipeline, run_passes
+from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
 from .verification import verify as compare
 from .verification.recording import record_calls
+from .verification.written import VerificationError, comparable, is_written, verify_written
 
 __all__ = [
     "Change",
@@ -48,7 +49,6 @@ __all__ = [
     "load",
     "load_tree",
     "parse_pass",
-    "restricted",
     "rewrite",
     "rewrite_file",
     "save",
@@ -207,25 +207,8 @@ def save(
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
     target = _target(Path(path), to)
-    graph = _prepared(graph, target, group=bool(options.pop("group", True)))
-    return write(graph, Path(path), target, force=force, **options)
-
-
-def _prepared(graph: Graph, target: str, *, group: bool) -> Graph:
-    """The graph after the passes that only this target has; as it is where they have nothing to group."""
-    if not group or target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
-        return graph
-    passes = pipeline(target)
-    new = graph.copy()
-    for parameter in new.parameters():
-        parameter.name = parameter.declared  # names follow from the tree, which changes
-    if new.provenance is not None:
-        again = {p.name for p in passes}
-        new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
-    results = run_passes(new, passes)
-    return (
-        new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
-    )
+    emitted = prepared(graph, target) if options.pop("group", True) else graph
+    return write(emitted, Path(path), target, force=force, **options)
 
 
 def verify(
@@ -263,16 +246,16 @@ def verify(
         ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
             more than Dropout and batch statistics.
     """
-    examples = inputs if inputs is not None or not isinstance(target, Graph) else _examples(target)
+    examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
-    given = _by_name(graph, inputs if inputs is not None or expected is None else _examples(graph))
-    if map is not None and (isinstance(target, Graph) or _is_written(target)):
+    given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
+    if map is not None and (isinstance(target, Graph) or is_written(target)):
         raise UsageError(
             "E001",
             "expected a model as the target of a map, got a graph or what was written from one",
             hint="files that regraft wrote are paired by the renames.json beside them",
         )
-    if isinstance(target, Graph) or _is_written(target):
+    if isinstance(target, Graph) or is_written(target):
         written: Any = target
         return compare(graph, written, given, train=train, expected=expected, laws=True)
     other = _captured_or_named(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
@@ -385,59 +368,22 @@ def rewrite_file(
         return save(rewritten.graph, final, target, force=force, **options), None
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
         inner = Path(scratch) / (final.name if target == "onnx" else "out")
-        emitted = _prepared(rewritten.graph, target, group=bool(options.pop("group", True)))
+        emitted = prepared(rewritten.graph, target) if options.pop("group", True) else rewritten.graph
         files = write(emitted, inner, target, **options)
-        report = _compare_written(graph, rewritten.graph, files, inner, target)
+        report = verify_written(graph, rewritten.graph, files, inner, target)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:
             grouped = None if emitted is rewritten.graph else emitted
-            source = _comparable(graph, rewritten.graph)
+            source = comparable(graph, rewritten.graph)
             files += write_tests(inner, record_calls(source, inner, grouped=grouped))
         base = inner.parent if target == "onnx" else inner
         names = [str(f.relative_to(base)) for f in files]
         with staged(parent, names, force=force) as folder:
             for name in names:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                _move(base / name, folder / name)
+                shutil.move(base / name, folder / name)
     return [parent / name for name in names], report
-
-
-class VerificationError(MismatchError):
-    """The files written do not compute what the source computes.
-
-    Attributes:
-        report: what was compared.
-    """
-
-    def __init__(self, report: Report, path: Path) -> None:
-        self.report = report
-        super().__init__(
-            "E701",
-            "expected the output to compute what the source computes, and it does not",
-            place=report.first_divergence or str(path),
-            hint="nothing was written; --no-verify writes it all the same",
-        )
-
-
-def _compare_written(graph: Graph, rewritten: Graph, files: list[Path], out: Path, target: str) -> Report:
-    """Compare what was written with the source; where passes added inputs, by way of the rewritten graph."""
-    written: Graph | Path = out
-    if target == "mxnet":  # read back what MXNet would read
-        written = load(
-            next(f for f in files if f.suffix == ".json" and "symbol" in f.name), _examples(rewritten)
-        )
-    if _comparable(graph, rewritten) is graph:
-        return compare(graph, written)
-    common = restricted(rewritten, [n.name for n in graph.input_nodes()])
-    report = compare(graph, common)
-    return compare(rewritten, written) if report.passed else report
-
-
-def _comparable(graph: Graph, rewritten: Graph) -> Graph:
-    """The source, or the rewritten graph where passes added inputs or outputs."""
-    same = len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs)
-    return graph if same else rewritten
 
 
 def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
@@ -454,27 +400,6 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
     return diff_checkpoints(a, b, map)
 
 
-def restricted(graph: Graph, inputs: Sequence[str]) -> Graph:
-    """A copy of a graph with only those outputs that follow from the named inputs (and from parameters)."""
-    new = graph.copy()
-    others = {n.key for n in new.input_nodes() if n.name not in inputs}
-    reached, stack = set(others), list(others)
-    while stack:
-        for user in new.flow.succ[stack.pop()]:
-            if user not in reached:
-                reached.add(user)
-                stack.append(user)
-    new.outputs = [(name, value) for name, value in new.outputs if value.node not in reached]
-    new.remove_dead()
-    for key in others:
-        new.remove(key)
-    return new
-
-
-def _examples(graph: Graph) -> dict[str, object]:
-    return dict(graph.origin.inputs)
-
-
 def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
     """The inputs a caller gave, by the graph's input names; None for none."""
     if inputs is None:
@@ -482,18 +407,6 @@ def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
     names = [n.name for n in graph.input_nodes()]
     given = [(name, array) for name, array in as_arrays(inputs) if array is not None]
     return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        source.replace(target)
-    except OSError:  # another file system
-        shutil.move(source, target)
-
-
-def _is_written(target: object) -> bool:
-    """Whether `target` names an ONNX file or a directory that `save` wrote."""
-    return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
 
 
 def _target(path: Path, to: str | None) -> str:

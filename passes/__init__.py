@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ir import Graph, PassError
 from .base import Change, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
 from .drop_unused_modules import DropUnusedModules
@@ -91,11 +92,26 @@ def pipeline(name: str = "default") -> list[Pass]:
     Raises:
         PassError: when there is no such pipeline.
     """
-    from ..ir import PassError
-
     if name not in PIPELINES:
         raise PassError("E502", f"no pipeline is called `{name}`", hint=f"pipelines: {', '.join(PIPELINES)}")
     return [parse_pass(text) for text in PIPELINES[name]]
+
+
+def prepared(graph: Graph, target: str) -> Graph:
+    """The graph after the passes that only this target has; as it is where they have nothing to group."""
+    if target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
+        return graph
+    passes = pipeline(target)
+    new = graph.copy()
+    for parameter in new.parameters():
+        parameter.name = parameter.declared  # names follow from the tree, which changes
+    if new.provenance is not None:
+        again = {p.name for p in passes}
+        new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
+    results = run_passes(new, passes)
+    return (
+        new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
+    )
 
 
 def describe(name: str) -> str:
@@ -133,5 +149,6 @@ __all__ = [
     "describe",
     "parse_pass",
     "pipeline",
+    "prepared",
     "run_passes",
 ]

@@ -1,0 +1,21 @@
+"""The part of a graph that follows from some of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import networkx as nx
+
+from .graph import Graph
+
+
+def restricted(graph: Graph, inputs: Collection[str]) -> Graph:
+    """A copy of a graph with only those outputs that follow from the named inputs (and from parameters)."""
+    new = graph.copy()
+    others = [n.key for n in new.input_nodes() if n.name not in inputs]
+    reached = set(others).union(*(nx.descendants(new.flow, key) for key in others))
+    new.outputs = [(name, value) for name, value in new.outputs if value.node not in reached]
+    new.remove_dead()
+    for key in others:
+        new.remove(key)
+    return new

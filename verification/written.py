@@ -1,0 +1,59 @@
+"""The comparison of what was written from a graph with its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..frontends import LoadOptions, read
+from ..ir import Graph, MismatchError
+from ..ir.restriction import restricted
+from .report import Report
+from .verifying import verify
+
+
+class VerificationError(MismatchError):
+    """The files written do not compute what the source computes.
+
+    Attributes:
+        report: what was compared.
+    """
+
+    def __init__(self, report: Report, path: Path) -> None:
+        self.report = report
+        super().__init__(
+            "E701",
+            "expected the output to compute what the source computes, and it does not",
+            place=report.first_divergence or str(path),
+            hint="nothing was written; --no-verify writes it all the same",
+        )
+
+
+def is_written(target: object) -> bool:
+    """Whether `target` names an ONNX file or a directory with an output, rather than a model."""
+    return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
+
+
+def verify_written(graph: Graph, rewritten: Graph, files: list[Path], out: Path, target: str) -> Report:
+    """Compare what was written with the source; where passes added inputs, by way of the rewritten graph.
+
+    Args:
+        graph: the source's graph, before any pass.
+        rewritten: the graph after the passes.
+        files: what was written.
+        out: the file or directory that was asked for.
+        target: "onnx", "mindspore" or "mxnet".
+    """
+    written: Graph | Path = out
+    if target == "mxnet":  # read back what MXNet would read
+        symbol = next(f for f in files if f.suffix == ".json" and "symbol" in f.name)
+        written = read(symbol, dict(rewritten.origin.inputs), LoadOptions())
+    if comparable(graph, rewritten) is graph:
+        return verify(graph, written)
+    report = verify(graph, restricted(rewritten, [n.name for n in graph.input_nodes()]))
+    return verify(rewritten, written) if report.passed else report
+
+
+def comparable(graph: Graph, rewritten: Graph) -> Graph:
+    """The source, or the rewritten graph where passes added inputs or outputs."""
+    same = len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs)
+    return graph if same else rewritten
