@@ -58,7 +58,7 @@ def mindspore(module: Any, inputs: tuple[Any, ...]) -> dict[str, object]:
 
 def emitted_net(path: Path) -> Callable[..., list[Any]]:
     """The net that an emitted file builds, in PyNative mode, from arrays to arrays."""
-    from regraft.verification.runners.mindspore_runner import start
+    from regraft.verification.runners.mindspore_cells import start
 
     start()
     import mindspore as ms

@@ -96,7 +96,7 @@ def verify(
             verification.train(inputs, seed, paired.pairing if paired is not None else Path(str(target)))
         report = verification.report(inputs, seed, modules)
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
-            from .runners.mindspore_runner import constructed
+            from .runners.emitted_net import constructed
 
             net = constructed(Path(target))
             report = replace(report, laws=emitted_laws(source, Path(target), net, train=train))

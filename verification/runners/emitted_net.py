@@ -1,0 +1,91 @@
+"""The net of an emitted folder, imported from its ``model.py``."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ...backends.renames import read_renames
+from ...frontends.mindspore_cell.tree import walk
+from ...ir import Graph
+from .mindspore_cells import cells_of, refusal, start
+
+_numbers = itertools.count()
+
+
+def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], str]:
+    """The net that ``build()`` constructs and fills from the checkpoint beside it.
+
+    Returns:
+        The net, the source's paths of its Cells by their ids, and the module's name in `sys.modules`.
+
+    Raises:
+        ModelError: when ``model.py`` or ``renames.json`` cannot be used.
+    """
+    start()
+    module = _imported(folder / "model.py")
+    try:
+        net = module.build()
+    except Exception as error:  # emitted code, which a user may have edited
+        sys.modules.pop(module.__name__, None)
+        raise refusal("build", error, str(folder / "model.py")) from error
+    return net, _source_paths(folder, net), module.__name__
+
+
+def constructed(folder: Path) -> Graph:
+    """The tree of the net that an emitted folder's ``build(checkpoint=None)`` draws.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
+    start()
+    module = _imported(folder / "model.py")
+    graph = Graph()
+    try:
+        walk(graph, module.build(checkpoint=None))
+    except Exception as error:  # emitted code, which a user may have edited
+        raise refusal("build", error, str(folder / "model.py")) from error
+    finally:
+        sys.modules.pop(module.__name__, None)
+    return graph
+
+
+def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:
+    """Id of a Cell -> the source's path or paths of it, as ``renames.json`` has them; its own without."""
+    sources: dict[str, tuple[str, ...]] = {}
+    folded: set[str] = set()  # layers that others were folded into compute something of their own
+    if (folder / "renames.json").exists():
+        document = read_renames(folder / "renames.json")
+        renamed, rows = document.get("modules"), document.get("parameters")
+        assert isinstance(renamed, dict)
+        assert isinstance(rows, list)
+        for source, target in renamed.items():
+            sources[target] = (*sources.get(target, ()), source)
+        derived = (row["target"] for row in rows if row.get("transform") == "derived")
+        folded = {name.rpartition(".")[0] for name in derived}
+    # a Cell that only the target has may bear the path of another
+    taken = {path for paths in sources.values() for path in paths}
+    return {
+        id(cell): sources.get(path, path)
+        for path, cell in cells_of(net)
+        if (path in sources or path not in taken) and path not in folded
+    }
+
+
+def _imported(path: Path) -> ModuleType:
+    name = f"regraft_emitted_{next(_numbers)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # MindSpore reads the source of classes by way of their module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # emitted code, which a user may have edited
+        sys.modules.pop(name, None)
+        raise refusal("import", error, str(path)) from error
+    return module

@@ -1,0 +1,93 @@
+"""MindSpore's Cells: where they are in a net, how they are run, and what is said when they cannot be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...frontends.mindspore_cell.capture import start_mindspore
+from ...frontends.mindspore_cell.state import borrowed
+from ...ir import ModelError
+
+
+def start() -> None:
+    """Import MindSpore the way it is right and fast.
+
+    Raises:
+        ModelError: when it is not installed.
+    """
+    if "mindspore" not in sys.modules:
+        # its convolutions are 10 to 100 times too slow on AVX-512 otherwise; oneDNN reads it on loading
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    start_mindspore()
+
+
+def cells_of(net: Any) -> list[tuple[str, Any]]:
+    """(path, Cell) of every Cell, each once, under its first path; the net itself first."""
+    found: dict[int, tuple[str, Any]] = {}
+    stack = [("", net)]
+    while stack:
+        path, cell = stack.pop()
+        if id(cell) in found:
+            continue
+        found[id(cell)] = (path, cell)
+        children = [
+            (f"{path}.{name}" if path else name, c) for name, c in cell._cells.items() if c is not None
+        ]
+        stack.extend(reversed(children))
+    return list(found.values())
+
+
+def parameters_of(cells: Sequence[Any]) -> list[Any]:
+    """Every Parameter of the Cells, each once."""
+    return list({id(p): p for cell in cells for p in cell._params.values() if p is not None}.values())
+
+
+def source_expressions(net: Any) -> dict[int, str]:
+    """The identity of a Cell -> how source reaches it from ``net``."""
+    from mindspore import nn
+
+    found: dict[int, str] = {}
+    stack = [(net, "net")]
+    while stack:
+        cell, expression = stack.pop()
+        if id(cell) in found:
+            continue
+        found[id(cell)] = expression
+        listed = isinstance(cell, (nn.CellList, nn.SequentialCell))
+        for at, (name, child) in enumerate(cell._cells.items()):
+            if child is not None:
+                stack.append((child, f"{expression}[{at}]" if listed else f"{expression}.{name}"))
+    return found
+
+
+@contextmanager
+def evaluating(cells: Sequence[Any]) -> Iterator[None]:
+    """PyNative and evaluation mode inside; afterwards the Cells are as they were."""
+    with borrowed(list(cells), parameters_of(cells)):
+        yield
+
+
+@contextmanager
+def intercepted(call: Callable[..., Any] | None) -> Iterator[None]:
+    """With `call` in place of `Cell.__call__`; None leaves it."""
+    from mindspore.nn import Cell
+
+    original = Cell.__call__
+    if call is not None:
+        Cell.__call__ = call
+    try:
+        yield
+    finally:
+        Cell.__call__ = original
+
+
+def refusal(what: str, error: Exception, place: str = "") -> ModelError:
+    """E702 for what was raised when a net was to be imported, built, run or trained."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return ModelError(
+        "E702", f"MindSpore could not {what} the model: {type(error).__name__}: {text}", place=place
+    )
