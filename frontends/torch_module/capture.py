@@ -14,6 +14,7 @@ import numpy as np
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
 from .arguments import Arguments, Arrange, bind, dynamic_axes
+from .caches import entries_read, told_apart
 from .decided import otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line
@@ -70,6 +71,21 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
     """
     bound = bind(module, inputs)
+    found = _with_axes(module, bound, options)
+    read = entries_read(found.program, module)
+    if not read:
+        return found
+    args, kwargs = bound.built(lambda _, leaf: leaf)
+    caches = told_apart(module, read, lambda: module(*args, **kwargs))
+    if caches.refilled:
+        with caches.emptied(module):
+            found = _with_axes(module, bound, options)
+    found.notes += caches.notes()
+    return found
+
+
+def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captured:
+    """Export with dynamic axes, or without where the module insists on one size."""
     axes = dynamic_axes(bound.leaves, options)
     if not axes:
         return _export(module, bound, {})

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from .evaluation import evaluation
 from .stacks import normalised_stack
 from .tracing import unlogged
 
@@ -119,10 +120,13 @@ def _calls(
     idle: Idle = {}
     stack: list[tuple[str, bool]] = []
     paths = {m: name for name, m in module.named_modules()}
+    counters = {
+        id(m.num_batches_tracked) for m in paths if isinstance(m, torch.nn.modules.batchnorm._NormBase)
+    }
 
     class Recorder(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
-            if stack and not stack[-1][1]:
+            if stack and not stack[-1][1] and not (given and id(given[0]) in counters):
                 name = _described(func, given, kwargs or {})
                 if _name(func) in _DROPOUTS:
                     idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
@@ -141,21 +145,20 @@ def _calls(
     buffers = [(b, b.detach().clone()) for b in module.buffers()]
     handles = [m.register_forward_pre_hook(enter) for m in paths]
     handles += [m.register_forward_hook(leave) for m in paths]
-    for m in paths:
-        m.training = training
     copied: Callable[[Any], Any] = lambda t: t.clone() if isinstance(t, torch.Tensor) else t  # noqa: E731
     try:
         mode = nullcontext() if values else FakeTensorMode(allow_non_fake_inputs=True)
         quiet = unlogged("torch._subclasses.fake_tensor")
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet, mode, Recorder():
+        alone = evaluation(module)  # what one mode keeps in a cache, the other computes itself
+        with alone, torch.random.fork_rng(devices=[]), torch.no_grad(), quiet, mode, Recorder():
+            for m in paths:
+                m.training = training
             module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
     except Exception as error:  # the model's own code may raise anything
         return calls, error, idle
     finally:
         for handle in handles:
             handle.remove()
-        for m in paths:
-            m.training = False
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)
