@@ -19,7 +19,7 @@ from .decided import otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line
 from .gradients import own_gradients
-from .lengths import measuring_modules, symbolic_lengths
+from .lengths import numbers_taken, symbolic_lengths
 from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
 from .stacks import normalised_stack
@@ -91,23 +91,35 @@ def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captur
         return _export(module, bound, {})
     traced = bound.repeated(axes)
     try:
-        found = _export(module, traced, axes)
+        with numbers_taken() as places:
+            found = _export(module, traced, axes)
     except ModelError as error:
         found = _export(module, bound, {})
         found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
         return found
     refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, bound, axes))
-    if refused and measuring_modules(module):
-        with symbolic_lengths(module):
-            again = _export(module, traced, axes)
-        if not any(_specialised(again, bound, axes)):
-            found, refused = again, []
-    if refused:
-        found = _export(module, bound, {})
-        found.notes.append(f"static shapes: the model insists on one size of {', '.join(refused)}")
-        return found
+    if refused or places:
+        again = _measured(module, traced, axes)
+        if again is None:
+            found = _export(module, bound, {})
+            made = f"one size of {', '.join(refused)}" if refused else f"a size, at {places[0]}"
+            found.notes.append(f"static shapes: the model insists on {made}")
+            return found
+        found = again
     found.examples = [array_of(t) for t in bound.tensors.values()]
     return found
+
+
+def _measured(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured | None:
+    """The export with what the model's own code measures left symbolic; None where sizes stay numbers."""
+    with symbolic_lengths(module) as takes_any, numbers_taken() as places:
+        if not takes_any:
+            return None
+        try:
+            found = _export(module, bound, axes)
+        except ModelError:
+            return None
+    return None if places or any(_specialised(found, bound, axes)) else found
 
 
 def load_program(path: Path) -> ExportedProgram:

@@ -1,30 +1,130 @@
-"""`len` of a tensor while a module is traced: Python wants a number, which would fix a symbolic size."""
+"""`len` and `int` while a module is traced: Python wants numbers of them, which would fix symbolic sizes."""
 
 from __future__ import annotations
 
 import builtins
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .export_errors import user_location
+
 if TYPE_CHECKING:
     from torch.nn import Module
 
+_NUMBERS = frozenset({"len", "int"})
+_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
 
-def measuring_modules(module: Module) -> list[ModuleType]:
-    """The Python modules, PyTorch's own excepted, that define the model's classes and take a `len` there."""
-    found: dict[str, ModuleType] = {}
-    for cls in {c for m in module.modules() for c in type(m).__mro__}:
-        name = cls.__module__
-        home = sys.modules.get(name)
-        if home is None or name.partition(".")[0] in ("builtins", "torch") or "len" in vars(home):
+
+@contextmanager
+def symbolic_lengths(module: Module) -> Iterator[bool]:
+    """In the code of the model's own classes and what it calls, sizes stay symbolic while the block runs.
+
+    `len` of a tensor is its first size, and `int` of a symbolic number another; both are what they were for
+    everything else, types and instances included. Yields whether there is any such code.
+    """
+    import torch
+
+    def length(of: Any) -> Any:
+        return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else builtins.len(of)
+
+    homes = _measuring(module)
+    for home in homes:
+        home.update({n: f for n, f in (("len", length), ("int", _Whole)) if n not in home})
+    try:
+        yield bool(homes)
+    finally:
+        for home in homes:
+            for name, function in (("len", length), ("int", _Whole)):
+                if home.get(name) is function:
+                    del home[name]
+
+
+@contextmanager
+def numbers_taken() -> Iterator[list[str]]:
+    """Where, while the block runs, `int` makes a number of a quotient of symbolic sizes."""
+    import torch
+
+    number: Any = torch.SymFloat
+    kept = number.__int__
+    found: list[str] = []
+
+    def whole(self: Any) -> int:
+        found.append(user_location(traceback.extract_stack()))
+        return kept(self)
+
+    number.__int__ = whole
+    try:
+        yield found
+    finally:
+        number.__int__ = kept
+
+
+class _Int(type):
+    """Makes `_Whole` pass for `int`."""
+
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        import torch
+
+        if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
+            return torch.sym_int(args[0])
+        return builtins.int(*args, **keywords)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, builtins.int)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, builtins.int)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is builtins.int
+
+    def __hash__(cls) -> int:
+        return hash(builtins.int)
+
+
+class _Whole(builtins.int, metaclass=_Int):
+    """`int`, but of a symbolic number a symbolic one."""
+
+
+def _measuring(module: Module) -> list[dict[str, Any]]:
+    """The global names of the Python modules whose code the model's classes run, where it takes numbers."""
+    classes = {c for m in module.modules() for c in type(m).__mro__ if not _is_library(c.__module__)}
+    held = [v for owner in (*classes, *module.modules()) for v in vars(owner).values()]
+    waiting = [f for f in map(_function, held) if f is not None]
+    seen: set[int] = set()
+    homes: dict[int, dict[str, Any]] = {}
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen or _is_library(function.__module__ or ""):
             continue
-        functions = (f for f in vars(cls).values() if isinstance(f, FunctionType))
-        if any("len" in code.co_names for f in functions for code in _nested(f.__code__)):
-            found[name] = home
-    return list(found.values())
+        seen.add(id(function))
+        names = {n for code in _nested(function.__code__) for n in code.co_names}
+        home = function.__globals__
+        if names & _NUMBERS:
+            homes[id(home)] = home
+        used = [home.get(n) for n in names]
+        used += [vars(m).get(n) for m in used if isinstance(m, ModuleType) for n in names]
+        waiting += [f for u in used if (f := _function(u)) is not None]
+    return list(homes.values())
+
+
+def _function(value: object) -> FunctionType | None:
+    """The function that a property, static method or decorated function is made of."""
+    if isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if isinstance(value, FunctionType):
+        value = vars(value).get("__wrapped__", value)
+    return value if isinstance(value, FunctionType) else None
+
+
+def _is_library(name: str) -> bool:
+    return name.partition(".")[0] in _LIBRARIES
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -33,21 +133,3 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _nested(constant)
-
-
-@contextmanager
-def symbolic_lengths(module: Module) -> Iterator[None]:
-    """In the model's own Python modules, `len` of a tensor is its symbolic size while the block runs."""
-    import torch
-
-    def length(of: Any) -> Any:
-        return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else builtins.len(of)
-
-    homes = measuring_modules(module)
-    for home in homes:
-        vars(home)["len"] = length
-    try:
-        yield
-    finally:
-        for home in homes:
-            del vars(home)["len"]

@@ -151,19 +151,62 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
 
 
 def _whole(size: Any) -> Any:
-    """A size whose rounded quotients (math.ceil(n / 2)) are whole divisions; sizes are not negative."""
+    """A size with whole divisions for rounded quotients (math.ceil(n / 2), int(n * 0.5)) of sizes above 0."""
     from torch.utils._sympy import functions
 
-    if not size.has(functions.IntTrueDiv):
-        return size
-    down = {functions.FloorToInt: 0, functions.TruncToInt: 0, functions.CeilToInt: 1}
-    for rounding, up in down.items():
-        for found in size.atoms(rounding):
-            quotient = found.args[0]
-            if quotient.func is functions.IntTrueDiv:
-                a, b = quotient.args
-                size = size.xreplace({found: functions.FloorDiv(a + up * (b - 1), b)})
+    roundings = {functions.FloorToInt: 0, functions.TruncToInt: 0, functions.CeilToInt: 1}
+    for found in size.atoms(*roundings):
+        quotient = _quotient(found.args[0])
+        if quotient is not None:
+            a, b = quotient
+            up = roundings[found.func]
+            size = size.xreplace({found: functions.FloorDiv(a + up * (b - 1), b)})
     return size
+
+
+def _quotient(real: Any) -> tuple[Any, Any] | None:
+    """Numerator and denominator of a real number computed from sizes; None where they do not tell its floor.
+
+    A quotient of whole numbers below 2**52 that is no whole number rounds to none either, so that the last
+    operation may round; all before it must be exact.
+    """
+    from torch.utils._sympy import functions
+
+    if isinstance(real, (functions.IntTrueDiv, functions.FloatTrueDiv)):
+        above, below = (_exact(a) for a in real.args)
+        return None if above is None or below is None else (above[0] * below[1], above[1] * below[0])
+    return _exact(real)
+
+
+def _exact(real: Any) -> tuple[Any, int] | None:
+    """Numerator and power of two of a number that floats hold exactly; None where that is not known."""
+    import sympy
+    from torch.utils._sympy import functions
+
+    if real.is_Float:
+        above, below = float(real).as_integer_ratio()
+        return (sympy.Integer(above), below) if below in _POWERS else None
+    if isinstance(real, functions.ToFloat):
+        return real.args[0], 1
+    if isinstance(real, (functions.IntTrueDiv, functions.FloatTrueDiv)):
+        found = _quotient(real)
+        if found is None or not sympy.sympify(found[1]).is_Integer:
+            return None
+        return (found[0], int(found[1])) if int(found[1]) in _POWERS else None
+    if isinstance(real, (sympy.Mul, sympy.Add)) and not real.is_integer:
+        parts = [_exact(a) for a in real.args]
+        if any(p is None for p in parts):
+            return None
+        whole, scale = sympy.Integer(isinstance(real, sympy.Mul)), 1
+        for above, below in filter(None, parts):
+            whole = whole * above if isinstance(real, sympy.Mul) else whole * below + above * scale
+            scale *= below
+        return (whole, scale) if scale in _POWERS else None
+    return (real, 1) if real.is_integer else None
+
+
+_POWERS = frozenset(2**i for i in range(17))
+"""Denominators of which floats hold the quotients of sizes exactly."""
 
 
 def _expression(value: object) -> Any:

@@ -199,6 +199,30 @@ def test_sizes_that_are_rounded_quotients(check):
     check(halves, floats(4, 3))
 
 
+def test_sizes_that_int_makes_of_quotients(check):
+    def windows(x):
+        parts = x.view(x.shape[0], 2, 2, 3).transpose(1, 2).reshape(-1, 2, 3)
+        batch = int(parts.shape[0] / (4 * 1.0 / 2))
+        assert isinstance(2, int)
+        assert type(x.dim()) == int  # noqa: E721 - as models ask
+        return parts.view(batch, 2, 2, -1).sum(2), int("3") * x
+
+    def shares(x):
+        half = int(x.shape[0] * 0.5)
+        third = x[: int((x.shape[0] + 1) / 3)]
+        return [x[:half], x[half:] + 1, third, x[: int(len(x) / 4 + 0.5)]]
+
+    check(windows, floats(4, 4, 3))
+    check(shares, floats(4, 3))
+
+
+class Rounded(nn.Module):
+    """Rounds a quotient of the batch's size twice: for 49, floats say 48."""
+
+    def forward(self, x):
+        return x[: int(x.shape[0] * (1 / 49) * 49)]
+
+
 class Scaled(nn.Module):
     """Divides by the root of the batch's size, which has no form for a symbolic one."""
 
@@ -206,8 +230,9 @@ class Scaled(nn.Module):
         return x * x.shape[0] ** -0.5
 
 
-def test_a_root_of_a_size_makes_the_shapes_static():
-    graph = read(Scaled(), [("", floats(4, 3))], LoadOptions())
+@pytest.mark.parametrize("kind", [Rounded, Scaled])
+def test_a_root_or_twofold_rounding_of_a_size_makes_the_shapes_static(kind):
+    graph = read(kind(), [("", floats(4, 3))], LoadOptions())
     assert any("static shapes" in note for note in graph.origin.notes)
 
 
