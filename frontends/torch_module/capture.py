@@ -17,7 +17,7 @@ from .arguments import Arguments, Arrange, bind, dynamic_axes
 from .caches import entries_read, told_apart
 from .decided import otherwise
 from .evaluation import evaluation
-from .export_errors import export_error, first_line
+from .export_errors import export_error, first_line, require_python
 from .gradients import own_gradients
 from .lengths import numbers_taken, symbolic_lengths
 from .modes import idle_dropouts, training_differences
@@ -70,6 +70,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     Raises:
         ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
     """
+    require_python(module)
     bound = bind(module, inputs)
     found = _with_axes(module, bound, options)
     read = entries_read(found.program, module)
@@ -208,6 +209,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         own_gradients() as own,
         _recorded(calls),
         unlogged("torch._subclasses.fake_tensor"),
+        unlogged("torch.fx.experimental.symbolic_shapes"),
         unprinted(),
         warnings.catch_warnings(),
     ):

@@ -15,6 +15,7 @@ from .substitutes import substituted
 if TYPE_CHECKING:
     import sympy
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,25 @@ def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[
             program = export()
     if not all(d.of_truth for d in decisions):
         raise error
-    return program, [*notes, *(d.note() for d in decisions)]
+    of_constants = _symbols_of_constants(program)
+    assumed = [d for d in decisions if not d.condition.free_symbols <= of_constants]
+    return program, [*notes, *(d.note() for d in assumed)]
+
+
+def _symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
+    """The numbers read from tensors that neither inputs nor parameters nor buffers lead to."""
+    constants = set(program.graph_signature.inputs_to_lifted_tensor_constants)
+    depends: dict[Node, bool] = {}
+    found: set[sympy.Symbol] = set()
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            depends[node] = node.name not in constants
+            continue
+        depends[node] = any(depends.get(n, True) for n in node.all_input_nodes)
+        number = getattr(node.meta.get("val"), "node", None)
+        if str(node.target) == "aten.item.default" and number is not None and not depends[node]:
+            found |= number.expr.free_symbols
+    return found
 
 
 @contextmanager

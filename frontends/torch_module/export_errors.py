@@ -27,6 +27,17 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="give the recurrent layer the padded sequences themselves",
         )
+    if scripted := _scripted(module):
+        return _of_scripted(module, scripted)
+    if (selecting := _selecting(module, error)) is not None:
+        return ModelError(
+            "E104",
+            f"torch.export cannot follow {selecting}, which selects boxes: how many there are is data",
+            place=place,
+            hint="convert the layers before it as a module of their own, whose forward returns "
+            "`self.head(list(self.backbone(images).values()))` or the like for the model's `backbone` and "
+            "`head` (or `rpn.head`), and select among its boxes and scores in code of the target",
+        )
     if quantised := _quantised(module):
         return ModelError(
             "E104",
@@ -43,6 +54,28 @@ def export_error(module: Module, error: Exception) -> ModelError:
         f"the model raised {first_line(error)}",
         place=place,
         hint="check the shapes and element types given with --input",
+    )
+
+
+def require_python(module: Module) -> None:
+    """Refuse a model that torch.jit has compiled, before its signature is asked for.
+
+    Raises:
+        ModelError: E104 for such a one.
+    """
+    scripted = _scripted(module)
+    if scripted and "`" not in scripted[0]:
+        raise _of_scripted(module, scripted)
+
+
+def _of_scripted(module: Module, scripted: Sequence[str]) -> ModelError:
+    return ModelError(
+        "E104",
+        f"torch.export cannot follow TorchScript, and {len(scripted)} of the modules are scripted or "
+        f"traced: {', '.join(scripted[:3])}{', …' if len(scripted) > 3 else ''}",
+        place=type(module).__name__,
+        hint="give the model as it was before torch.jit.script or torch.jit.trace, with the weights that "
+        "its state_dict() holds",
     )
 
 
@@ -70,6 +103,40 @@ def _packs(error: Exception) -> bool:
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
+
+
+_SELECTIONS = frozenset(
+    {"nms", "batched_nms", "multiclass_nms", "non_max_suppression", "remove_small_boxes"}
+    | {"filter_proposals", "postprocess_detections"}
+)
+"""Functions by which detection models select boxes, in torchvision and elsewhere."""
+
+
+def _selecting(module: Module, error: Exception) -> str | None:
+    """The innermost module of a model that was selecting boxes when torch refused; None for other errors."""
+    if not type(error).__module__.startswith(_REFUSALS):
+        return None
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    at = next((i for i, f in enumerate(frames) if f.f_code.co_name in _SELECTIONS), None)
+    if at is None:
+        return None
+    paths = {id(m): path for path, m in module.named_modules()}
+    callers = [f.f_locals.get("self") for f in frames[: at + 1]]
+    caller = next((c for c in reversed(callers) if id(c) in paths), module)
+    return f"`{paths[id(caller)] or type(caller).__name__}` (in {frames[at].f_code.co_name})"
+
+
+def _scripted(module: Module) -> list[str]:
+    """The outermost modules that torch.jit has compiled, as ``path (class)``."""
+    import torch
+
+    kind = torch.jit.ScriptModule
+    found = {path: m for path, m in module.named_modules() if isinstance(m, kind)}
+    inner = {
+        f"{path}.{name}" if path else name for path, m in found.items() for name, _ in m.named_children()
+    }
+    names = {path: getattr(m, "original_name", type(m).__name__) for path, m in found.items()}
+    return [f"`{p}` ({n})" if p else n for p, n in names.items() if p not in inner]
 
 
 def _quantised(module: Module) -> list[str]:

@@ -35,6 +35,22 @@ def test_a_branch_on_data_goes_the_example_s_way_and_is_said(check):
     assert "is false" in said[0]
 
 
+class Normalised(nn.Module):
+    """Checks the deviations that it divides by, which are Python numbers, as torchvision's transform does."""
+
+    def forward(self, x):
+        deviations = torch.as_tensor([0.5, 0.25, 2.0], dtype=x.dtype)
+        if (deviations == 0).any():
+            raise ValueError("a deviation is zero")
+        return x / deviations
+
+
+def test_a_branch_on_constants_alone_is_no_assumption(check, caplog):
+    graph = check(Normalised(), floats(2, 3))
+    assert graph.origin.notes == ["captured in evaluation mode"]
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+
+
 def test_inputs_that_take_the_other_branch_contradict_it(capfd):
     class Signed(nn.Module):
         def forward(self, x):

@@ -89,6 +89,35 @@ def test_partial_leaves_a_cell_that_raises(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
+def batched_nms(boxes, scores):
+    """The boxes of scores above a half, as a detection model would select them."""
+    kept = torch.nonzero(scores > 0.5).squeeze(1)
+    return boxes[kept] if kept.numel() > 1 else boxes
+
+
+class Proposals(nn.Module):
+    def forward(self, x):
+        return batched_nms(x, x.sum(1))
+
+
+def test_a_model_that_selects_boxes_is_told_what_to_convert():
+    net = nn.Sequential(nn.Linear(4, 4), Proposals())
+    with pytest.raises(ModelError, match=r"E104 .*`1` \(in batched_nms\).*selects boxes") as found:
+        regraft.load(net, (torch.ones(3, 4),))
+    assert "self.head(list(self.backbone(images).values()))" in str(found.value)
+
+
+def test_scripted_modules_are_named():
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    for net, names in (
+        (scripted, "1 of .*: Sequential"),
+        (nn.Sequential(nn.Tanh(), scripted), r"`1` \(Sequ"),
+    ):
+        with pytest.raises(ModelError, match=rf"E104 .*TorchScript.*{names}") as found:
+            regraft.load(net, (torch.ones(3, 4),))
+        assert "before torch.jit.script" in str(found.value)
+
+
 def test_quantised_layers_are_named():
     net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
     quantised = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
