@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +16,6 @@ table = EmitterTable()
 
 _ROWS = {  # ONNX: (layer, function)
     "Relu": ("ReLU", "relu"),
-    "Tanh": ("Tanh", "tanh"),
     "Mish": ("Mish", "mish"),
     "regraft.Swish": ("SiLU", "silu"),
     "Softsign": ("Softsign", "softsign"),
@@ -24,8 +25,7 @@ _ROWS = {  # ONNX: (layer, function)
 }
 """What MindSpore calls them.
 
-Its CPU kernels are coarse: Tanh is 1e-4 off near 5 (every spelling of it in float32; float64 is exact), Log,
-Exp and what is made of them 5e-6 relative. Its other devices are what the source is written for.
+Its CPU kernels of Log, Exp and what is made of them are 5e-6 off, relatively.
 """
 
 
@@ -40,37 +40,61 @@ for _op_type, (_layer, _function) in _ROWS.items():
 
 
 PRECISE = "precise"
-"""Attribute of a Sigmoid that MindSpore's own CPU kernel is not good enough for."""
+"""Attribute of a Sigmoid or Tanh that MindSpore's own CPU kernel is not good enough for."""
 
-PRECISE_SIGMOID = '''ON_CPU = ms.get_context("device_target") == "CPU"
+ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
+"""What a file starts with that has a helper below."""
 
-
-def sigmoid(x):
+PRECISE_FUNCTIONS = {
+    "sigmoid": '''def sigmoid(x):
     """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
     if ON_CPU:
         return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
     return ops.sigmoid(x)
+''',
+    "tanh": '''def tanh(x):
+    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
+    if ON_CPU:
+        return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
+    return ops.tanh(x)
+''',
+}
+"""Functions that a file has of its own; MindSpore has no other spelling of tanh in float32."""
 
-
-class Sigmoid(nn.Cell):
-    """nn.Sigmoid, as precise as that."""
+PRECISE_LAYER = '''class {layer}(nn.Cell):
+    """nn.{layer}, as precise as that."""
 
     def construct(self, x):
-        return sigmoid(x)
+        return {function}(x)
 '''
-"""What a file starts with that has a `sigmoid` or `Sigmoid` of its own."""
+"""The layer with such a function."""
 
 
-@table.layer("Sigmoid")
-def sigmoid_layer(view: View) -> Layer:
-    """nn.Sigmoid, or the file's own."""
-    return Layer(Call("Sigmoid" if view.operator.int(PRECISE) else "nn.Sigmoid", ()))
+def precise_helpers(texts: Sequence[str]) -> list[str]:
+    """What the classes with these texts call of the above."""
+    found: list[str] = []
+    for function, text in PRECISE_FUNCTIONS.items():
+        layer = function.capitalize()
+        has_layer, has_function = (
+            any(re.search(rf"(?<![.\w]){n}\(", t) for t in texts) for n in (layer, function)
+        )
+        found += [text] if has_layer or has_function else []
+        found += [PRECISE_LAYER.format(layer=layer, function=function)] if has_layer else []
+    return [ON_CPU, *found] if found else []
 
 
-@table.call("Sigmoid")
-def sigmoid(view: View) -> Expression:
-    """ops.sigmoid, or the file's own."""
-    return call("sigmoid" if view.operator.int(PRECISE) else "ops.sigmoid", view.use(0))
+@table.layer("Sigmoid", "Tanh")
+def saturating_layer(view: View) -> Layer:
+    """nn.Sigmoid, nn.Tanh, or the file's own."""
+    name = view.operator.op_type
+    return Layer(Call(name if view.operator.int(PRECISE) else f"nn.{name}", ()))
+
+
+@table.call("Sigmoid", "Tanh")
+def saturating(view: View) -> Expression:
+    """ops.sigmoid, ops.tanh, or the file's own."""
+    name = view.operator.op_type.lower()
+    return call(name if view.operator.int(PRECISE) else f"ops.{name}", view.use(0))
 
 
 def _axis(view: View) -> int:

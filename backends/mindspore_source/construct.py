@@ -37,7 +37,7 @@ _CHAIN = ("x", "out", "y", "z")
 _MAX_INLINE = 60
 _LIGHT = re.compile(
     r"^(nn\.(BatchNorm\dd|GroupNorm|LayerNorm|Dropout(\dd)?|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
-    r"Sigmoid|Tanh|Hardtanh|Softsign)|ops\.(relu6?|gelu|sigmoid|tanh|silu|hardswish|elu|leaky_relu|dropout(\dd)?|mish))$"
+    r"Hardtanh|Softsign)|(nn\.)?(Sigmoid|Tanh)|(ops\.)?(sigmoid|tanh)|ops\.(relu6?|gelu|silu|hardswish|elu|leaky_relu|dropout(\dd)?|mish))$"
 )
 """What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
 

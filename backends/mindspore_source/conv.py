@@ -133,19 +133,21 @@ def conv_transpose(view: View) -> Layer:
     With padding, nn.Conv2dTranspose's own output_padding gives wrong numbers: it is taken off the padding at
     the end instead.
     """
-    rank, weight, _, _, group = _sizes(view)
+    rank, weight, _, dilations, group = _sizes(view)
     if view.operator.str("auto_pad", "NOTSET") != "NOTSET" or view.operator.ints("output_shape"):
+        raise Refused
+    if rank == 3 and dilations[0] != 1:
         raise Refused
     pads = view.operator.ints("pads", [0] * 2 * rank)
     more = view.operator.ints("output_padding", [0] * rank)
     extra: tuple[Argument, ...] = (Argument("pad_mode", '"pad"'),)
-    if rank == 2 and any(pads):
+    if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
         if min(ends) < 0:
             raise Refused
         extra += (optional("padding", _pads([*pads[:rank], *ends]), 0),)
     else:
-        if rank == 1 and any(more):
+        if any(more) and (rank == 1 or not any(pads)):
             raise Refused
         extra += (optional("padding", _pads(pads), 0), optional("output_padding", same(more), 0))
     area = math.prod(weight[2:])

@@ -25,6 +25,9 @@ MODULE_NAMES = frozenset(
         "PaddedEmbedding",
         "Sigmoid",
         "sigmoid",
+        "Tanh",
+        "tanh",
+        "ON_CPU",
     }
 )
 """Module-level names of an emitted file that no class may take."""

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass, field
 
 from ...ir import BackendError, Graph, TensorData
-from .activation import PRECISE_SIGMOID
+from .activation import precise_helpers
 from .classes import define_classes
 from .construct import ClassRenderer, methods
 from .contraction import Contraction
@@ -92,8 +92,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
     padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
     stub = STUB if any("Unsupported(" in text for text in texts) else ""
-    precise = any(re.search(r"(?<![.\w])[sS]igmoid\(", text) for text in texts)
-    helpers = [PRECISE_SIGMOID if precise else "", stub, redrawn, padded]
+    helpers = [*precise_helpers(texts), stub, redrawn, padded]
     body = "\n\n".join([*helpers, units.factories.text(), *texts])
     frozen = sorted(
         {

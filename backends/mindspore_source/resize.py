@@ -57,7 +57,7 @@ def _interpolation(view: View) -> dict[str, object]:
         raise Refused  # ops.interpolate takes a size, and factors from it
     if mode == "nearest":
         rounding = operator.str("nearest_mode", "round_prefer_floor")
-        if (where, rounding) == ("half_pixel", "round_prefer_ceil"):
+        if (where, rounding) == ("half_pixel", "round_prefer_ceil") and rank < 3:
             return {"size": _size(view, rank), "mode": "nearest-exact"}
         if (where, rounding) == ("asymmetric", "floor"):
             return {**_target(view, rank), "mode": "nearest"}

@@ -103,6 +103,15 @@ def log_sigmoid(call: Call) -> Value:
     return call.op("Neg", call.op("Softplus", call.op("Neg", call.value("self"))))
 
 
+@ACTIVATION.op("aten.rrelu.default")
+def rrelu(call: Call) -> Value:
+    """LeakyReLU with the mean of its slopes, where it does not train."""
+    if call.flag("training"):
+        raise call.unsupported("expected `training=self.training`, got slopes drawn in evaluation too")
+    call.ignore("generator")
+    return call.op("LeakyRelu", call.value("self"), alpha=(call.float("lower") + call.float("upper")) / 2)
+
+
 @ACTIVATION.op("aten.threshold.default")
 def threshold(call: Call) -> Value:
     """A value where ``x`` is not above the threshold; NaN stays."""

@@ -32,9 +32,15 @@ def scaled_dot_product_attention(call: Call) -> Value:
 @ATTENTION.op("regraft.multihead_attention.default")
 def multihead_attention(call: Call) -> list[Value | None]:
     """A whole `nn.MultiheadAttention`; that a mask is causal, as `is_causal` says, the mask shows itself."""
-    call.ignore("is_causal")
     operands = [call.optional(name) for name in INPUTS]
     weighs = call.flag("need_weights")
+    given = dict(zip(INPUTS, operands, strict=True))
+    extra = call.flag("add_zero_attn") or given["bias_k"] is not None
+    if call.flag("is_causal") and extra and not weighs and given["key_padding_mask"] is None:
+        raise call.unsupported(
+            "expected `is_causal=False` where the layer adds a key (`add_bias_kv`, `add_zero_attn`), got "
+            "True, with which torch hides that key from the queries, whatever the mask says"
+        )
     found = call.b.ops(
         "regraft.MultiheadAttention",
         *operands,

@@ -164,7 +164,22 @@ class Lowering:
         self.aliases.add(node)
         mutated = written_argument(node)
         if mutated is not None:
+            known = dict(self.graph.updates)
             self.aliases.mutated(node, mutated, self.places.of(node))
+            if target_name(node.target) == "aten.embedding_renorm_.default":
+                self._keep_table(known)
+
+    def _keep_table(self, updates: dict[int, Value]) -> None:
+        """Leave a table of embeddings as it is that torch scales down in place (`max_norm`) at each lookup.
+
+        The target scales it at each lookup too, and scaling twice is scaling once.
+        """
+        for key in set(self.graph.updates) - set(updates):
+            name = self.graph.parameter(key).name
+            self.context.notes.append(
+                f"`{name}` stays as it is: its rows are scaled down where they are read"
+            )
+        self.graph.updates = updates
 
     def _lower(self, node: Node) -> Result:
         import torch

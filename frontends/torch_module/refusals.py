@@ -46,12 +46,12 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "give it a size that is known, e.g. by `one_hot(x, n).sum(0)` for counts",
     ),
     (
-        r"igamma|airy|polynomial|nextafter|hash",
+        r"igamma|airy|nextafter|hash",
         "no formula of a fixed number of steps gives it to the precision of float32",
         "compute it outside the model, or write an approximation for the range that the model needs",
     ),
     (
-        r"resize|^set$|from_file|renorm|as_strided|^view$|slice_inverse",
+        r"resize|^set$|from_file|as_strided|^view$|slice_inverse",
         "it depends on how a tensor lies in memory, or writes into a parameter",
         "write it with `reshape`, slices and `index_put`",
     ),

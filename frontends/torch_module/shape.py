@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from math import prod
 
@@ -288,8 +289,12 @@ for _rank in (1, 2, 3):
 
 @SHAPE.op("aten.pixel_shuffle.default")
 def pixel_shuffle(call: Call) -> Value:
-    """Channels into space, channel-first blocks."""
-    return call.op("DepthToSpace", call.value("self"), blocksize=call.int("upscale_factor"), mode="CRD")
+    """Channels into space, channel-first blocks; without a batch too."""
+    x, shape = call.value("self"), call.shape("self")
+    if len(shape) != 4:
+        x = call.reshape(x, [math.prod(shape[:-3]), *shape[-3:]])
+    found = call.op("DepthToSpace", x, blocksize=call.int("upscale_factor"), mode="CRD")
+    return found if len(shape) == 4 else call.reshape(found, call.result_shape)
 
 
 @SHAPE.op("aten.channel_shuffle.default")

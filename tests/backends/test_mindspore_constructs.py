@@ -331,3 +331,52 @@ def test_sigmoids_of_deep_nets(tmp_path: Path, layers: int, precise: bool) -> No
         with mode_of(mode):
             assert (np.abs(net(ms.Tensor(x))[0].asnumpy() - want).max() < 3e-7) == precise
             assert np.isfinite(ms.grad(net)(ms.Tensor(x)).asnumpy()).all()
+
+
+def test_tanh(tmp_path: Path) -> None:
+    """MindSpore's kernel is 1e-4 off near 5 on CPU; both modes, gradients, and what is not finite."""
+    import mindspore as ms
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = torch.nn.Tanh()
+
+        def forward(self, x):
+            return self.act(x), torch.tanh(x * 2)
+
+    x = np.concatenate([np.linspace(-9, 9, 4001), [-np.inf, np.inf, np.nan, -0.0]]).astype(np.float32)[None]
+    source = assert_same(Both(), tmp_path, x, batches=(1,))
+    assert "self.act = Tanh()" in source
+    assert "ops.tanh(x * 2)" not in source
+    net = load_emitted(tmp_path).build()
+    want = np.tanh(x.astype(np.float64))
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        with mode_of(mode):
+            np.testing.assert_allclose(net(ms.Tensor(x))[0].asnumpy(), want, atol=2e-7)
+            slopes = ms.grad(net)(ms.Tensor(x)).asnumpy()  # of both outputs together
+            np.testing.assert_allclose(slopes, 3 - want**2 - 2 * np.tanh(2.0 * x) ** 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposed_convolutions_without_a_layer(tmp_path: Path, rank: int) -> None:
+    """With the weight as an operand; with gaps, groups and output padding; with more padding than kernel."""
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = getattr(torch.nn, f"ConvTranspose{rank}d")
+            self.gaps = layer(4, 6, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=2)
+            self.wide = layer(4, 6, 2, stride=3, padding=2, output_padding=2, bias=False)
+
+        def forward(self, x, w):
+            function = getattr(F, f"conv_transpose{rank}d")
+            return self.gaps(x), self.wide(x), function(x, w.squeeze(0), stride=2)
+
+    torch.manual_seed(0)
+    assert_same(Both(), tmp_path, floats(2, 4, *[5, 4, 3][:rank]), floats(1, 4, 3, *[3, 2, 3][:rank]))
+
+
+def test_resizing_volumes_by_the_nearest(tmp_path: Path) -> None:
+    """MindSpore has no such mode for them."""
+    assert_same(lambda x: F.interpolate(x, 7, mode="nearest-exact"), tmp_path, floats(2, 2, 3, 4, 3))

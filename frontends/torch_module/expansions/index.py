@@ -246,3 +246,18 @@ def unique_consecutive(
     run = torch.cumsum(first.to(torch.int64), 0) - 1
     ends = torch.cat([places[1:], torch.full((1,), flat.shape[0])])
     return flat[places], run.reshape(x.shape), ends - places
+
+
+@table.of("aten.renorm.default")
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Every slice along an axis scaled down to a norm, where it has a larger one."""
+    others = [a for a in range(x.dim()) if a != dim % x.dim()]
+    norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
+
+
+@table.of("aten.embedding_renorm.default", "aten.embedding_renorm_.default")
+def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """The same of all rows: those that are not looked up count for nothing."""
+    del indices
+    return renorm(weight, norm_type, 0, max_norm)

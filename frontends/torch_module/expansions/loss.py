@@ -109,6 +109,25 @@ def ctc_loss(
     return found.squeeze(0) if single else found
 
 
+@table.of("aten.multi_margin_loss.default")
+def multi_margin_loss(
+    x: Tensor,
+    target: Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+) -> Tensor:
+    """How far every other class comes within the margin of the wanted one, (rows, classes) or (classes)."""
+    rows, wanted = x.reshape(-1, x.shape[-1]), target.reshape(-1, 1)
+    below = torch.clamp(margin - rows.gather(1, wanted) + rows, min=0) ** p
+    if weight is not None:
+        below = below * weight[wanted]
+    own = torch.arange(x.shape[-1]) == wanted
+    found = (torch.where(own, 0.0, below).sum(1) / x.shape[-1]).reshape(target.shape)
+    return [lambda f: f, torch.mean, torch.sum][reduction](found)
+
+
 @table.of("aten.multilabel_margin_loss_forward.default")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
     """Margins of every class that is no target to every one that is, up to the first target below 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -12,31 +13,45 @@ from .table import Expansions, Inexpressible
 table = Expansions()
 
 _MOST = 64
+"""Of what degree a polynomial is unrolled."""
 
 
-def _degree(n: object) -> int:
-    if not isinstance(n, (int, float)):
-        raise Inexpressible("its degree depends on data")
-    if n > _MOST:
-        raise Inexpressible(f"its degree {n} is above {_MOST}")
-    return int(n)
+def _overloads(name: str) -> list[str]:
+    return [f"aten.special_{name}.{overload}" for overload in ("default", "n_scalar", "x_scalar")]
+
+
+def _places(x: Tensor | float, n: Tensor | float) -> Tensor:
+    """Where a polynomial is taken; a number at as many places as there are degrees."""
+    if isinstance(x, Tensor):
+        return x
+    assert isinstance(n, Tensor), "torch has no overload for two numbers"
+    return torch.full_like(n, x, dtype=n.dtype if n.dtype.is_floating_point else torch.get_default_dtype())
 
 
 def _recurrence(
     first: float, second: Callable[[Tensor], Tensor], step: Callable[..., Tensor]
 ) -> Callable[..., Tensor]:
-    """p0 = first, p1 = second(x), p(k+1) = step(x, k, p(k), p(k-1))."""
+    """p0 = first, p1 = second(x), p(k+1) = step(x, k, p(k), p(k-1)).
 
-    def polynomial(x: Tensor, n: object) -> Tensor:
-        degree = _degree(n)
-        if degree < 0:
-            return torch.zeros_like(x)
-        before, now = torch.full_like(x, first), second(x)
-        if degree == 0:
-            return before
-        for k in range(1, degree):
-            before, now = now, step(x, k, now, before)
-        return now
+    Of degrees that are data all are computed and one is taken; NaN stands for those above the largest.
+    """
+
+    def polynomial(x: Tensor | float, n: Tensor | float) -> Tensor:
+        x = _places(x, n)
+        if not isinstance(n, Tensor) and n > _MOST:
+            raise Inexpressible(f"its degree {n} is above {_MOST}")
+        degree = n if isinstance(n, Tensor) else int(n)
+        last = _MOST // 2 if isinstance(degree, Tensor) else max(degree, 1)
+        found = [torch.full_like(x, first), second(x)]
+        for k in range(1, last):
+            found.append(step(x, k, found[-1], found[-2]))
+        if not isinstance(degree, Tensor):
+            return torch.zeros_like(x) if degree < 0 else found[degree]
+        whole = torch.trunc(degree)
+        of_data = torch.where(whole > last, math.nan, 0.0) * x
+        for k, value in enumerate(found):
+            of_data = torch.where(whole == k, value, of_data)
+        return of_data
 
     return polynomial
 
@@ -48,18 +63,17 @@ _RECURRENCES = {
     "legendre_polynomial_p": (lambda x: x, lambda x, k, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1)),
 }
 for _name, (_second, _step) in _RECURRENCES.items():
-    table.of(f"aten.special_{_name}.default", f"aten.special_{_name}.n_scalar")(
-        _recurrence(1.0, _second, _step)
-    )
+    table.of(*_overloads(_name))(_recurrence(1.0, _second, _step))
 
 
 def _chebyshev(kind: str, shifted: bool) -> Callable[..., Tensor]:
     """cos(n t) and its kin for x = cos(t); beyond [-1, 1] the same with hyperbolic functions."""
 
-    def polynomial(x: Tensor, n: object) -> Tensor:
+    def polynomial(x: Tensor | float, n: Tensor | float) -> Tensor:
+        x = _places(x, n)
         result = x.dtype
         x = x.double() * 2 - 1 if shifted else x.double()
-        degree = torch.trunc(n.double()) if isinstance(n, Tensor) else float(int(n))  # type: ignore[arg-type]
+        degree = torch.trunc(n.double()) if isinstance(n, Tensor) else float(int(n))
         if not isinstance(degree, Tensor):
             degree = torch.full_like(x, degree)
         size = x.abs()
@@ -112,5 +126,5 @@ def _at_one(kind: str, x: Tensor, degree: Tensor) -> Tensor:
 
 for _kind in "tuvw":
     for _shifted in (False, True):
-        _base = f"aten.special_{'shifted_' if _shifted else ''}chebyshev_polynomial_{_kind}"
-        table.of(f"{_base}.default", f"{_base}.n_scalar")(_chebyshev(_kind, _shifted))
+        _base = f"{'shifted_' if _shifted else ''}chebyshev_polynomial_{_kind}"
+        table.of(*_overloads(_base))(_chebyshev(_kind, _shifted))

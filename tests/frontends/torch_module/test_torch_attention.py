@@ -10,7 +10,7 @@ from torch import nn
 
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.torch_module import read
-from regraft.ir import ModelError
+from regraft.ir import ModelError, UnsupportedError
 
 WIDTH, HEADS, BATCH, ROWS, KEYS = 8, 2, 2, 5, 7
 
@@ -251,3 +251,12 @@ def test_ratios_are_kept():
     for module, ratio in ((layer, 0.25), (dropped, 0.5)):
         (operator,) = read(module, [("", floats(ROWS, BATCH, WIDTH))], LoadOptions()).operators()
         assert operator.float("dropout") == ratio
+
+
+@pytest.mark.parametrize("extra", ["add_bias_kv", "add_zero_attn"])
+def test_a_key_of_the_layers_own_behind_is_causal_is_refused(extra):
+    """torch drops the mask for its kernel's own, which hides what was added after the last key."""
+    mask = np.triu(np.ones((ROWS, ROWS), bool), 1)
+    model = Attend(weights=False, mask=mask, causal=True, batch_first=True, **{extra: True})
+    with pytest.raises(UnsupportedError, match=f"{extra}.*hides that key"):
+        read(model, [("", floats(BATCH, ROWS, WIDTH))], LoadOptions())

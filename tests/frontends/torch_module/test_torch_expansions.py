@@ -230,3 +230,41 @@ def test_histograms_of_points(check, density):
 
 def _flat(found):
     return [found[0], *found[1]]
+
+
+@pytest.mark.parametrize("kind", ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l"])
+def test_polynomials_of_degrees_that_are_data(check, kind):
+    """Also of a number at several degrees; those above 32 are NaN, not wrong."""
+    name = f"special_{kind}"
+    operator = getattr(torch.ops.aten, name)
+    x, n = floats(2, 5), np.array([[0, 1, 2.7, 3, -1], [5, 8, 9, 4, 32]], np.float32)
+    want = operator(torch.from_numpy(x), torch.from_numpy(n))
+    got = EXPANSIONS[f"aten.{name}.default"](torch.from_numpy(x), torch.from_numpy(n))
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        EXPANSIONS[f"aten.{name}.x_scalar"](0.3, torch.from_numpy(n)), operator(0.3, torch.from_numpy(n))
+    )
+    assert EXPANSIONS[f"aten.{name}.default"](torch.zeros(1), torch.tensor([33.0])).isnan().all()
+    check(lambda x, n: getattr(torch.special, kind)(x, n), x, n[:, ::-1].clip(0, 9).copy(), atol=1e-3)
+
+
+def test_what_scales_down_to_a_norm(check):
+    ids = np.random.default_rng(0).integers(0, 7, (2, 5))
+    check(lambda x: [torch.renorm(x, 2, 0, 1.0), torch.renorm(x, 1, -1, 2.0)], floats(2, 3, 4))
+    check(lambda ids, table: F.embedding(ids, table, max_norm=1.0), ids, floats(7, 4))
+    graph = check(nn.Embedding(7, 4, max_norm=0.5), ids)
+    assert not graph.updates
+
+
+def test_forms_without_a_batch(check):
+    check(
+        lambda x, y: [
+            F.pixel_shuffle(x, 2),
+            F.multi_margin_loss(y, torch.tensor(2), reduction="none"),
+            F.multi_margin_loss(y, torch.tensor(2), p=2, weight=torch.arange(5.0)),
+        ],
+        floats(8, 3, 3),
+        floats(5),
+        dynamic=False,
+    )
+    check(nn.RReLU(0.1, 0.4), floats(2, 3))
