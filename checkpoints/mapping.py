@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from math import prod
 from pathlib import Path
@@ -162,5 +161,4 @@ def held_values(row: Rename) -> TensorData:
 
 def zeros(dtype: str, shape: tuple[int, ...]) -> TensorData:
     """A tensor of zeros, made when it is asked for."""
-    load: Callable[[], np.ndarray] = lambda: np.zeros(shape, numpy_dtype(dtype))  # noqa: E731
-    return TensorData(dtype, shape, load)
+    return TensorData(dtype, shape, lambda: np.zeros(shape, numpy_dtype(dtype)))

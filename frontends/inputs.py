@@ -100,13 +100,13 @@ def _is_numbers(value: object) -> bool:
     return isinstance(value, (int, float, bool, np.generic))
 
 
-def _array(value: object) -> np.ndarray | None:
+def _array(value: Any) -> np.ndarray | None:
     if value is None:
         return None
     if hasattr(value, "asnumpy"):  # mindspore.Tensor
-        return np.asarray(value.asnumpy())  # type: ignore[attr-defined]
+        return np.asarray(value.asnumpy())
     if hasattr(value, "detach"):  # torch.Tensor
-        tensor: Any = value.detach().cpu()  # type: ignore[attr-defined]
+        tensor = value.detach().cpu()
         if str(tensor.dtype) == "torch.bfloat16":  # which NumPy lacks; by way of float32 it is exact
             return tensor.float().numpy().astype(numpy_dtype("bfloat16"))
         return np.asarray(tensor.numpy())

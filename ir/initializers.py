@@ -53,6 +53,10 @@ class Initializer:
         """One argument, or `default`."""
         return dict(self.arguments).get(name, default)
 
+    def number(self, name: str, default: float = 0.0) -> float:
+        """One argument that is a number, or `default`."""
+        return float(self.argument(name, default))
+
     def __str__(self) -> str:
         inner = ", ".join(f'{k}="{v}"' if isinstance(v, str) else f"{k}={v!r}" for k, v in self.arguments)
         return f"{self.law}({inner})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -100,7 +101,7 @@ def signature(op_type: str, domain: str = "") -> Signature:
     schema = onnx_schema(op_type)
     option = onnx.defs.OpSchema.FormalParameterOption
 
-    def formals(parameters: object) -> tuple[Formal, ...]:
+    def formals(parameters: Sequence[onnx.defs.OpSchema.FormalParameter]) -> tuple[Formal, ...]:
         return tuple(
             Formal(
                 p.name,
@@ -108,7 +109,7 @@ def signature(op_type: str, domain: str = "") -> Signature:
                 p.option == option.Optional or (p.option == option.Variadic and p.min_arity == 0),
                 p.option == option.Variadic,
             )
-            for p in parameters  # type: ignore[attr-defined]
+            for p in parameters
         )
 
     attributes = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -392,8 +392,8 @@ def _identifier(name: str) -> str:
     return f"_{found}" if found[0].isdigit() else found
 
 
-def _free(name: str, taken: object) -> str:
+def _free(name: str, taken: Container[str]) -> str:
     found, number = name, 2
-    while found in taken:  # type: ignore[operator]
+    while found in taken:
         found, number = f"{name}_{number}", number + 1
     return found

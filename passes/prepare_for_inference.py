@@ -151,8 +151,8 @@ def _is_data(graph: Graph, value: Value) -> bool:
 
 def _data(graph: Graph, value: Value) -> TensorData:
     node = graph.producer(value)
-    assert not isinstance(node, Operator)
-    return node.data  # type: ignore[union-attr]
+    assert isinstance(node, (Parameter, Constant))
+    return node.data
 
 
 def _fold(graph: Graph, layer: Operator, norm: Operator) -> None:

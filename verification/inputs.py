@@ -43,8 +43,8 @@ def bindings(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None) -> di
         example = (graph.origin.inputs if inputs is None else inputs).get(node.name)
         for axis, dim in enumerate(node.type.shape or ()):
             if isinstance(dim, str):
-                known = example is not None and axis < example.ndim
-                found.setdefault(dim, int(example.shape[axis]) if known else 2)  # type: ignore[union-attr]
+                known = () if example is None else example.shape
+                found.setdefault(dim, int(known[axis]) if axis < len(known) else 2)
     return found
 
 
@@ -157,8 +157,9 @@ def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
                 table = graph.operands(key)[0]
                 type_ = None if table is None else graph.type_of(table)
                 axis = node.int("axis")
-                if type_ is not None and type_.shape is not None and isinstance(type_.shape[axis], int):
-                    yield type_.shape[axis]  # type: ignore[misc]
+                size = None if type_ is None or type_.shape is None else type_.shape[axis]
+                if isinstance(size, int):
+                    yield size
             elif slot < 0:  # captured by nested graphs
                 for body in node.subgraphs().values():
                     yield from _table_rows(body, Value(body.captures[-1 - slot]))

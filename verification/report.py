@@ -140,7 +140,7 @@ class Report:
 
     def to_json(self) -> dict[str, object]:
         """The report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
-        return _plain({"passed": self.passed, **asdict(self)})  # type: ignore[return-value]
+        return {name: _plain(value) for name, value in {"passed": self.passed, **asdict(self)}.items()}
 
     def render(self, *, brief: bool = False) -> str:
         """The report as text: a verdict, a table of outputs, a table of module calls.

@@ -271,7 +271,7 @@ def prelu_layer(view: View) -> Layer:
     per_channel = count == 1 or (count == channels and max(size) == count)
     if not per_channel or slope.data.dtype != "float32":  # nn.PReLU takes no dtype
         raise Refused
-    start = float(slope.initializer.argument("value", 0.25)) if slope.initializer else 0.25
+    start = slope.initializer.number("value", 0.25) if slope.initializer else 0.25
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
     first = Argument("w", Literal(start, "w"), MISSING if view.scope.explicit else 0.25)
     return Layer(Call("nn.PReLU", (optional("channel", count, 1), first)), (state,))

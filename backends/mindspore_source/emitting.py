@@ -106,7 +106,10 @@ class Layer:
         """How its results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty where plain."""
         if not self.results:
             return ""
-        mark = lambda n: "{}" if n in used else "_"  # noqa: E731
+
+        def mark(result: int) -> str:
+            return "{}" if result in used else "_"
+
         parts = [
             mark(group)
             if isinstance(group, int)

@@ -43,27 +43,27 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
     """
     if initializer is None:
         return None
-    get = lambda name, default: float(initializer.argument(name, default))  # noqa: E731
+    number = initializer.number
     match initializer.law:
         case "zeros" | "ones":
             return f'"{initializer.law}"'
         case "constant":
-            return _call("Constant", Literal(get("value", 0.0), "fill"))
+            return _call("Constant", Literal(number("value", 0.0), "fill"))
         case "uniform":
-            low, high = get("low", -1.0), get("high", 1.0)
+            low, high = number("low", -1.0), number("high", 1.0)
             if low != -high:
                 return None
             if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
                 return _call("Uniform", Expression((_BY_FAN_IN, _product(fan_in), ")")))
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
-            mean, std = get("mean", 0.0), get("std", 1.0)
+            mean, std = number("mean", 0.0), number("std", 1.0)
             if fan_out and not mean and math.isclose(std, math.sqrt(2 / fan_out), rel_tol=1e-6):
                 return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
             return _call("Normal", Literal(std, "std"), *([Literal(mean, "mean")] if mean else []))
         case "trunc_normal":
-            mean, std = get("mean", 0.0), get("std", 1.0)
-            low, high = get("low", -2.0), get("high", 2.0)  # values, as MindSpore's a and b are
+            mean, std = number("mean", 0.0), number("std", 1.0)
+            low, high = number("low", -2.0), number("high", 2.0)  # values, as MindSpore's a and b are
             if (low, high) == (-2.0, 2.0) and not mean:
                 return _call("TruncatedNormal", Literal(std, "std"))
             return _call(
@@ -75,7 +75,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             )
         case "he_uniform" | "he_normal":
             name = "HeUniform" if initializer.law == "he_uniform" else "HeNormal"
-            slope, mode = get("a", 0.0), str(initializer.argument("mode", "fan_in"))
+            slope, mode = number("a", 0.0), str(initializer.argument("mode", "fan_in"))
             arguments: list[Argument] = []
             if math.isclose(slope, math.sqrt(5)):
                 arguments.append(Argument("", "math.sqrt(5)"))
@@ -88,31 +88,34 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             return Expression((Call(name, tuple(arguments)),))
         case "xavier_uniform" | "xavier_normal":
             name = "XavierUniform" if initializer.law == "xavier_uniform" else "XavierNormal"
-            gain = get("gain", 1.0)
+            gain = number("gain", 1.0)
             return _call(name, *([Literal(gain, "gain")] if gain != 1.0 else []))
         case "orthogonal":
-            gain = get("gain", 1.0)
+            gain = number("gain", 1.0)
             return _call("Orthogonal", *([Literal(gain, "gain")] if gain != 1.0 else []))
         case "identity":
             return _call("Identity")
         case "dirac":
-            groups = int(get("groups", 1))
+            groups = int(number("groups", 1))
             return _call("Dirac", *([Literal(groups, "groups")] if groups != 1 else []))
         case "sparse":
             return _call(
-                "Sparse", Literal(get("sparsity", 0.0), "sparsity"), Literal(get("std", 0.01), "std")
+                "Sparse", Literal(number("sparsity", 0.0), "sparsity"), Literal(number("std", 0.01), "std")
             )
     return None
 
 
 def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:
     """What MindSpore has no initializer for as a tensor of NumPy's, drawn anew by every net that is built."""
-    get = lambda name, default: float(initializer.argument(name, default))  # noqa: E731
+    number = initializer.number
     size = Literal(shape, "shape")
     match initializer.law:
         case "uniform":
             drawn = _numpy(
-                "random.uniform", Literal(get("low", 0.0), "low"), Literal(get("high", 1.0), "high"), size
+                "random.uniform",
+                Literal(number("low", 0.0), "low"),
+                Literal(number("high", 1.0), "high"),
+                size,
             )
         case "bilinear" if len(shape) == 4 and shape[2] == shape[3]:
             half = math.ceil(shape[3] / 2)
@@ -120,7 +123,7 @@ def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Par
             row = Literal([1 - abs(at / half - centre) for at in range(shape[3])], "kernel")
             drawn = _numpy("tile", _numpy("outer", row, row), Literal((*shape[:2], 1, 1), "channels"))
         case "lstm_bias" if len(shape) == 1 and shape[0] % 4 == 0:
-            gates = Literal([0.0, get("forget_bias", 1.0), 0.0, 0.0], "gates")
+            gates = Literal([0.0, number("forget_bias", 1.0), 0.0, 0.0], "gates")
             drawn = _numpy("repeat", gates, Literal(shape[0] // 4, "hidden_size"))
         case _:
             return None

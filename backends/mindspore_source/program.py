@@ -296,7 +296,10 @@ def _wrapped(note: str) -> list[str]:
 
 def _imports(body: str) -> str:
     """The imports that the text needs, and no others."""
-    uses = lambda name: re.search(rf"(?<![.\w]){name}\b", body) is not None  # noqa: E731
+
+    def uses(name: str) -> bool:
+        return re.search(rf"(?<![.\w]){name}\b", body) is not None
+
     lines = []
     if uses("math"):
         lines.append("import math")
@@ -324,6 +327,7 @@ def formatted(text: str) -> str:
     Raises:
         BackendError: when it is no Python, which is a defect of the backend.
     """
+    # no shell: the command is ours, the text goes to its standard input
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--stdin-filename", "model.py", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)  # noqa: S603
     if done.returncode:

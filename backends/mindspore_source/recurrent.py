@@ -110,7 +110,7 @@ def _drawn(view: View, constructor: Call, held: dict[str, Parameter], hidden: in
 def _is_uniform(initializer: Initializer | None, bound: float) -> bool:
     if initializer is None or initializer.law != "uniform":
         return False
-    ends = [float(initializer.argument(name, 0.0)) for name in ("low", "high")]
+    ends = [initializer.number(name) for name in ("low", "high")]
     return math.isclose(ends[0], -bound, rel_tol=1e-6) and math.isclose(ends[1], bound, rel_tol=1e-6)
 
 

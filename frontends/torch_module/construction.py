@@ -86,7 +86,7 @@ class _Watcher:
 
     def _settled(self, tensor: Tensor) -> Initializer:
         law = self._law(tensor)
-        if law is None or (law.law == "trunc_normal" and math.isinf(float(law.argument("high", 2.0)))):
+        if law is None or (law.law == "trunc_normal" and math.isinf(law.number("high", 2.0))):
             return Initializer.of("unknown")
         return named(law, tuple(tensor.shape))
 
@@ -265,17 +265,16 @@ def _scaled(law: Initializer | None, by: float) -> Initializer | None:
     """The law of a tensor times a number."""
     if law is None or not isinstance(by, (int, float)):
         return None
-    get = lambda name: float(law.argument(name, 0.0))  # noqa: E731
     match law.law:
         case "zeros" | "ones" | "constant":
             return constant(_value(law) * by)
         case "uniform":
-            return _uniform(*sorted((get("low") * by, get("high") * by)))
+            return _uniform(*sorted((law.number("low") * by, law.number("high") * by)))
         case "normal":
-            return _normal(get("mean") * by, get("std") * abs(by))
+            return _normal(law.number("mean") * by, law.number("std") * abs(by))
         case "trunc_normal" if by > 0:
             return Initializer.of(
-                law.law, **{name: get(name) * by for name in ("mean", "std", "low", "high")}
+                law.law, **{name: law.number(name) * by for name in ("mean", "std", "low", "high")}
             )
     return None
 
@@ -284,22 +283,21 @@ def _shifted(law: Initializer | None, by: float) -> Initializer | None:
     """The law of a tensor plus a number."""
     if law is None or not isinstance(by, (int, float)):
         return None
-    get = lambda name: float(law.argument(name, 0.0))  # noqa: E731
     match law.law:
         case "zeros" | "ones" | "constant":
             return constant(_value(law) + by)
         case "uniform":
-            return _uniform(get("low") + by, get("high") + by)
+            return _uniform(law.number("low") + by, law.number("high") + by)
         case "normal":
-            return _normal(get("mean") + by, get("std"))
+            return _normal(law.number("mean") + by, law.number("std"))
         case "trunc_normal":
-            moved = {name: get(name) + by for name in ("mean", "low", "high")}
-            return Initializer.of(law.law, std=get("std"), **moved)
+            moved = {name: law.number(name) + by for name in ("mean", "low", "high")}
+            return Initializer.of(law.law, std=law.number("std"), **moved)
     return None
 
 
 def _value(law: Initializer) -> float:
-    return {"zeros": 0.0, "ones": 1.0}.get(law.law, float(law.argument("value", 0.0)))
+    return {"zeros": 0.0, "ones": 1.0}.get(law.law, law.number("value", 0.0))
 
 
 def _erfinv(law: Initializer | None) -> Initializer | None:

@@ -200,20 +200,19 @@ def _plain(sample: _Sample) -> Initializer | None:
 
 def _law_moments(law: Initializer, shape: tuple[int, ...]) -> tuple[float, float, bool] | None:
     """(mean, standard deviation, whether uniform) of a law for a shape; None where they are not simple."""
-    number = lambda name, default: float(law.argument(name, default))  # noqa: E731
     if law.law == "uniform":
-        low, high = number("low", -1.0), number("high", 1.0)
+        low, high = law.number("low", -1.0), law.number("high", 1.0)
         return (low + high) / 2, (high - low) / sqrt(12), True
     if law.law == "normal":
-        return number("mean", 0.0), number("std", 1.0), False
+        return law.number("mean", 0.0), law.number("std", 1.0), False
     if len(shape) < 2 or 0 in shape:
         return None
     field = prod(shape[2:])
     fans = {"fan_in": shape[1] * field, "fan_out": shape[0] * field}
     uniform = law.law.endswith("uniform")
     if law.law.startswith("he_"):
-        gain = sqrt(2 / (1 + number("a", 0.0) ** 2))
+        gain = sqrt(2 / (1 + law.number("a", 0.0) ** 2))
         return 0.0, gain / sqrt(fans[str(law.argument("mode", "fan_in"))]), uniform
     if law.law.startswith("xavier_"):
-        return 0.0, number("gain", 1.0) * sqrt(2 / sum(fans.values())), uniform
+        return 0.0, law.number("gain", 1.0) * sqrt(2 / sum(fans.values())), uniform
     return None

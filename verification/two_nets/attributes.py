@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import cast
@@ -303,7 +303,10 @@ def _windows(graph: Graph, operator: Operator) -> dict[str, object]:
         for i in range(rank)
         if (kernel[i], strides[i], pads[i], pads[rank + i]) != (1, 1, 0, 0) or rank == 1
     ]
-    chosen: Callable[[Sequence[int]], list[int]] = lambda values: [values[i] for i in kept]  # noqa: E731
+
+    def chosen(values: Sequence[int]) -> list[int]:
+        return [values[i] for i in kept]
+
     begin, end = chosen(pads[:rank]), chosen(pads[rank:])
     found: dict[str, object] = {
         "strides": chosen(strides),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import erf, exp, isclose, pi, prod, sqrt
 
@@ -63,17 +62,16 @@ def resolved(law: Initializer | None, shape: tuple[int, ...]) -> Distribution | 
     """
     if law is None:
         return None
-    number: Callable[[str, float], float] = lambda name, default: float(law.argument(name, default))  # noqa: E731
-    constants = {"zeros": 0.0, "ones": 1.0, "constant": number("value", 0.0)}
+    constants = {"zeros": 0.0, "ones": 1.0, "constant": law.number("value", 0.0)}
     if law.law in constants:
         return Distribution("constant", (constants[law.law],))
     if law.law == "uniform":
-        return Distribution("uniform", (number("low", -1.0), number("high", 1.0)))
+        return Distribution("uniform", (law.number("low", -1.0), law.number("high", 1.0)))
     if law.law == "normal":
-        return Distribution("normal", (number("mean", 0.0), number("std", 1.0)))
+        return Distribution("normal", (law.number("mean", 0.0), law.number("std", 1.0)))
     if law.law == "trunc_normal":
         names = (("mean", 0.0), ("std", 1.0), ("low", -2.0), ("high", 2.0))
-        mean, std, low, high = (number(*pair) for pair in names)
+        mean, std, low, high = (law.number(*pair) for pair in names)
         far = min(mean - low, high - mean) > 4.5 * std  # torch's default bounds of 2 cut nothing of std 0.02
         return (
             Distribution("normal", (mean, std))
@@ -85,10 +83,10 @@ def resolved(law: Initializer | None, shape: tuple[int, ...]) -> Distribution | 
     field = prod(shape[2:])
     fans = {"fan_in": shape[1] * field, "fan_out": shape[0] * field}
     if law.law.startswith("he_"):
-        gain = sqrt(2 / (1 + number("a", 0.0) ** 2))
+        gain = sqrt(2 / (1 + law.number("a", 0.0) ** 2))
         std = gain / sqrt(fans[str(law.argument("mode", "fan_in"))])
     elif law.law.startswith("xavier_"):
-        std = number("gain", 1.0) * sqrt(2 / sum(fans.values()))
+        std = law.number("gain", 1.0) * sqrt(2 / sum(fans.values()))
     else:
         return None
     if law.law.endswith("normal"):

@@ -53,7 +53,7 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
 
 def written(law: Initializer) -> str:
     """A law as a report writes it: ``he_uniform(a=2.236)``."""
-    low, high = (float(law.argument(name, 0.0)) if law.law == "uniform" else 0.0 for name in ("low", "high"))
+    low, high = (law.number(name) if law.law == "uniform" else 0.0 for name in ("low", "high"))
     if law.law == "uniform" and low == -high:
         return f"uniform(±{high:.4g})"
     shown = [f"{v:.4g}" if isinstance(v, float) else str(v) for _, v in law.arguments]
@@ -72,26 +72,26 @@ def _rounded(law: Initializer) -> Initializer:
 
 
 def _torch(law: Initializer, tensor: str) -> str:
-    get = lambda name, default: float(law.argument(name, default))  # noqa: E731
+    number = law.number
     match law.law:
         case "zeros" | "ones":
             return f"nn.init.{law.law}_({tensor})"
         case "constant":
-            return f"nn.init.constant_({tensor}, {get('value', 0.0):g})"
+            return f"nn.init.constant_({tensor}, {number('value', 0.0):g})"
         case "uniform":
-            return f"nn.init.uniform_({tensor}, {get('low', -1.0):g}, {get('high', 1.0):g})"
+            return f"nn.init.uniform_({tensor}, {number('low', -1.0):g}, {number('high', 1.0):g})"
         case "normal":
-            return f"nn.init.normal_({tensor}, {get('mean', 0.0):g}, {get('std', 1.0):g})"
+            return f"nn.init.normal_({tensor}, {number('mean', 0.0):g}, {number('std', 1.0):g})"
         case "trunc_normal":
-            numbers = (get("mean", 0.0), get("std", 1.0), get("low", -2.0), get("high", 2.0))
+            numbers = (number("mean", 0.0), number("std", 1.0), number("low", -2.0), number("high", 2.0))
             return f"nn.init.trunc_normal_({tensor}, {', '.join(f'{n:g}' for n in numbers)})"
         case "he_uniform" | "he_normal":
-            slope = get("a", 0.0)
+            slope = number("a", 0.0)
             a = "a=math.sqrt(5)" if math.isclose(slope, math.sqrt(5)) else f"a={slope:g}"
             mode = ', mode="fan_out"' if law.argument("mode", "fan_in") == "fan_out" else ""
             return f"nn.init.kaiming_{law.law[3:]}_({tensor}, {a}{mode})"
         case "xavier_uniform" | "xavier_normal" | "orthogonal":
-            gain = get("gain", 1.0)
+            gain = number("gain", 1.0)
             return f"nn.init.{law.law}_({tensor}{f', gain={gain:g}' if gain != 1 else ''})"
         case "dirac":
             return f"nn.init.dirac_({tensor})"
@@ -99,23 +99,27 @@ def _torch(law: Initializer, tensor: str) -> str:
 
 
 def _mxnet(law: Initializer) -> str:
-    get = lambda name, default: float(law.argument(name, default))  # noqa: E731
+    number = law.number
     match law.law:
         case "zeros" | "ones":
             return f'"{law.law}"'
         case "constant":
-            return f"mx.init.Constant({get('value', 0.0):g})"
+            return f"mx.init.Constant({number('value', 0.0):g})"
         case "uniform":
-            return f"mx.init.Uniform({get('high', 1.0):g})" if get("low", -1.0) == -get("high", 1.0) else ""
+            return (
+                f"mx.init.Uniform({number('high', 1.0):g})"
+                if number("low", -1.0) == -number("high", 1.0)
+                else ""
+            )
         case "normal":
-            return "" if get("mean", 0.0) else f"mx.init.Normal({get('std', 1.0):g})"
+            return "" if number("mean", 0.0) else f"mx.init.Normal({number('std', 1.0):g})"
         case "he_uniform" | "he_normal":
             kind, times = ("uniform", 3) if law.law == "he_uniform" else ("gaussian", 1)
             fan = "in" if law.argument("mode", "fan_in") == "fan_in" else "out"
-            return f'mx.init.Xavier("{kind}", "{fan}", {times * 2 / (1 + get("a", 0.0) ** 2):.4g})'
+            return f'mx.init.Xavier("{kind}", "{fan}", {times * 2 / (1 + number("a", 0.0) ** 2):.4g})'
         case "xavier_uniform" | "xavier_normal":
             kind, factor = ("uniform", 3) if law.law == "xavier_uniform" else ("gaussian", 1)
-            return f'mx.init.Xavier("{kind}", "avg", {get("gain", 1.0) ** 2 * factor:.4g})'
+            return f'mx.init.Xavier("{kind}", "avg", {number("gain", 1.0) ** 2 * factor:.4g})'
         case "bilinear":
             return "mx.init.Bilinear()"
     return ""

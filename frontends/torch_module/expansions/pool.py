@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ def _adaptive(x: Tensor, output: Sequence[int]) -> tuple[Tensor, Tensor]:
     return _largest(x, _windows(tables, sizes), output)
 
 
-def _adaptive_max_pool(rank: int) -> object:
+def _adaptive_max_pool(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
     def adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
         output = [output_size] if isinstance(output_size, int) else list(output_size)
         return _adaptive(x, output * rank if len(output) == 1 else output)
@@ -73,7 +73,7 @@ def _adaptive_max_pool(rank: int) -> object:
 
 
 for _rank in (1, 2, 3):
-    table.of(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))  # type: ignore[arg-type]
+    table.of(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))
 
 
 def _fractional(
