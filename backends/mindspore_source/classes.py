@@ -9,6 +9,7 @@ from .drafts import Draft
 from .expressions import ABSENT, MISSING, Argument, Call, Expression, Literal, Name, Part
 from .formals import Class, Formal, Hole, holes_of, structure, tagged
 from .gathering import gather
+from .levels import levels
 from .naming import class_name, free_name, identifier
 from .optional import add_optional, with_optional_children
 from .sequences import align, fill_slots
@@ -20,7 +21,7 @@ def define_classes(units: Units) -> list[Class]:
     classes: list[Class] = []
     taken: set[str] = set()
     reserved = units.factories.names()
-    for level in units.levels():
+    for level in levels(units.tree, units.position, units.children):
         groups: dict[object, list[Draft]] = {}
         drafts = [draft for key in level if (draft := units.build(key).draft) is not None]
         gather(drafts)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import networkx as nx
-
 from ...ir import BackendError, Constant, Graph, Module, Operator, Parameter, Value
-from .branching import home, regions
+from .branching import regions
 from .contraction import Body, Contraction
 from .drafts import Draft, Method, Statement, Unit
 from .emitting import Layer, Refused, State, View
@@ -23,7 +21,7 @@ _PLAIN_CONTAINERS = ("Sequential", "SequentialCell", "HybridSequential")
 
 
 class Units:
-    """The units of a graph, built callee first; `levels` yields the modules whose classes may be unified."""
+    """The units of a graph, each built after those of the modules that it contains and calls."""
 
     def __init__(self, graph: Graph, contraction: Contraction, *, explicit: bool = False) -> None:
         self.graph, self.tree, self.contraction = graph, graph.modules, contraction
@@ -75,47 +73,6 @@ class Units:
         return {
             p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
         }
-
-    def levels(self) -> list[list[int]]:
-        """Emitted modules, those that contain and call nothing first."""
-        needs: nx.DiGraph = nx.DiGraph()
-        for key in self.position:
-            needs.add_node(key)
-            needs.add_edges_from((child, key) for _, child in self.children(key))
-        for call in self.tree.calls():
-            if call.parent is not None:
-                inner, outer = (home(self.tree, m) for m in (call.module, self.tree.call(call.parent).module))
-                needs.add_edges_from([(inner, outer)] if inner != outer else [])
-        level = {key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys}
-        self._align(level, needs)
-        rows: list[list[int]] = [[] for _ in range(max(level.values()) + 1)]
-        for key in self.position:
-            rows[level[key]].append(key)
-        return rows
-
-    def _align(self, level: dict[int, int], needs: nx.DiGraph) -> None:
-        """Raise modules of one source class to one level, where none contains another, to be unified."""
-        order = list(nx.topological_sort(needs))
-        classes: dict[str, list[int]] = {}
-        for key in order:
-            module = self.tree.module(key)
-            if module.container is None and self.children(key):
-                classes.setdefault(module.class_name, []).append(key)
-        for name, keys in list(classes.items()):
-            if any(nx.descendants(needs, key) & set(keys) for key in keys):
-                del classes[name]
-        for _ in range(len(order)):
-            before = dict(level)
-            for keys in classes.values():
-                top = max(level[k] for k in keys)
-                level.update(dict.fromkeys(keys, top))
-            for key in order:
-                level[key] = max([level[key], *(level[n] + 1 for n in needs.predecessors(key))])
-            if level == before:
-                return
-            if max(level.values()) > 2 * len(order):
-                break
-        level.update({key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys})
 
     def _place(self, key: int) -> tuple[str, str]:
         """Where a module is written: the class of the nearest module that has one, and the path in it."""
