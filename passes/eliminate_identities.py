@@ -177,10 +177,10 @@ def _bypass(part: Graph, node: Operator) -> None:
     if isinstance(producer, Operator) and producer.types[operands[0].output] is None:
         producer.types[operands[0].output] = node.types[0]
     part.remove(node.key)
-    _drop_idle(part, operands[1:])
+    drop_idle(part, operands[1:])
 
 
-def _drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
+def drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
     """Remove those operands that nothing uses, and what was computed for them alone."""
     waiting = [v.node for v in operands if v is not None]
     while waiting:

@@ -25,8 +25,9 @@ from ..ir.inference import attribute_proto
 from ..ir.types import dtype_name
 from .base import Change, Pass
 from .deduplicate_modules import RANDOM
-from .eliminate_identities import drop_idle_constants
+from .eliminate_identities import drop_idle, drop_idle_constants
 from .places import Places
+from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, chosen, hides_nothing
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class FoldConstants(Pass):
     What it does:
         Runs an ONNX operator whose operands are all constants in the ONNX reference evaluator and puts the
         result, up to `limit` elements, in its place. A value of static shape without elements, whatever it
-        is made of, is a constant too.
+        is made of, is a constant too. A Where whose condition is one constant everywhere, though it be
+        repeated to the batch, gives way to what it takes, and an attention loses a mask that hides nothing:
+        models make both when they are given no mask.
 
     Why:
         Shape arithmetic and tables come out of tracing as dozens of operators; other passes and backends
@@ -72,6 +75,8 @@ class FoldConstants(Pass):
     codes: ClassVar[dict[str, str]] = {
         "FC101": "an operator's operands are all constants",
         "FC102": "an operator's results have no elements",
+        "FC103": "a condition is the same for every element",
+        "FC104": "a mask hides nothing",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -85,10 +90,13 @@ class FoldConstants(Pass):
             changes += _without_elements(part, places)
             bare = {key for key in part.order() if _is_bare(part, key)}
             for node in part.operators():
+                if node.key not in part:
+                    continue
                 operands = part.operands(node.key)
                 of_nothing = any(v is not None and v.node in bare for v in operands)
                 result = self._evaluate(part, node, of_nothing)
                 if result is None:
+                    changes += _decided(part, node, places)
                     continue
                 place = places.of(part, node.key)
                 constant = part.add_constant(TensorData.of(result))
@@ -123,6 +131,26 @@ class FoldConstants(Pass):
         if known is not None and onnx_dtype(known.dtype) != onnx_dtype(dtype_name(result.dtype)):
             return None  # the evaluator's element type is not the operator's
         return result
+
+
+def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
+    """Remove a choice whose condition, or a mask whose values, are one constant everywhere."""
+    slot, place = chosen(part, node), places.of(part, node.key)
+    if slot and not part.is_output(Value(node.key)):
+        operands = part.operands(node.key)
+        kept = operands[slot]
+        assert kept is not None
+        part.replace_uses(Value(node.key), kept)
+        part.remove(node.key)
+        drop_idle(part, [v for v in operands if v != kept])
+        truth = str(slot == TAKEN_WHERE_TRUE).lower()
+        return [Change("FC103", f"its condition is {truth} everywhere", place=place)]
+    if hides_nothing(part, node):
+        mask = part.operands(node.key)[MASK]
+        part.set_operand(node.key, MASK, None)
+        drop_idle(part, [mask])
+        return [Change("FC104", "its mask hides nothing", place=place)]
+    return []
 
 
 def _without_elements(part: Graph, places: Places) -> list[Change]:

@@ -1,0 +1,52 @@
+"""Conditions and masks whose elements are all one constant, for fold-constants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import DOMAIN, Graph, Operator, Value
+
+TAKEN_WHERE_TRUE, TAKEN_WHERE_FALSE = 1, 2
+"""The slots of Where behind its condition."""
+
+MASK = 3
+"""The slot of ScaledDotProductAttention."""
+
+_MOVING = frozenset(
+    {"Expand", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice", "Identity"}
+)
+"""Operators that only repeat, leave out and move the elements of their first operand."""
+
+
+def chosen(part: Graph, node: Operator) -> int:
+    """The slot of the operand that a Where gives back whole; 0 where it chooses, broadcasts or is none."""
+    if node.op_type != "Where" or node.domain:
+        return 0
+    condition = _everywhere(part, part.operands(node.key)[0])
+    if condition is None:
+        return 0
+    slot = TAKEN_WHERE_TRUE if condition else TAKEN_WHERE_FALSE
+    taken, whole = part.operands(node.key)[slot], node.types[0]
+    if taken is None or whole is None or whole.shape is None or None in whole.shape:
+        return 0
+    return slot if part.type_of(taken) == whole else 0
+
+
+def hides_nothing(part: Graph, node: Operator) -> bool:
+    """Whether an attention has a mask of truth values that is true everywhere."""
+    if node.qualified_name != f"{DOMAIN}.ScaledDotProductAttention":
+        return False
+    operands = part.operands(node.key)
+    return len(operands) > MASK and _everywhere(part, operands[MASK]) is True
+
+
+def _everywhere(part: Graph, value: Value | None) -> bool | None:
+    """The truth value that all elements of a constant have, wherever these were moved; None for any other."""
+    while value is not None and isinstance(producer := part.producer(value), Operator):
+        if producer.domain or producer.op_type not in _MOVING:
+            return None
+        value = part.operands(producer.key)[0]
+    found = part.constant_value(value)
+    if found is None or found.dtype != np.bool_ or not found.size or found.any() != found.all():
+        return None
+    return bool(found.all())
