@@ -65,6 +65,7 @@ def rename_rows(
     paths = graph.parameter_paths()
     for key, source in provenance.parameters.items():  # a pass may have moved modules
         paths[key] = list(dict.fromkeys([*source.paths, *paths.get(key, [])]))
+    held = provenance.held()
     for parameter in graph.parameters():
         target, transform, shape = (targets or {}).get(
             parameter.key, (parameter.name, "identity", parameter.data.shape)
@@ -83,26 +84,26 @@ def rename_rows(
         if graph.origin.framework == "torch":  # whose checkpoints hold a shared tensor under every path
             rows += [
                 replace(row, source=path, source_path=path, by="alias", tie=target, values="")
-                for path in _aliases(provenance, parameter)
+                for path in _aliases(provenance, held.get(parameter.key, []), parameter)
             ]
-        rows += _turned_rows(graph, provenance, parameter, target, transform, shape)
+        rows += _turned_rows(graph, provenance, held.get(parameter.key, []), target, transform, shape)
     return rows
 
 
 def _turned_rows(
     graph: Graph,
     provenance: Provenance,
-    parameter: Parameter,
+    held: Iterable[int],
     target: str,
     transform: str,
     shape: tuple[int, ...],
 ) -> list[Rename]:
-    """Rows of what was tied into a parameter transposed."""
+    """Rows of what was tied into a parameter transposed, of the keys that it holds."""
     rows: list[Rename] = []
-    for key, axes in provenance.turned.items():
-        if provenance.held_by(key) != parameter.key:
+    for key in held:
+        if key not in provenance.turned:
             continue
-        source = provenance.parameters[key]
+        axes, source = provenance.turned[key], provenance.parameters[key]
         names = [source.declared, *(source.paths if graph.origin.framework == "torch" else ())]
         rows += [
             Rename(
@@ -132,9 +133,8 @@ def _turned_back(axes: Sequence[int], transform: str) -> str:
     return "transpose:" + ",".join(str(list(axes).index(axis)) for axis in wanted)
 
 
-def _aliases(provenance: Provenance, parameter: Parameter) -> list[str]:
-    """Names under which the source saves a parameter, other than the declared ones."""
-    held = [k for k in provenance.parameters if provenance.held_by(k) == parameter.key]
+def _aliases(provenance: Provenance, held: Iterable[int], parameter: Parameter) -> list[str]:
+    """Names under which the source saves a parameter, of the keys that it holds, other than the declared."""
     sources = [provenance.parameters[k] for k in held if k not in provenance.turned]
     names = [path for source in sources for path in source.paths if source.persistent]
     return [n for n in dict.fromkeys(names) if n != parameter.declared and n not in parameter.absorbed]

@@ -79,6 +79,13 @@ class Provenance:
             key = self.tied[key]
         return key
 
+    def held(self) -> dict[int, list[int]]:
+        """The key of every parameter that holds values -> the keys whose values it holds, its own first."""
+        found: dict[int, list[int]] = {}
+        for key in self.parameters:
+            found.setdefault(self.held_by(key), []).append(key)
+        return found
+
 
 def record(graph: Graph) -> Provenance:
     """The state of a graph as it is now."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from ..ir import ModelError, ModuleTree
-from .compare import Comparison, compare, distance
+from .compare import Comparison, compare, distance, exactly
 from .report import ModuleRow
 from .runners.runs import CallRecord, Run, Runner
 
@@ -22,8 +23,8 @@ class ModuleComparison:
         source: the source's run.
         target: the target's run.
         runner: the target's runner.
-        exact: the source's run in float64, if there is one.
-        exact_runner: its runner.
+        exact: makes the source's run in float64, where there can be one; asked for where it decides.
+        exact_runner: its runner, after that run.
         ulps: what the runtimes' arithmetic may cost.
     """
 
@@ -33,7 +34,7 @@ class ModuleComparison:
         source: Run,
         target: Run,
         runner: Runner,
-        exact: Run | None = None,
+        exact: Callable[[], Run | None] | None = None,
         exact_runner: Runner | None = None,
         ulps: int = 16,
     ) -> None:
@@ -56,7 +57,6 @@ class ModuleComparison:
         if own != other:
             return replace(row, reason=f"called {own} times in the source, {other} times in the target")
         found = self._target.calls[name]
-        exact = self._exact.calls.get(name) if self._exact is not None else None
         pairs = match(found.outputs, record.outputs)
         if pairs is None:
             if len(found.outputs) == len(record.outputs) == 1:
@@ -64,12 +64,17 @@ class ModuleComparison:
             else:
                 shapes = ", ".join(str(list(a.shape)) for a in found.outputs) or "none"
                 return replace(row, reason=f"its values in the target ({shapes}) match none of its outputs")
-        worst = self._worst(record.outputs, found.outputs, pairs, exact.outputs if exact else None)
+
+        worst = self._worst(record.outputs, found.outputs, pairs, lambda: self._at_boundary(name))
         row = replace(
             row, max_abs=worst.max_abs, max_rel=worst.max_rel, tolerance=worst.tolerance, passed=worst.passed
         )
         row = replace(row, reason=worst.reason if worst.passed else f"at its boundary: {worst.reason}")
         return self._isolate(row, record, found, pairs)
+
+    def _at_boundary(self, name: str) -> list[np.ndarray] | None:
+        run = self._exact() if self._exact is not None else None
+        return run.calls[name].outputs if run is not None and name in run.calls else None
 
     def _isolate(self, row: ModuleRow, record: CallRecord, found: CallRecord, pairs: list[int]) -> ModuleRow:
         """Run the target's module alone on what entered the source's."""
@@ -80,7 +85,7 @@ class ModuleComparison:
             outputs = self._runner.run_module(row.call, [record.inputs[i] for i in chosen])
         except ModelError as error:
             return replace(row, passed=False, isolated_passed=False, reason=f"alone: {error.message}")
-        exact = self._exact_outputs(row.call, record)
+        exact = cache(lambda: self._exact_outputs(row.call, record))
         worst = self._worst(record.outputs, outputs, pairs, exact)
         if not worst.passed and row.passed and chosen and self._moved(record, found, chosen):
             # a layer that another module holds too may be called before the target's module, not in it
@@ -95,26 +100,31 @@ class ModuleComparison:
         return not self._worst(record.inputs, found.inputs, chosen, None).passed
 
     def _exact_outputs(self, call: str, record: CallRecord) -> list[np.ndarray] | None:
-        if self._exact_runner is None:
+        if self._exact_runner is None or self._at_boundary(call) is None:  # that run records the arguments
             return None
         try:
             outputs = self._exact_runner.run_module(call, record.inputs)
         except (ModelError, KeyError):
             return None
-        return outputs if len(outputs) == len(record.outputs) else None
+        return outputs
 
     def _worst(
         self,
         source: Sequence[np.ndarray],
         target: Sequence[np.ndarray],
         pairs: Sequence[int],
-        exact: Sequence[np.ndarray] | None,
+        exact: Callable[[], Sequence[np.ndarray] | None] | None,
     ) -> Comparison:
         """The comparison that is furthest beyond its tolerance."""
-        if exact is not None and len(exact) != len(source):
+        if self._exact is None:
             exact = None
         found = [
-            compare(source[i], array, exact=None if exact is None else exact[i], ulps=self._ulps)
+            compare(
+                source[i],
+                array,
+                exact=None if exact is None else exactly(exact, i, len(source)),
+                ulps=self._ulps,
+            )
             for i, array in zip(pairs, target, strict=True)
         ]
         return max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))

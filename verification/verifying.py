@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..ir import Graph, ModelError, walk_operators
 from .branches import branches
-from .compare import DEFAULTS, MULTIPLE, compare
+from .compare import DEFAULTS, MULTIPLE, compare, exactly
 from .inputs import KINDS, bindings, make_inputs, other_sizes, resized
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow, Report, TrainingRow
@@ -249,7 +250,8 @@ class _Verification:
         runs = [None if step is None else Run(step.outputs) for step in (source, other, exact)]
         assert runs[0] is not None
         assert runs[1] is not None
-        outputs = self._outputs(f"training, {_case(sizes)}", runs[0], runs[1], runs[2])
+        precise = None if runs[2] is None else lambda: runs[2]
+        outputs = self._outputs(f"training, {_case(sizes)}", runs[0], runs[1], precise)
         rows = TrainingComparison(self.graph, source, other, exact, self.ulps).rows(target)
         return _TrainingAttempt(outputs, rows, notes)
 
@@ -276,6 +278,10 @@ class _Verification:
         least = f", at least {self.ulps} units in the last place" if self.ulps > _WIDE else ""
         return f"relative to the largest absolute value: {shown}{least}; integers and booleans equal"
 
+    def _exactly(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Callable[[], Run | None] | None:
+        """Makes the float64 run, which is made where something else does not decide before."""
+        return None if self.exact is None else cache(lambda: self._exact_run(inputs, calls))
+
     def _exact_run(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Run | None:
         if self.exact is None:
             return None
@@ -290,7 +296,7 @@ class _Verification:
         self, case: str, inputs: Mapping[str, np.ndarray], modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
         source = self.source.run(inputs, calls=modules)
-        exact = self._exact_run(inputs, modules)
+        exact = self._exactly(inputs, modules)
         target = self.target.run(inputs, calls=modules)
         outputs = self._outputs(case, source, target, exact)
         if not modules:
@@ -313,7 +319,7 @@ class _Verification:
                 f"the source does not run with {case}, so that the target was not tried: {error.message}"
             )
             return []
-        exact = self._exact_run(inputs, False)
+        exact = self._exactly(inputs, False)
         try:
             target = self.target.run(inputs, calls=False)
         except ModelError as error:
@@ -333,11 +339,12 @@ class _Verification:
             ]
         return self._outputs(case, source, target, exact)
 
-    def _outputs(self, case: str, source: Run, target: Run, exact: Run | None) -> list[OutputRow]:
+    def _outputs(
+        self, case: str, source: Run, target: Run, exact: Callable[[], Run | None] | None
+    ) -> list[OutputRow]:
         """One row per output of the source, paired by position."""
         rows: list[OutputRow] = []
         nan = float("nan")
-        precise = exact.outputs if exact is not None and len(exact.outputs) == len(source.outputs) else None
         for index, (name, array) in enumerate(source.outputs):
             if index >= len(target.outputs):
                 rows.append(
@@ -347,7 +354,7 @@ class _Verification:
             c = compare(
                 array,
                 target.outputs[index][1],
-                exact=None if precise is None else precise[index][1],
+                exact=None if exact is None else exactly(_arrays(exact), index, len(source.outputs)),
                 ulps=self.ulps,
             )
             rows.append(OutputRow(name, case, c.shape, c.max_abs, c.max_rel, c.tolerance, c.passed, c.reason))
@@ -368,6 +375,16 @@ def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:
             "the target does not drop there",
             hint="give them training=self.training, which nothing else may read; or use nn.Dropout",
         )
+
+
+def _arrays(run: Callable[[], Run | None]) -> Callable[[], list[np.ndarray] | None]:
+    """The outputs of a run that is made when they are asked for."""
+
+    def arrays() -> list[np.ndarray] | None:
+        found = run()
+        return None if found is None else [array for _, array in found.outputs]
+
+    return arrays
 
 
 def _case(sizes: dict[str, int]) -> str:

@@ -121,15 +121,16 @@ class Lowering:
 
     def _placeholders(self) -> None:
         program, signature = self.program, self.program.graph_signature
+        held = {**signature.inputs_to_buffers, **signature.inputs_to_parameters}  # made anew when asked for
+        constants = signature.inputs_to_lifted_tensor_constants
         for node in program.graph.nodes:
             if node.op != "placeholder":
                 continue
             name = node.name
-            if name in signature.inputs_to_parameters or name in signature.inputs_to_buffers:
-                target = signature.inputs_to_parameters.get(name) or signature.inputs_to_buffers[name]
-                self.environment[node] = Value(self._parameter(target))
-            elif name in signature.inputs_to_lifted_tensor_constants:
-                tensor: Any = program.constants[signature.inputs_to_lifted_tensor_constants[name]]
+            if name in held:
+                self.environment[node] = Value(self._parameter(held[name]))
+            elif name in constants:
+                tensor: Any = program.constants[constants[name]]
                 data = TensorData.of(array_of(tensor))
                 self.environment[node] = self.graph.add_constant(data)
             elif hasattr(node.meta.get("val"), "shape"):

@@ -132,6 +132,8 @@ def _calls(
                     idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
                 if name:
                     calls.setdefault(stack[-1][0], []).append(name)
+            if not values and func is torch.nn.functional.batch_norm:  # of thirty operators in training
+                return torch.empty_like(given[0] if given else (kwargs or {})["input"])
             return func(*given, **(kwargs or {}))
 
     def enter(called: Module, *_: Any) -> None:

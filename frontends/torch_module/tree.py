@@ -102,13 +102,14 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
         return keys[path]
 
     signature = program.graph_signature
+    buffers = set(signature.buffers)  # a list made anew when asked for
     seen: dict[object, int] = {}
     for name in [*signature.parameters, *signature.buffers]:
         tensor: Any = program.state_dict[name] if name in program.state_dict else program.constants[name]
         path, _, leaf = name.rpartition(".")
         identity = (storage_of(tensor), tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
         if identity[0] is None or identity not in seen:
-            is_buffer = name in signature.buffers
+            is_buffer = name in buffers
             trainable = not is_buffer and tensor.requires_grad
             role = leaf if is_buffer and leaf in _BATCH_NORM else ""
             if name not in program.state_dict:
