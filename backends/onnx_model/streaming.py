@@ -12,7 +12,7 @@ import onnx
 from ...ir import BackendError, TensorData
 
 _ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
-_CHUNK = 1 << 26  # bytes written at a time
+_CHUNK = 1 << 23  # bytes written at a time
 
 # field numbers of onnx.proto, which never change
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
