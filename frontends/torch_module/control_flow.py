@@ -59,19 +59,12 @@ def conditional(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str
 def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
     """The results of ``while_loop(condition, body, carried, operands)``: Loop.
 
-    Raises:
-        UnsupportedError: for numbers, which a Loop does not carry.
+    A whole number that is carried is a 0-d int64 tensor of the Loop.
     """
     condition, body, carried, operands = arguments
-    if not all(isinstance(value, Value) for value in carried):
-        raise UnsupportedError(
-            "E203",
-            "expected a `while_loop` that carries tensors, got a number",
-            place=place,
-            hint="carry it as a tensor: `torch.tensor(0)`",
-        )
     context, types = bodies.context, _result_types(bodies, node, place)
-    first = bodies.run_nested(condition, [*carried, *operands], context)
+    carried = [v if isinstance(v, Value) else context.size_scalar(v) for v in carried]
+    first = bodies.run_nested(condition, [*_read(context, condition, carried), *operands], context)
     region = Region(context)
     inner = region.enter("body")
     inner.graph.add_input("iteration", TensorType("int64", ()))
@@ -80,17 +73,20 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
     state: list[Value] = []
     for formal in [n for n in body.graph.nodes if n.op == "placeholder"][: len(carried)]:
         fake = formal.meta["val"]
-        value = inner.graph.add_input(f"carried_{len(state)}", context.symbols.type(fake))
-        inner.state_training(value, trains=trains)
-        inner.saw(value, fake)
+        is_tensor = hasattr(fake, "dtype")
+        stated = context.symbols.type(fake) if is_tensor else _NUMBER
+        value = inner.graph.add_input(f"carried_{len(state)}", stated)
+        inner.state_training(value, trains=trains and is_tensor)
+        if is_tensor:
+            inner.saw(value, fake)
         state.append(value)
     outer = [inner.captured(o) for o in operands]
-    new = bodies.run_nested(body, [*state, *outer], inner)
-    again = bodies.run_nested(condition, [*new, *outer], inner)
+    new = _values(inner, bodies.run_nested(body, [*_read(inner, body, state), *outer], inner), place)
+    again = bodies.run_nested(condition, [*_read(inner, condition, new), *outer], inner)
     return context.b.ops(
         "Loop",
         None,
-        *_values(first, place),
+        *_values(context, first, place),
         *carried,
         outputs=len(types),
         types=types,
@@ -99,31 +95,55 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
     )
 
 
+_NUMBER = TensorType("int64", ())
+"""The type of a whole number that a loop carries."""
+
+
+def _read(context: Context, body: GraphModule, values: Sequence[Value]) -> list[Result]:
+    """Arguments of a body: a value, or where the body takes a number the symbol that stands for it."""
+    formal = [n.meta["val"] for n in body.graph.nodes if n.op == "placeholder"]
+    found: list[Result] = []
+    for value, fake in zip(values, formal, strict=False):
+        if not hasattr(fake, "dtype"):
+            context.counted(value, fake)
+        found.append(value if hasattr(fake, "dtype") else context.symbols.size(fake))
+    return found
+
+
 def _result_types(bodies: Bodies, node: Node, place: str) -> list[TensorType]:
     fakes = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
-    if not all(hasattr(fake, "dtype") for fake in fakes):
+    if not all(hasattr(fake, "dtype") or type(fake).__name__ in ("SymInt", "int") for fake in fakes):
         raise _no_tensor(place)
-    return [bodies.context.symbols.type(fake) for fake in fakes]
+    return [bodies.context.symbols.type(f) if hasattr(f, "dtype") else _NUMBER for f in fakes]
 
 
 def _returning(inner: Context, results: Sequence[Result], place: str) -> Graph:
     """The graph of a body, with these as its outputs."""
-    inner.graph.outputs = [(f"output_{n}", value) for n, value in enumerate(_values(results, place))]
+    inner.graph.outputs = [(f"output_{n}", value) for n, value in enumerate(_values(inner, results, place))]
     return inner.graph
 
 
-def _values(results: Sequence[Result], place: str) -> list[Value]:
-    if not all(isinstance(result, Value) for result in results):
-        raise _no_tensor(place)
-    return list(results)
+def _values(context: Context, results: Sequence[Result], place: str) -> list[Value]:
+    """The results of a body, numbers and relations of numbers as 0-d tensors."""
+    found: list[Value] = []
+    for result in results:
+        if isinstance(result, Value):
+            found.append(result)
+        elif isinstance(result, bool) or type(result).__name__ == "SymBool":
+            found.append(_relation(context, result, place))
+        elif isinstance(result, int) or hasattr(result, "free_symbols"):
+            found.append(context.size_scalar(result))
+        else:
+            raise _no_tensor(place)
+    return found
 
 
 def _no_tensor(place: str) -> UnsupportedError:
     return UnsupportedError(
         "E203",
-        "expected bodies of `cond` and `while_loop` that return tensors, got a number or None",
+        "expected bodies of `cond` and `while_loop` that return tensors or whole numbers, got another kind",
         place=place,
-        hint="return `torch.tensor(n)`",
+        hint="return `torch.tensor(x)`",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,37 @@ def evaluation(module: Module) -> Iterator[None]:
                 if _members(container) != _members(before):
                     container.clear()
                     (container.extend if isinstance(container, list) else container.update)(before)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
+
+    Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient.
+    """
+    import torch
+    from torch._higher_order_ops import utils
+
+    compiled = utils._hop_compile_and_call
+
+    def run(operator: Any, arguments: Sequence[Any], keywords: Any = None) -> Any:
+        if operator.__name__ == "_cond_op_wrapper":
+            predicate, yes, no, operands = arguments
+            return (yes if bool(predicate) else no)(*operands)
+        if operator.__name__ == "_while_loop_op_wrapper":
+            condition, body, carried, operands = arguments
+            while bool(condition(*carried, *operands)):
+                carried = body(*carried, *operands)
+            return carried
+        with torch.compiler.set_stance("default"):
+            return compiled(operator, arguments, keywords)
+
+    utils._hop_compile_and_call = run
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        utils._hop_compile_and_call = compiled
 
 
 def _contents(module: Module) -> list[tuple[Any, Any]]:

@@ -193,7 +193,11 @@ class Lowering:
             return self._resolve(node.args[0])
         if name == "operator.getitem":
             source, index = self._resolve(node.args[0]), node.args[1]
-            return source[index]  # type: ignore[index]
+            found = source[index]  # type: ignore[index]
+            if isinstance(fake, torch.SymInt) and isinstance(found, Value):  # that a loop has carried
+                self.context.counted(found, fake)
+                return self._plain(fake)
+            return found
         if name in RUN_WHOLE:
             return self._inlined(node, RUN_WHOLE[name])
         if name in CONTROL_FLOW:
@@ -368,6 +372,9 @@ class Lowering:
                 node = by_name.get(spec.arg.name)
                 result = self.environment[node] if node is not None else getattr(spec.arg, "value", None)
                 if result is None:
+                    continue
+                if isinstance(result, str):
+                    self.context.notes.append(f"the output `{name}` is the text `{result}`: left out")
                     continue
                 if isinstance(result, Pair):
                     result = on_a_last_axis(self.b, result)

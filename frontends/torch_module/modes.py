@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .evaluation import evaluation
+from .evaluation import evaluation, plainly
 from .stacks import normalised_stack
 from .tracing import unlogged
 
@@ -152,7 +152,8 @@ def _calls(
         mode = nullcontext() if values else FakeTensorMode(allow_non_fake_inputs=True)
         quiet = unlogged("torch._subclasses.fake_tensor")
         alone = evaluation(module)  # what one mode keeps in a cache, the other computes itself
-        with alone, torch.random.fork_rng(devices=[]), torch.no_grad(), quiet, mode, Recorder():
+        dry = torch.random.fork_rng(devices=[])
+        with alone, dry, torch.no_grad(), plainly(), quiet, mode, Recorder():
             for m in paths:
                 m.training = training
             module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})

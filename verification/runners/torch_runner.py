@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.capture import array_of, load_program, tensor_of
+from ...frontends.torch_module.evaluation import plainly
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step
 from .runs import CallRecord, Run
@@ -69,7 +70,7 @@ class TorchRunner:
                 handles = self._hook(records)
             try:
                 arguments, keywords = self._bind(inputs)
-                with torch.no_grad():
+                with torch.no_grad(), plainly():
                     result = self._model(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
                 raise ModelError(
@@ -78,7 +79,7 @@ class TorchRunner:
             finally:
                 for handle in handles:
                     handle.remove()
-        found = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
+        found = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(found):
             names = [f"output{i}" for i in range(len(found))]
@@ -122,10 +123,7 @@ class TorchRunner:
                 named[name].copy_(tensor_of(value))
 
     def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
-        """Hooks that record every call; values are copied, as a later in-place operator may change them.
-
-        Calls in the bodies of `torch.cond` and its like are not recorded: dynamo compiles these.
-        """
+        """Hooks that record every call; values are copied, as a later in-place operator may change them."""
         import torch
         from torch.compiler import is_dynamo_compiling
         from torch.utils import _pytree as pytree
@@ -173,7 +171,7 @@ class TorchRunner:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
         filled = [tensors[x.index] if isinstance(x, _Slot) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
-        with _Frozen(self._model, keep=self._programme), torch.no_grad():
+        with _Frozen(self._model, keep=self._programme), torch.no_grad(), plainly():
             try:
                 result = module(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything

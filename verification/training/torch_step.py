@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...frontends.torch_module.evaluation import plainly
 from ...ir import ModelError, ModuleTree
 from .step import LEARNING_RATE, Step, Trained, output_weights
 
@@ -59,7 +60,7 @@ def torch_step(
     from torch.utils import _pytree as pytree
 
     tensors = _tensors(paths)
-    with _borrowed(model, tensors), _without_dropout(model) as dropped, _plain_control_flow():
+    with _borrowed(model, tensors), _without_dropout(model) as dropped, plainly():
         _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
         with _values_kept(tensors):  # the trace in training mode has moved the running statistics
@@ -68,7 +69,8 @@ def torch_step(
         _refuse_other_dropouts(dropped)
         before = {name: array(tensor) for name, tensor in tensors.items()}
         result = _run(forward)
-        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        leaves = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
+        found = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in leaves]
         moved = {name: array(tensor) for name, tensor in tensors.items()}
         _backward(found, seed)
         trainable = {name: t for name, t in tensors.items() if t.requires_grad}
@@ -241,34 +243,6 @@ def _without_dropout(model: Any) -> Iterator[_Dropped]:
     finally:
         for module, attribute, ratio in changed:
             setattr(module, attribute, ratio)
-
-
-@contextmanager
-def _plain_control_flow() -> Iterator[None]:
-    """`torch.cond` and `while_loop` run their bodies as Python does.
-
-    Torch compiles them, past the modes that trace a step, and gives a loop no gradient.
-    """
-    from torch._higher_order_ops import utils
-
-    compiled = utils._hop_compile_and_call
-
-    def run(operator: Any, arguments: Sequence[Any], keywords: Any = None) -> Any:
-        if operator.__name__ == "_cond_op_wrapper":
-            predicate, yes, no, operands = arguments
-            return (yes if bool(predicate) else no)(*operands)
-        if operator.__name__ == "_while_loop_op_wrapper":
-            condition, body, carried, operands = arguments
-            while bool(condition(*carried, *operands)):
-                carried = body(*carried, *operands)
-            return carried
-        return compiled(operator, arguments, keywords)
-
-    utils._hop_compile_and_call = run
-    try:
-        yield
-    finally:
-        utils._hop_compile_and_call = compiled
 
 
 def _traced(
