@@ -17,7 +17,7 @@ from .backends.mindspore_source.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
-from .frontends import Inputs, InputSpec, LoadOptions, as_arrays, read, read_tree
+from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
 from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
@@ -405,7 +405,11 @@ def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
     if inputs is None:
         return None
     names = [n.name for n in graph.input_nodes()]
-    given = [(name, array) for name, array in as_arrays(inputs) if array is not None]
+    given = [
+        (name if isinstance(value, np.ndarray) else "", array)
+        for name, value in as_arrays(inputs)
+        for array in arrays_of(value)
+    ]
     return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
 
 

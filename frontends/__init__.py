@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..ir import Graph, ModelError, UsageError
-from .inputs import Inputs, InputSpec, as_arrays, is_nested
+from .inputs import Inputs, InputSpec, arrays_of, as_arrays, is_nested
 from .options import LoadOptions
 from .python_file import framework_of, load_object
 
-__all__ = ["InputSpec", "Inputs", "LoadOptions", "as_arrays", "read", "read_tree", "resolve"]
+__all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
 
 _REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)\Z")
 
@@ -89,6 +91,8 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
             f"expected arrays as inputs of a model of {framework}, got a tuple, list or dict of them",
             hint="only PyTorch models are read with nested inputs",
         )
+    if framework != "torch":
+        arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
     graph = _frontend(framework).read(found, arrays, options)
     return _name(graph, model)
 

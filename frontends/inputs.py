@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -53,10 +55,11 @@ Inputs = Sequence[object] | Mapping[str, object] | None
 
 
 def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
-    """(name, array) of every input; the name is empty for a positional one, the array None for None.
+    """(name, array) of every input; the name is empty for a positional one.
 
     Specs (text or `InputSpec`) become seeded arrays, framework tensors become NumPy arrays. A tuple, list or
-    dict of such stays one, of arrays.
+    dict of such stays one, of arrays. None, a number and a truth value stay what they are, and so does a text
+    that is no spec and given by name.
 
     Raises:
         UsageError: for something that is neither.
@@ -66,7 +69,7 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     named = inputs.items() if isinstance(inputs, Mapping) else (("", value) for value in inputs)
     out: list[tuple[str, Any]] = []
     for position, (name, value) in enumerate(named):
-        if isinstance(value, str):
+        if isinstance(value, str) and (not name or _SPEC.fullmatch(value)):
             value = InputSpec.parse(value)
         if isinstance(value, InputSpec):
             out.append((name or value.name, value.array(seed + position)))
@@ -75,15 +78,31 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     return out
 
 
+_SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?", re.IGNORECASE)
+
+
 def is_nested(value: object) -> bool:
     """Whether an input is a nest of arrays rather than one."""
     return isinstance(value, (tuple, list, dict)) or is_dataclass(value)
 
 
+def arrays_of(value: Any) -> Iterator[np.ndarray]:
+    """The arrays of an input as `as_arrays` gives it, in order; numbers and texts are none."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif is_dataclass(value):
+        yield from (a for f in fields(value) for a in arrays_of(getattr(value, f.name)))
+    elif isinstance(value, (tuple, list, dict)):
+        yield from (a for v in (value.values() if isinstance(value, dict) else value) for a in arrays_of(v))
+
+
 def _nested(value: Any) -> Any:
     """An array, or where a container holds more than numbers, the container with arrays in it."""
     if isinstance(value, dict):
-        return {name: _nested(inner) for name, inner in value.items()}
+        new = copy(value)  # of its class, which may have more to it
+        for name, inner in value.items():
+            new[name] = _nested(inner)
+        return new
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _nested(getattr(value, f.name)) for f in fields(value)})
     if not isinstance(value, (tuple, list)) or _is_numbers(value):
@@ -100,9 +119,9 @@ def _is_numbers(value: object) -> bool:
     return isinstance(value, (int, float, bool, np.generic))
 
 
-def _array(value: Any) -> np.ndarray | None:
-    if value is None:
-        return None
+def _array(value: Any) -> np.ndarray | float | str | None:
+    if value is None or isinstance(value, (int, float, bool, str)):
+        return value
     if hasattr(value, "asnumpy"):  # mindspore.Tensor
         return np.asarray(value.asnumpy())
     if hasattr(value, "detach"):  # torch.Tensor
@@ -110,6 +129,6 @@ def _array(value: Any) -> np.ndarray | None:
         if str(tensor.dtype) == "torch.bfloat16":  # which NumPy lacks; by way of float32 it is exact
             return tensor.float().numpy().astype(numpy_dtype("bfloat16"))
         return np.asarray(tensor.numpy())
-    if isinstance(value, (np.ndarray, np.generic, int, float, bool, list, tuple)):
+    if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return np.asarray(value)
     raise UsageError("E001", f"expected an array, a tensor or a spec as input, got `{type(value).__name__}`")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...ir import ModelError
 from ..options import LoadOptions
@@ -24,27 +27,29 @@ class Arguments:
     """What a model is given.
 
     Attributes:
-        leaves: every tensor, or None in the place of one, in order: by the argument's name, or where that is
-            nested by the name and the way in it (``state_hidden``).
+        leaves: every tensor, and every None, number, truth value or text in the place of one, in order: by
+            the argument's name, or where that is nested by the name and the way in it (``state_hidden``).
         structure: argument -> names of its leaves and how they nest (a pytree's spec).
         positional: the arguments that go by position.
         variadic: name of ``*args`` in `forward`, whose arguments are called ``*0`` and so on; or empty.
+        further: the arguments that go to ``**kwargs`` of `forward`.
     """
 
-    leaves: dict[str, torch.Tensor | None]
+    leaves: dict[str, Any]
     structure: dict[str, tuple[list[str], Any]]
     positional: tuple[str, ...]
     variadic: str = ""
+    further: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The leaves that are tensors, in order."""
-        return {name: leaf for name, leaf in self.leaves.items() if leaf is not None}
+        return {name: leaf for name, leaf in self.leaves.items() if hasattr(leaf, "shape")}
 
     @property
-    def is_nested(self) -> bool:
-        """Whether an argument is more than one tensor."""
-        return any(names != [argument] for argument, (names, _) in self.structure.items())
+    def constants(self) -> dict[str, Any]:
+        """The leaves that are numbers, truth values or texts, in order."""
+        return {n: v for n, v in self.leaves.items() if v is not None and n not in self.tensors}
 
     def repeated(self, axes: Mapping[str, Sequence[int]]) -> Arguments:
         """The same with these axes of size 1 doubled: torch.export makes a constant of a size of 1."""
@@ -52,7 +57,7 @@ class Arguments:
         for name, chosen in axes.items():
             for axis in chosen:
                 leaf = leaves[name]
-                if leaf is not None and leaf.shape[axis] == 1:
+                if leaf.shape[axis] == 1:
                     leaves[name] = leaf.repeat_interleave(2, dim=axis)
         return replace(self, leaves=leaves)
 
@@ -71,8 +76,8 @@ class Arguments:
 
     def arrange(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """(arguments, keywords) with these tensors instead, in order."""
-        given = dict(zip(self.tensors, tensors, strict=True))
-        args, keywords = self.built(lambda name, _: given.get(name))
+        given = {**self.leaves, **dict(zip(self.tensors, tensors, strict=True))}
+        args, keywords = self.built(lambda name, _: given[name])
         return list(args), keywords
 
     def _argument(self, name: str, make: Callable[[str, Any], Any]) -> Any:
@@ -87,7 +92,7 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
 
     Args:
         module: the model.
-        inputs: (name or "", array, None, or a nest of these) of every argument.
+        inputs: (name or "", array, None, number, truth value, text, or a nest of these) of every argument.
 
     Raises:
         ModelError: E103 when they do not fit the signature.
@@ -113,6 +118,7 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
     values: dict[str, Any] = {}
     first: list[str] = []
     variadic, ended = "", False
+    further: tuple[str, ...] = ()
     for name, parameter in parameters.items():  # the first argument left out ends what can go by position
         value = bound.arguments.get(name)
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -122,13 +128,39 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
             first += starred
         elif parameter.kind is parameter.VAR_KEYWORD:
             values.update(value or {})
+            further = tuple(value or ())
         elif name in bound.arguments:
             values[name] = value
             if not ended and parameter.kind is not parameter.KEYWORD_ONLY:
                 first.append(name)
         else:
             ended = True
-    return _flat(values, tuple(first), variadic)
+    return replace(_flat(values, tuple(first)), variadic=variadic, further=further)
+
+
+@contextmanager
+def spelled_out(module: Module, further: Sequence[str]) -> Iterator[None]:
+    """While the block runs, `forward` has parameters in the place of ``**kwargs``.
+
+    torch.export takes the shapes of those arguments by two names at once.
+    """
+    if not further:
+        yield
+        return
+    forward = module.forward
+    signature = inspect.signature(forward)
+    kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in further]
+
+    def named(*args: Any, **keywords: Any) -> Any:
+        return forward(*args, **keywords)
+
+    named.__signature__ = signature.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    module.forward = named
+    try:
+        yield
+    finally:
+        del module.forward
 
 
 def arrange_of(program: ExportedProgram) -> Arrange:
@@ -154,7 +186,7 @@ def arrange_of(program: ExportedProgram) -> Arrange:
     return arrange
 
 
-def _flat(values: Mapping[str, Any], positional: tuple[str, ...], variadic: str) -> Arguments:
+def _flat(values: Mapping[str, Any], positional: tuple[str, ...]) -> Arguments:
     from torch.utils import _pytree as pytree
 
     from .outputs import part
@@ -166,7 +198,7 @@ def _flat(values: Mapping[str, Any], positional: tuple[str, ...], variadic: str)
         names = ["_".join([argument, *map(part, path)]) for path, _ in found]
         structure[argument] = names, spec
         leaves.update(zip(names, (leaf for _, leaf in found), strict=True))
-    return Arguments(leaves, structure, positional, variadic)
+    return Arguments(leaves, structure, positional)
 
 
 def _tensors(value: Any) -> Any:
@@ -174,19 +206,19 @@ def _tensors(value: Any) -> Any:
     from torch.utils import _pytree as pytree
 
     from .capture import tensor_of
+    from .containers import open_containers
 
-    return pytree.tree_map(lambda leaf: None if leaf is None else tensor_of(leaf), value)
+    open_containers(value)
+    return pytree.tree_map(lambda leaf: tensor_of(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
 
 
-def dynamic_axes(
-    leaves: Mapping[str, torch.Tensor | None], options: LoadOptions
-) -> dict[str, tuple[int, ...]]:
+def dynamic_axes(leaves: Mapping[str, Any], options: LoadOptions) -> dict[str, tuple[int, ...]]:
     """Leaf -> the axes that are to be symbolic.
 
     Raises:
         ModelError: E103 for inputs that there are not, and axes that they have not.
     """
-    tensors = {n: t for n, t in leaves.items() if t is not None}
+    tensors = {n: t for n, t in leaves.items() if hasattr(t, "shape")}
     unknown = sorted(set(options.dynamic) - set(tensors))
     if unknown:
         raise ModelError(

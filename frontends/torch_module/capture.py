@@ -13,8 +13,9 @@ import numpy as np
 
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
-from .arguments import Arguments, Arrange, bind, dynamic_axes
+from .arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .caches import entries_read, told_apart
+from .containers import open_containers
 from .decided import otherwise
 from .evaluation import evaluation
 from .export_errors import export_error, first_line, require_python
@@ -46,7 +47,7 @@ class Captured:
         calls: every module call in execution order: its chain of keys ``path@n`` from the root, and the
             module called (None for a saved program).
         notes: what a reader of the result should know.
-        arrange: the model's arguments and keywords of tensors in order, where these are nested; else None.
+        arrange: the model's arguments and keywords from its tensors in order.
         idle: dropouts that drop in no mode.
         assumed: those of the notes on what holds for some inputs only.
     """
@@ -189,7 +190,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     import torch
 
     # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
-    args, kwargs = bound.built(lambda _, leaf: leaf if leaf is None else leaf.detach())
+    args, kwargs = bound.built(lambda _, leaf: leaf.detach() if hasattr(leaf, "shape") else leaf)
 
     def spec(name: str, _: object) -> dict[int, Any] | None:
         return dict.fromkeys(axes[name], torch.export.Dim.AUTO) if name in axes else None
@@ -203,11 +204,13 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
 
     with (
         evaluation(module),
+        spelled_out(module, bound.further),
         layers_kept_whole(),
         lean_tracing(module),
         idle_moves(),
         own_gradients() as own,
         _recorded(calls),
+        _opened(module),
         unlogged("torch._subclasses.fake_tensor"),
         unlogged("torch.fx.experimental.symbolic_shapes"),
         unprinted(),
@@ -224,6 +227,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
                 raise export_error(module, error) from error
     notes = [
         *taken,
+        *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
     ]
     with evaluation(module), warnings.catch_warnings():
@@ -235,7 +239,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         [array_of(t) for t in bound.tensors.values()],
         calls,
         [*notes, *found],
-        bound.arrange if bound.is_nested else None,
+        bound.arrange,
         idle_dropouts(program, idle),
         taken,
     )
@@ -263,6 +267,16 @@ def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[No
                 calls.append((keys, module if base is None else base(module)))
 
     handle = register_module_forward_pre_hook(record)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _opened(module: Module) -> Iterator[None]:
+    """What the model returns consists of containers that torch can open."""
+    handle = module.register_forward_hook(lambda _module, _given, result: open_containers(result))
     try:
         yield
     finally:

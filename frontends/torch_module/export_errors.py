@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,14 @@ def export_error(module: Module, error: Exception) -> ModelError:
             f"{', '.join(quantised[:3])}{', …' if len(quantised) > 3 else ''}",
             place=type(module).__name__,
             hint="give the float model, and quantise what is written with the tools of its target",
+        )
+    if found := re.search(r"Found <class '([^']+)'> in output", str(error)):
+        return ModelError(
+            "E104",
+            "expected a model that returns tensors, or tuples, lists, dicts or dataclasses of them, "
+            f"got `{found[1].rpartition('.')[2]}`",
+            place=place,
+            hint="return such a container, or register the class with torch.utils._pytree",
         )
     if home.startswith(_REFUSALS):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)

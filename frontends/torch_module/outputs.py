@@ -24,7 +24,7 @@ def leaf_names(spec: Any) -> list[str]:
 def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
     """(name, array) of every output of a run of the live model, named and ordered as in the graph.
 
-    Leaves that are None have no output; complex ones have real and imaginary part on a last axis.
+    Leaves that are None or texts have no output; complex ones have real and imaginary part on a last axis.
     """
     import torch
     import torch.utils._pytree as pytree
@@ -35,7 +35,7 @@ def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
     return [
         (name, array_of(_real(leaf)) if isinstance(leaf, torch.Tensor) else np.asarray(leaf))
         for name, leaf in zip(leaf_names(spec), leaves, strict=True)
-        if leaf is not None
+        if leaf is not None and not isinstance(leaf, str)
     ]
 
 

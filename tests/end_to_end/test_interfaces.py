@@ -38,6 +38,25 @@ class Result:
     loss: torch.Tensor | None = None
 
 
+@dataclass
+class Unknown:
+    """Registered with nobody."""
+
+    logits: torch.Tensor
+    extra: dict[str, torch.Tensor]
+
+
+class Named(dict[str, torch.Tensor]):
+    """A dict whose values are attributes too."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+class Counted(list[torch.Tensor]):
+    """A list of a class of its own."""
+
+
 pytree.register_dataclass(Result)
 Pair = namedtuple("Pair", "first second")
 
@@ -65,6 +84,11 @@ class Keywords(Model):
 class Nested(Model):
     def forward(self, x, state):
         return self.run(self, x, state)
+
+
+class Further(Model):
+    def forward(self, x, *more, factor=None, **others):
+        return self.run(self, x, more, factor, others)
 
 
 class Empty(nn.Module):
@@ -121,6 +145,10 @@ def keywords(run: Callable[..., object]) -> Callable[[], nn.Module]:
     return lambda: Keywords(run)
 
 
+def further(run: Callable[..., object]) -> Callable[[], nn.Module]:
+    return lambda: Further(run)
+
+
 ONE, TWO = torch.tensor([[5, -5]]), torch.tensor([[1, 2]])
 YES, MIXED = torch.tensor([[True], [True]]), torch.tensor([[True], [False]])
 BYTES = torch.tensor([[3, 250]], dtype=torch.uint8)
@@ -145,6 +173,9 @@ OUTPUTS = [
     Case("size", positional(lambda m, x, *_: (m.layer(x), x.shape[0], x.size(1))), (X,), 3),
     Case("same twice", positional(lambda m, x, *_: (h := m.layer(x), h, x, x)), (X,), 4),
     Case("same nested", positional(lambda m, x, *_: ((h := m.layer(x)) + 1, {"h": h, "l": [h]})), (X,), 3),
+    Case("own dataclass", positional(lambda m, x, *_: Unknown(m.layer(x), {"a": x * 2})), (X,), 2),
+    Case("own dict", positional(lambda m, x, *_: Named(b=m.layer(x), a=[x * 2])), (X,), 2),
+    Case("own list", positional(lambda m, x, *_: (Counted([m.layer(x), x * 2]),)), (X,), 2),
     Case("view", positional(lambda m, x, *_: (h := m.layer(x), h.view(-1), h[0])), (X,), 3),
 ]
 
@@ -163,6 +194,13 @@ INPUTS = [
     ),
     Case("named tuple in", nested(lambda m, x, s: m.layer(x) * s.hidden + s.cell), (X, State(Y, X))),
     Case("dataclass in", nested(lambda m, x, s: m.layer(x) * s.logits), (X, Result(Y, (X,)))),
+    Case("own dict in", nested(lambda m, x, s: m.layer(x) * s.a + s["b"]), (X, Named(b=X, a=Y))),
+    Case("own dataclass in", nested(lambda m, x, s: m.layer(x) * s.extra["b"]), (X, Unknown(Y, {"b": X}))),
+    Case("flag", nested(lambda m, x, s: m.layer(x) if s else x), (X, False)),
+    Case("number in", nested(lambda m, x, s: m.layer(x).repeat(1, s[0]) * s[1]), (X, (2, X.repeat(1, 2)))),
+    Case("further", further(lambda m, x, _, f, o: m.layer(x) * o["a"] + o["b"]), {"x": X, "a": Y, "b": X}),
+    Case("starred", further(lambda m, x, s, f, o: m.layer(x) * s[0] + s[1]), (X, Y, X)),
+    Case("text", further(lambda m, x, s, f, o: getattr(torch, o["act"])(m.layer(x))), {"x": X, "act": "abs"}),
     Case(
         "keyword in", nested(lambda m, x, s: m.layer(x) * s.hidden + s.cell), {"state": State(Y, X), "x": X}
     ),
@@ -211,9 +249,9 @@ def test_both_targets_take_and_give_the_leaves(case: Case, tmp_path: Path) -> No
     torch.manual_seed(0)
     module = case.make().eval()
     named = case.inputs if isinstance(case.inputs, dict) else {}
+    graph = regraft.load(module, case.inputs)
     with torch.no_grad():
         want = arrays(module(**named) if named else module(*case.inputs))
-    graph = regraft.load(module, case.inputs)
     assert len({name for name, _ in graph.outputs}) == case.outputs == len(want)
     rewritten = regraft.rewrite(graph, verify_each=True).graph
     given = [graph.origin.inputs[node.name] for node in rewritten.input_nodes()]
@@ -237,6 +275,54 @@ def test_both_targets_take_and_give_the_leaves(case: Case, tmp_path: Path) -> No
             close(got, want, case)
     finally:
         ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def test_arguments_that_are_no_tensors_are_said_to_be_constants() -> None:
+    module = Nested(lambda m, x, s: m.layer(x) * s)
+    graph = regraft.load(module, (X, 0.5))
+    assert "the argument `state` is `0.5` in the graph" in graph.origin.notes
+    assert [node.name for node in graph.input_nodes()] == ["x"]
+
+
+def test_outputs_that_no_runtime_gives_are_named() -> None:
+    graph = regraft.load(Positional(lambda m, x, *_: {"y": m.layer(x), "kind": "plain"}), (X,))
+    assert [name for name, _ in graph.outputs] == ["y"]
+    assert "the output `kind` is the text `plain`: left out" in graph.origin.notes
+    with pytest.raises(regraft.RegraftError, match="dicts or dataclasses of them, got `Model`"):
+        regraft.load(Positional(lambda m, x, *_: Model(m.layer(x))), (X,))
+
+
+def test_a_hook_sees_the_arguments_that_go_by_position(tmp_path: Path) -> None:
+    module = Positional(lambda m, x, *_: m.layer(x))
+    module.register_forward_pre_hook(lambda _, given: (given[0] * 3,))
+    graph = regraft.load(module, {"x": X})
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "whole"])
+def test_compiled_modules_are_compared_module_by_module(inside: bool, tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1), nn.ReLU())
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.head(self.body(x)) if self.training else self.head(self.body(x) + 0)
+
+    net = Net()
+    if inside:
+        net.body = torch.compile(net.body)
+        net.head.compile()
+    else:
+        net = torch.compile(net)
+    graph = regraft.load(net, (X,))
+    assert any("computes something else in training" in note for note in graph.origin.notes)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+    assert sum(row.max_abs is not None for row in report.modules) >= 5
 
 
 def test_bfloat16_is_stored_as_it_is(tmp_path: Path) -> None:
