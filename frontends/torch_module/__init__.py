@@ -54,10 +54,30 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
+    from .functional import functionalised
+
+    captured, reference = _captured(model, inputs, options)
+    try:
+        graph = _graph_of(captured, options)
+    except UnsupportedError as refusal:
+        without_writes = functionalised(captured)
+        if without_writes is None:
+            raise
+        try:
+            captured, graph = without_writes, _graph_of(without_writes, options)
+        except UnsupportedError:
+            raise refusal from None
+    notes = graph.origin.notes
+    _state_origin(graph, reference, model, captured)
+    graph.origin.notes.extend(notes)
+    return graph
+
+
+def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
+    """The graph of a capture, with the lowering's notes."""
     from .lowering import Lowering
     from .tree import tree_of_module, tree_of_program
 
-    captured, reference = _captured(model, inputs, options)
     graph = Graph()
     tree = (
         tree_of_program(graph, captured.program)
@@ -66,8 +86,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     )
     lowering = Lowering(captured, tree, partial=options.partial)
     lowering.run()
-    _state_origin(graph, reference, model, captured)
-    graph.origin.notes.extend(lowering.context.notes)
+    graph.origin.notes = lowering.context.notes
     return graph
 
 

@@ -50,12 +50,14 @@ def _table() -> dict[Any, Callable[..., Any]]:
         number = REDUCTIONS[reduction]
         return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, number, zero_infinity)
 
+    data: Any = torch.Tensor.data
     return {
         functional.gaussian_nll_loss: _gaussian_nll_loss,
         functional.ctc_loss: ctc_loss_by_name,
         torch.ctc_loss: ctc_loss,
         torch.cov: _cov,
         torch.corrcoef: _corrcoef,
+        data.__get__: torch.Tensor.detach,
     }
 
 

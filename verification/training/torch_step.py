@@ -125,7 +125,9 @@ def _run(forward: Callable[[], Any]) -> Any:
         raise ModelError(
             "E702",
             f"the torch module raised {type(error).__name__} in training mode: {error}",
-            hint="batch statistics need more than one value per channel: give a larger batch with --input",
+            hint="batch statistics need more than one value per channel: give a larger batch with --input"
+            if "more than 1 value per channel" in str(error)
+            else "",
         ) from error
 
 

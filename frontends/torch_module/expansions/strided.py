@@ -1,4 +1,4 @@
-"""Views by strides of a tensor whose elements fill its memory, by look-ups along the axes of that memory."""
+"""Views by strides of a tensor whose elements fill its memory, by look-ups along its axes; its diagonal."""
 
 from __future__ import annotations
 
@@ -67,6 +67,18 @@ def as_strided(
     placed += still
     y = y.permute([placed.index(at) for at in range(len(size))])
     return y.expand(list(size)) if any(_differ(a, b) for a, b in zip(y.shape, size, strict=True)) else y
+
+
+@table.of("aten.fill_diagonal_.default")
+def fill_diagonal(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """The tensor with a number wherever all indices are equal."""
+    if wrap and x.dim() == 2 and x.shape[0] > x.shape[1] + 1:
+        raise Inexpressible("the diagonal goes on below the square")
+    ranges = [torch.arange(size).reshape([-1] + [1] * (x.dim() - 1 - at)) for at, size in enumerate(x.shape)]
+    on_it = torch.ones((), dtype=torch.bool)
+    for axis in ranges[1:]:
+        on_it = on_it & (ranges[0] == axis)
+    return torch.where(on_it, torch.full_like(x, fill_value), x)
 
 
 def _memory(x: Tensor) -> tuple[list[int], list[_Axis]]:

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from regraft.frontends.options import LoadOptions
+
 
 def floats(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -61,6 +63,126 @@ def test_a_write_into_a_view_is_seen_by_its_base(check, write):
     check(function, floats(2, 4))
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda y: y.chunk(2, 1)[1],
+        lambda y: y.split([1, 3], 1)[0],
+        lambda y: torch.tensor_split(y, 3, dim=1)[1],
+        lambda y: y.narrow(1, 1, 2),
+        lambda y: y.swapaxes(0, 1)[1],
+        lambda y: y.movedim(0, -1)[0],
+        lambda y: y.mT[1],
+        lambda y: y.ravel()[2:5],
+        lambda y: y.diagonal(1),
+        lambda y: y.data[:, 1],
+    ],
+    ids=str,
+)
+def test_a_write_into_a_view_that_pytorch_makes_a_new_value_of(check, view):
+    def function(x):
+        y = x * 2
+        part = view(y)
+        part.mul_(3)
+        part += 1
+        return y, part, y.sum(1)
+
+    check(function, floats(2, 4))
+
+
+def test_parts_of_a_tensor_that_are_written_one_after_the_other(check):
+    def function(x):
+        y = x + 0
+        a, b = y.chunk(2, -1)
+        a.mul_(b)
+        b += a
+        return y, a
+
+    check(function, floats(2, 4))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: torch.add(x, 1, out=out),
+        lambda x, out: torch.matmul(x, x[0, :, None] * torch.ones(4), out=out),
+        lambda x, out: torch.sigmoid(out, out=out),
+        lambda x, out: torch.mul(x[:, :2], 2, out=out[:, 1:3]),
+    ],
+)
+def test_results_given_by_out(check, write):
+    def function(x):
+        y = x * 0.5
+        write(x, y)
+        return y * 2, y
+
+    check(function, floats(2, 4))
+
+
+def test_columns_that_are_written_one_by_one(check):
+    def function(x):
+        y = x + 0
+        for column in y.unbind(1):
+            column.copy_(column.abs().sqrt())
+        return y
+
+    with_note = "static shapes: PyTorch's decomposition of `a write into a view` needs them"
+    graph = check(function, floats(2, 4), dynamic=False)
+    assert with_note not in graph.origin.notes
+    from regraft.frontends.torch_module import read
+
+    from .conftest import Function
+
+    assert with_note in read(Function(function), [("", floats(2, 4))], LoadOptions()).origin.notes
+
+
+def test_results_given_by_out_in_another_size_and_two_at_once(check):
+    def function(x):
+        joined, values, places = torch.empty(0), x.new_empty(len(x)), torch.empty(len(x), dtype=torch.int64)
+        torch.cat([x, x], 1, out=joined)
+        torch.max(x, 1, out=(values, places))
+        return joined, values, places
+
+    check(function, floats(2, 4), dynamic=False)
+
+
+def test_a_diagonal_filled_and_axes_swapped_in_place(check):
+    def function(x):
+        y = x + 1
+        y.fill_diagonal_(7)
+        y.transpose_(0, 1)
+        return y, y.unsqueeze_(0) * 2
+
+    check(function, floats(3, 4), dynamic=False)
+    check(lambda x: (x * 2).fill_diagonal_(0.5), floats(3, 4))
+
+
+def test_a_model_without_writes_is_not_traced_again():
+    from regraft.frontends.torch_module.capture import capture
+    from regraft.frontends.torch_module.functional import functionalised
+
+    captured = capture(nn.Linear(4, 4), [("", floats(2, 4))], LoadOptions())
+    assert functionalised(captured) is None
+
+
+def test_writes_keep_layers_calls_and_dropouts(check):
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.drop = nn.Linear(4, 4), nn.Dropout(0.3)
+
+        def forward(self, x):
+            a, b = self.layer(self.drop(x)).chunk(2, 1)
+            a.mul_(b)
+            return self.layer(torch.cat([a, b], 1))
+
+    graph = check(Net(), floats(2, 4))
+    names = [node.op_type for node in graph.operators()]
+    assert names.count("Linear") == 2
+    assert names.count("Dropout") == 1
+    assert "layer#2" in graph.modules.call_names().values()
+
+
 def test_assignment_to_a_slice(check):
     def function(x):
         y = torch.zeros_like(x)
@@ -112,7 +234,6 @@ def test_a_buffer_that_counts(check):
             return x + self.total * 0
 
     assert not check(Counts(), floats(2, 4)).updates
-    from regraft.frontends.options import LoadOptions
     from regraft.frontends.torch_module import read
 
     graph = read(Sums(), [("", floats(2, 4))], LoadOptions())
