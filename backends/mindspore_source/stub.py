@@ -8,11 +8,11 @@ from .expressions import Part, call
 table = EmitterTable()
 
 STUB = '''class Unsupported(nn.Cell):
-    """STUB: an operator that regraft cannot write. Put what it computes into `construct`.
+    """STUB: an operator that regraft cannot write. Put a Cell that computes it in the place of each one.
 
     Args:
-        source: the call in the source; x0, x1, … are the inputs, in order.
-        outputs: types and shapes of the results.
+        source: the call in the source; x0, x1, … are what `construct` is given, in order.
+        outputs: types and shapes of the results, which are all that are read.
         reason: why it is a stub.
     """
 
@@ -29,7 +29,8 @@ STUB = '''class Unsupported(nn.Cell):
 @table.call("regraft.Stub")
 def stub(view: View) -> Expression:
     """An `Unsupported` of its own for every call."""
-    outputs = ", ".join(str(t) for t in view.operator.types)
+    used = view.used_outputs()
+    outputs = ", ".join(str(t) for t in view.operator.types[:used])
     name = "".join(
         view.operator.str("operator").split(".")[:2][-1:]
     )  # ``fft_rfft`` of ``aten.fft_rfft.default``
@@ -38,7 +39,7 @@ def stub(view: View) -> Expression:
     attribute = view.scope.attribute(name, Call("Unsupported", arguments))
     operands: list[Part] = [view.use(slot) for slot in range(len(view.operands))]
     found = call(attribute, *operands)
-    return Expression(found.parts, outputs=len(view.operator.types))
+    return Expression(found.parts, outputs=used)
 
 
 _HINTS = ("source", "outputs", "reason")

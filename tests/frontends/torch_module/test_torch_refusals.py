@@ -88,6 +88,37 @@ def test_partial_leaves_a_cell_that_raises(tmp_path):
         MindSporeRunner.of_folder(tmp_path / "out").run({"x": torch.ones(2, 3, 3).numpy()})
 
 
+def test_a_stub_that_a_person_has_written_computes_the_model(tmp_path):
+    """The second result of the operator is read nowhere, and so is not asked of the Cell."""
+    import mindspore as ms
+
+    from regraft.verification.runners.mindspore_runner import MindSporeRunner
+
+    class Factors(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.geqrf(self.layer(x))[0] + 1
+
+    class Factorised(ms.nn.Cell):
+        def construct(self, x):
+            return ms.Tensor(torch.geqrf(torch.from_numpy(x.asnumpy()))[0].numpy())
+
+    module = Factors().eval()
+    x = torch.randn(3, 3)
+    graph = regraft.load(module, (x,), partial=True)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+    text = (tmp_path / "out" / "model.py").read_text()
+    assert '"f32[3,3]",' in text
+    runner = MindSporeRunner.of_folder(tmp_path / "out")
+    runner._net.geqrf = Factorised()
+    (found,) = runner.run({"x": x.numpy()}).outputs
+    with torch.no_grad():
+        assert torch.allclose(torch.from_numpy(found[1]), module(x), atol=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore")
 def batched_nms(boxes, scores):
     """The boxes of scores above a half, as a detection model would select them."""
