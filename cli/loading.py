@@ -41,9 +41,7 @@ class Loading:
         return list(self.inputs) or None
 
     def constructor(self) -> dict[str, object]:
-        """The --arg options: Python literals, else text."""
-        import ast
-
+        """The --arg options: Python literals or JSON's, else text."""
         from ..ir import UsageError
 
         built: dict[str, object] = {}
@@ -51,10 +49,7 @@ class Loading:
             name, equals, value = text.partition("=")
             if not equals or not name.isidentifier():
                 raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
-            try:
-                built[name] = ast.literal_eval(value)
-            except (ValueError, SyntaxError):
-                built[name] = value
+            built[name] = _literal(value)
         return built
 
     def axes(self) -> dict[str, list[int]] | None:
@@ -77,6 +72,19 @@ class Loading:
             "dynamic": self.axes(),
             "arguments": self.constructor(),
         }
+
+
+def _literal(text: str) -> object:
+    """What a text says in Python or in JSON (``true``, ``null``); the text itself where that is nothing."""
+    import ast
+    import json
+
+    for read in (ast.literal_eval, json.loads):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return text
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +112,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "arguments",
                 multiple=True,
                 metavar="NAME=VALUE",
-                help="Constructor argument of MODEL; repeat.",
+                help="Constructor argument of MODEL, e.g. depth=50, act=relu or widths=[3,5]; repeat.",
             ),
             click.option(
                 "--dynamic",

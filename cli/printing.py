@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..api import Change, Report
+    from ..ir import RegraftError
 
 
 @contextmanager
 def reported(ctx: click.Context) -> Iterator[None]:
-    """Turn our errors into one message and exit code 2 (1 for a mismatch)."""
+    """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
     from ..ir import MismatchError, RegraftError
 
     try:
@@ -28,7 +30,9 @@ def reported(ctx: click.Context) -> Iterator[None]:
         if ctx.obj and ctx.obj.get("debug"):
             raise
         report = getattr(error, "report", None)
-        if report is not None:
+        if ctx.params.get("as_json"):
+            print_json({"error": error_row(error), "verified": None if report is None else report.to_json()})
+        elif report is not None:
             print_report(report)
         click.echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
         ctx.exit(1 if isinstance(error, MismatchError) else 2)
@@ -64,6 +68,18 @@ def change_rows(changes: list[Change]) -> list[dict[str, object]]:
         {"code": c.code, "severity": c.severity, "message": c.message, "place": c.place, "fixed": c.fixed}
         for c in changes
     ]
+
+
+def error_row(error: RegraftError) -> dict[str, object]:
+    """An error as JSON has it, with every operator that is missing."""
+    missing = getattr(error, "missing", ())
+    return {
+        "code": error.code,
+        "message": error.message,
+        "place": error.place,
+        "hint": error.hint,
+        "operators": [asdict(each) for each in missing],
+    }
 
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "fixed": "green"}

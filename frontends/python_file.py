@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
                 sorted(
                     n
                     for n, v in vars(module).items()
-                    if isinstance(v, type) and v.__module__ == module.__name__
+                    if _is_model(v) or (callable(v) and getattr(v, "__module__", None) == module.__name__)
                 )
             )
             raise ModelError(
@@ -62,8 +63,13 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             model = target(**dict(arguments or {}))
             keep(model)
             return model
-    except Exception as error:  # the model's own code may raise anything; say where
-        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+    except (Exception, SystemExit) as error:  # the model's own code may raise anything; say where
+        raise ModelError(
+            "E102",
+            _summary(error),
+            place=_last_line(error, reference),
+            hint=_called_as(target, name) if arguments or isinstance(error, TypeError) else "",
+        ) from error
 
 
 def framework_of(model: object) -> str | None:
@@ -157,10 +163,17 @@ def _import_module(where: str, reference: str) -> ModuleType:
             f"expected a module `{where}`, got no module `{error.name}`",
             hint="run regraft in the folder that holds the package, or install the package",
         ) from error
-    except Exception as error:  # the module's own code may raise anything
+    except (Exception, SystemExit) as error:  # the module's own code may raise anything
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
     finally:
         sys.path.remove(here)
+
+
+def _called_as(target: Callable[..., object], name: str) -> str:
+    try:
+        return f"it is called as {name}{inspect.signature(target)}; give arguments with --arg NAME=VALUE"
+    except (TypeError, ValueError):  # some that are written in C do not say
+        return ""
 
 
 def _summary(error: BaseException) -> str:

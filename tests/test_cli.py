@@ -337,3 +337,96 @@ class TestPartial:
         result = rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--partial")
         assert result.exit_code == 0, result.output
         assert "equal: " in result.output
+
+
+CONSTRUCTED = """
+import sys
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=4, *, bias=True, sizes=(), options=None):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, n, bias=bias) for n in (*sizes, width)])
+        self.options = options
+
+    def forward(self, x):
+        return [layer(x) for layer in self.layers]
+
+def factory(depth):
+    return Net(sizes=[4] * depth)
+
+def leaves():
+    sys.exit(3)
+
+built = Net()
+"""
+
+
+class TestConstructorArguments:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        path = tmp_path / "constructed.py"
+        path.write_text(CONSTRUCTED)
+        return path
+
+    @pytest.mark.parametrize(
+        ("arguments", "count"),
+        [
+            (("bias=false",), 16),
+            (("bias=False", "width=3"), 12),
+            (("sizes=[2,3]", "bias=true", 'options={"a": [null, 1.5]}'), 45),
+            (("options=None", "sizes=(1,)"), 25),
+        ],
+    )
+    def test_values_of_python_and_of_json(self, model: Path, arguments: tuple[str, ...], count: int) -> None:
+        given = [part for argument in arguments for part in ("--arg", argument)]
+        result = invoke("show", f"{model}:Net", *given)
+        assert f"\n{count} trainable parameters" in result.output, result.output
+
+    def test_what_does_not_fit_says_what_would(self, model: Path) -> None:
+        wanted = "hint: it is called as Net(width=4, *, bias=True, sizes=(), options=None)"
+        for argument in ("width=three", "depth=2", "sizes=3"):
+            assert_refused(invoke("show", f"{model}:Net", "--arg", argument), "E102", wanted)
+        assert_refused(invoke("show", f"{model}:factory"), "E102", "called as factory(depth)")
+        assert_refused(invoke("show", f"{model}:leaves"), "E102", "SystemExit: 3")
+        assert_refused(invoke("show", f"{model}:Nets"), "E102", "it defines Net, built, factory, leaves")
+
+    def test_inputs_of_another_type_are_the_users_fault(self, model: Path) -> None:
+        result = invoke("show", f"{model}:Net", "--input", "2x4:int64")
+        assert_refused(result, "E103", "the model raised RuntimeError", "constructed.py:12")
+
+
+class TestErrorsAsJson:
+    def test_every_operator_is_a_row(self, net: Path, tmp_path: Path) -> None:
+        out = tmp_path / "net.onnx"
+        arguments = ("rewrite", f"{net}:Unknown", "--input", "3x3", "-o", out, "--json")
+        result = CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exit_code == 2
+        error = json.loads(result.stdout)["error"]
+        assert error["code"] == "E201"
+        operators = {row["operator"]: row for row in error["operators"]}
+        assert set(operators) == {"aten.linalg_eigvals.default", "aten.special_airy_ai.default"}
+        row = operators["aten.linalg_eigvals.default"]
+        assert "net.py" in row["places"][0]
+        assert row["instead"]
+        assert "class Smallest" in row["reproduction"]
+        assert result.stderr.startswith("error E201")
+
+    def test_a_mismatch_has_its_report(self, tmp_path: Path) -> None:
+        model = tmp_path / "branch.py"
+        model.write_text(BRANCH)
+        result = rewrite(f"{model}:Net", tmp_path, "--input", "2x4", "--json")
+        assert result.exit_code == 1
+        found = json.loads(result.stdout)
+        assert found["error"]["code"] == "E701"
+        assert found["verified"]["passed"] is False
+        assert result.stderr.startswith("error E701")
+
+
+BRANCH = """
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+"""

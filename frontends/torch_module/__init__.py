@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir import Graph, ModelError, UnsupportedError
+from ...ir import Graph, InvalidGraphError, ModelError, UnsupportedError
 from ..options import LoadOptions
 
 if TYPE_CHECKING:
@@ -54,11 +54,15 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
+    from .capture import require_runnable
     from .functional import functionalised
 
     captured, reference = _captured(model, inputs, options)
     try:
         graph = _graph_of(captured, options)
+    except InvalidGraphError:
+        require_runnable(captured)
+        raise
     except UnsupportedError as refusal:
         without_writes = functionalised(captured)
         if without_writes is None:

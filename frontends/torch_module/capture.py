@@ -124,6 +124,25 @@ def _measured(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ..
     return None if places or any(_specialised(found, bound, axes)) else found
 
 
+def require_runnable(captured: Captured) -> None:
+    """Run a live module on the example: torch.export takes element types that the operators refuse.
+
+    Raises:
+        ModelError: E103 when the module raises.
+    """
+    import torch
+
+    if captured.module is None or captured.arrange is None:
+        return
+    args, keywords = captured.arrange([tensor_of(a) for a in captured.examples])
+    try:
+        with evaluation(captured.module), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            captured.module(*args, **keywords)
+    except Exception as error:  # the model's own code may raise anything
+        raise export_error(captured.module, error) from error
+
+
 def load_program(path: Path) -> ExportedProgram:
     """Load a saved ``.pt2`` program, which executes no model code.
 
