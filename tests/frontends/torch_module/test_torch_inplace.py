@@ -77,7 +77,6 @@ def test_a_write_into_a_view_is_seen_by_its_base(check, write):
         lambda y: y.diagonal(1),
         lambda y: y.data[:, 1],
     ],
-    ids=str,
 )
 def test_a_write_into_a_view_that_pytorch_makes_a_new_value_of(check, view):
     def function(x):
