@@ -156,13 +156,13 @@ class Operator:
         assert isinstance(value, str), (self.op_type, name, value)
         return value
 
-    def ints(self, name: str, default: list[int] | None = None) -> list[int]:  # type: ignore[valid-type]
+    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
         """An attribute that is a list of integers; None as default means the empty list."""
         value = self.attributes.get(name, default if default is not None else [])
         assert isinstance(value, (list, tuple)), (self.op_type, name, value)
         return list(value)
 
-    def subgraphs(self) -> dict[str, Graph]:  # type: ignore[valid-type]
+    def subgraphs(self) -> dict[str, Graph]:
         """The nested graphs among its attributes."""
         nested = {name: value for name, value in self.attributes.items() if isinstance(value, Nested)}
         return cast("dict[str, Graph]", nested)

@@ -74,7 +74,7 @@ class TextAttributes(Attributes):
             raise self._bad(name, "an integer")
         return int(value)
 
-    def optional_int(self, name: str, default: int | None = None) -> int | None:  # type: ignore[valid-type]
+    def optional_int(self, name: str, default: int | None = None) -> int | None:
         """An integer or None."""
         value = self._literal(name, default)
         if value is not None and not isinstance(value, int):
@@ -88,14 +88,14 @@ class TextAttributes(Attributes):
             raise self._bad(name, "a number")
         return float(value)
 
-    def ints(self, name: str, default: object = _REQUIRED) -> list[int]:  # type: ignore[valid-type]
+    def ints(self, name: str, default: object = _REQUIRED) -> list[int]:
         """Integers; one alone stands for a list of one."""
         value = self.optional_ints(name, default)
         if value is None or any(v is None for v in value):
             raise self._bad(name, "a list of integers")
         return [v for v in value if v is not None]
 
-    def optional_ints(self, name: str, default: object = None) -> list[int | None] | None:  # type: ignore[valid-type]
+    def optional_ints(self, name: str, default: object = None) -> list[int | None] | None:
         """Integers among which may be None, or None altogether."""
         value = self._literal(name, default)
         if value is None:
@@ -106,7 +106,7 @@ class TextAttributes(Attributes):
             raise self._bad(name, "a list of integers")
         return numbers
 
-    def floats(self, name: str, default: object = _REQUIRED) -> list[float]:  # type: ignore[valid-type]
+    def floats(self, name: str, default: object = _REQUIRED) -> list[float]:
         """Numbers; one alone stands for a list of one."""
         value = self._literal(name, default)
         items = list(value) if isinstance(value, (tuple, list)) else [value]

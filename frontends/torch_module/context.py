@@ -239,7 +239,7 @@ class Call:
         """A truth value."""
         return bool(self.arg(name))
 
-    def ints(self, name: str) -> list[int]:  # type: ignore[valid-type]
+    def ints(self, name: str) -> list[int]:
         """A list of static integers; a single one counts as a list of one."""
         found = self.arg(name)
         found = list(found) if isinstance(found, (list, tuple)) else [found]
@@ -252,11 +252,11 @@ class Call:
         found = self.arg(name)
         return list(found) if isinstance(found, (list, tuple)) else [found]
 
-    def axis(self, name: str, rank: int | None = None, of: str = "self") -> int:  # type: ignore[valid-type]
+    def axis(self, name: str, rank: int | None = None, of: str = "self") -> int:
         """An axis counted from the front."""
         return normalised_axis(self.int(name), self.rank(of) if rank is None else rank)
 
-    def axes(self, name: str, of: str = "self") -> list[int]:  # type: ignore[valid-type]
+    def axes(self, name: str, of: str = "self") -> list[int]:
         """Axes counted from the front; None or an empty list means all of them."""
         rank = self.rank(of)
         if self.arg(name) is None or self.arg(name) == [] or not rank:
@@ -291,7 +291,7 @@ class Call:
         """The shape of a tensor argument."""
         return tuple(self.context.symbols.size(s) for s in self.fakes[of].shape)
 
-    def rank(self, of: str) -> int:  # type: ignore[valid-type]
+    def rank(self, of: str) -> int:
         """The rank of a tensor argument."""
         return self.fakes[of].dim()
 
@@ -299,7 +299,7 @@ class Call:
         """The element type of a value."""
         return self.graph.known_type(value).dtype
 
-    def static_shape(self, of: str) -> tuple[int, ...]:  # type: ignore[valid-type]
+    def static_shape(self, of: str) -> tuple[int, ...]:
         """The shape of a tensor argument, all of it static."""
         shape = self.shape(of)
         if not all(isinstance(s, int) for s in shape):

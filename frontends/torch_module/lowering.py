@@ -193,7 +193,7 @@ class Lowering:
             return self._resolve(node.args[0])
         if name == "operator.getitem":
             source, index = self._resolve(node.args[0]), node.args[1]
-            found = source[index]  # type: ignore[index]
+            found = source[index]
             if isinstance(fake, torch.SymInt) and isinstance(found, Value):  # that a loop has carried
                 self.context.counted(found, fake)
                 return self._plain(fake)

@@ -115,7 +115,7 @@ def target_runner(target: Target, *, threads: int | None = None) -> Runner:
     """
     if isinstance(target, (Graph, onnx.ModelProto)):
         return OnnxRunner(target, threads=threads)
-    path = Path(target)  # type: ignore[arg-type]
+    path = Path(target)
     if path.is_dir() and (path / "model.py").exists():
         from .mindspore_runner import MindSporeRunner
 

@@ -120,7 +120,7 @@ def _quantile(x: Tensor, q: Tensor, dim: int | None, keepdim: bool, how: str, ig
     found = torch.where(missing, math.nan, found)
     found = found.movedim(-1, 0)  # (points, the other axes)
     if keepdim:
-        found = found.reshape([found.shape[0]] + [1] * rank) if flat else found.unsqueeze(1 + dim % rank)  # type: ignore[operator]
+        found = found.reshape([found.shape[0]] + [1] * rank) if flat else found.unsqueeze(1 + dim % rank)
     return found if q.dim() else found.squeeze(0)
 
 
