@@ -52,4 +52,4 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
             f"expected options of the target `{to}`, got {listed}",
             hint="leave them out for this target",
         )
-    return backend(graph, path, force=force, **options)  # type: ignore[arg-type]
+    return backend(graph, path, force=force, **options)  # type: ignore[arg-type] - the names are checked above

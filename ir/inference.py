@@ -30,9 +30,9 @@ def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.A
         }
         return onnx.helper.make_attribute(name, [], attr_type=types[kind or "ints"])
     if kind == "float":
-        value = float(value)  # type: ignore[arg-type]
+        value = float(value)  # type: ignore[arg-type] - of the kind that its operator states
     if kind == "floats":
-        value = [float(v) for v in value]  # type: ignore[union-attr]
+        value = [float(v) for v in value]  # type: ignore[union-attr] - likewise
     return onnx.helper.make_attribute(name, value)
 
 

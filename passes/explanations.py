@@ -41,7 +41,7 @@ def explain(passes: Mapping[str, type[Pass]], name: str) -> str:
 
 def _pass_text(cls: type[Pass]) -> str:
     lines = [cls.name, "=" * len(cls.name), "", cleandoc(cls.__doc__ or "")]
-    options = [f.name.replace("_", "-") for f in fields(cls)]  # type: ignore[arg-type]
+    options = [f.name.replace("_", "-") for f in fields(cls)]  # type: ignore[arg-type] - every pass is a dataclass
     if options:
         lines += ["", f"Options: {', '.join(options)}"]
     if cls.codes:

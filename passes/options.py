@@ -47,7 +47,7 @@ def make_pass(registry: Mapping[str, type[Pass]], text: str) -> Pass:
     if name not in registry:
         raise PassError("E502", f"no pass is called `{name}`", hint=_near(name, registry, "passes"))
     cls = registry[name]
-    options = {field.name.replace("_", "-"): field for field in fields(cls)}  # type: ignore[arg-type]
+    options = {field.name.replace("_", "-"): field for field in fields(cls)}  # type: ignore[arg-type] - every pass is a dataclass
     hints = get_type_hints(cls)
     found: dict[str, list[list[str]]] = {}
     for key, values in parse_options(rest):

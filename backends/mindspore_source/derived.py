@@ -43,6 +43,11 @@ def _is_positive(formal: Formal) -> bool:
     return all(type(v) is int and v > 0 for v in formal.values)
 
 
+def _numbers(formal: Formal) -> list[int]:
+    """The values of an argument that are whole numbers: all of them where it is positive."""
+    return [v for v in formal.values if isinstance(v, int)]
+
+
 def _ratio(class_: Class) -> None:
     """Channels that an optional first layer widens a few times: the times are the argument.
 
@@ -54,7 +59,7 @@ def _ratio(class_: Class) -> None:
         base, widened = condition.of
         if not (_is_free(base) and _is_free(widened)):
             continue
-        ratios = [Fraction(w, b) for w, b in zip(widened.values, base.values, strict=True)]  # type: ignore[arg-type]
+        ratios = [Fraction(w, b) for w, b in zip(_numbers(widened), _numbers(base), strict=True)]
         counts = Counter(ratios)
         if len(counts) > _RATIOS or any(r.denominator > 1 for r in counts):
             continue
@@ -93,10 +98,10 @@ def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
     for at, base in enumerate(class_.formals):
         if not _is_positive(base):
             continue
-        pairs = set(zip(formal.values, base.values, strict=True))
+        pairs = set(zip(_numbers(formal), _numbers(base), strict=True))
         if len(pairs) < 3:
             continue
-        scales = {Fraction(v, w) for v, w in pairs}  # type: ignore[arg-type]
+        scales = {Fraction(v, w) for v, w in pairs}
         scale = scales.pop()
         if not scales and scale.denominator == 1 and scale > 1:
             found.append((base.name == "in_channels", int(scale), at))
@@ -114,11 +119,11 @@ def _parts(class_: Class) -> None:
         if not _is_free(formal):
             continue
         if formal.name == "padding" and kernel is not None and _is_positive(kernel):
-            if all(v == k // 2 for v, k in zip(formal.values, kernel.values, strict=True)):  # type: ignore[operator]
+            if all(v == k // 2 for v, k in zip(_numbers(formal), _numbers(kernel), strict=True)):
                 _replace(class_, formal, "{0} // 2", kernel)
         elif formal.name.endswith("_channels") and entering not in (None, formal) and _is_positive(entering):
-            pairs = set(zip(entering.values, formal.values, strict=True))
-            scales = {Fraction(v, w) for v, w in pairs}  # type: ignore[arg-type]
+            pairs = set(zip(_numbers(entering), _numbers(formal), strict=True))
+            scales = {Fraction(v, w) for v, w in pairs}
             scale = scales.pop()
             if not scales and len(pairs) >= 3 and scale.denominator == 1 and scale > 1:
                 _replace(class_, formal, f"{{0}} // {scale}", entering)

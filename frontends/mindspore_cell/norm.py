@@ -60,7 +60,7 @@ def l2_normalize(use: Use) -> Value:
     """X / sqrt(max(sum(x^2), epsilon))."""
     x, axes = use.tensor(0), use.attribute_ints("axis")
     squares = use.b.op("ReduceSumSquare", x, use.b.constant(axes), keepdims=1)
-    floor = use.b.scalar_like(float(use.attributes.get("epsilon")), x)  # type: ignore[arg-type]
+    floor = use.b.scalar_like(use.attribute_float("epsilon"), x)
     return use.emit("Div", x, use.b.op("Sqrt", use.b.op("Max", squares, floor)))
 
 
@@ -74,7 +74,7 @@ def local_response_norm(use: Use) -> Value:
         "LRN",
         use.tensor(0),
         size=size,
-        alpha=float(use.attributes.get("alpha")) * size,  # type: ignore[arg-type]
-        beta=float(use.attributes.get("beta")),  # type: ignore[arg-type]
-        bias=float(use.attributes.get("bias")),  # type: ignore[arg-type]
+        alpha=use.attribute_float("alpha") * size,
+        beta=use.attribute_float("beta"),
+        bias=use.attribute_float("bias"),
     )

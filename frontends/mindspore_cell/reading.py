@@ -143,8 +143,9 @@ def _resized(arguments: Arguments, axes: dict[int, tuple[int, ...]], size: int) 
     """The arguments with their symbolic axes cut or repeated to `size`."""
     out: Arguments = []
     for position, array in enumerate(arguments):
-        for axis in axes.get(position, ()) if array is not None else ():
-            array = np.take(array, np.arange(size) % array.shape[axis], axis=axis)  # type: ignore[arg-type]
+        if array is not None:
+            for axis in axes.get(position, ()):
+                array = np.take(array, np.arange(size) % array.shape[axis], axis=axis)
         out.append(array)
     return out
 

@@ -37,7 +37,7 @@ def reshape(use: Use) -> Value:
         return use.emit(
             "Reshape", x, use.shape_value([c if c != 0 else dims[i] for i, c in enumerate(codes)])
         )
-    return use.emit("Reshape", x, use.b.constant([int(c) for c in codes]))  # type: ignore[arg-type]
+    return use.emit("Reshape", x, use.b.constant([int(c) for c in codes if not isinstance(c, Batch)]))
 
 
 def _dense_over_last_axis(use: Use, y: Value) -> Value | None:

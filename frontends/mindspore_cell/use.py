@@ -162,6 +162,13 @@ class Use:
         """An attribute as an integer."""
         return self._int(self.attributes.get(name))
 
+    def attribute_float(self, name: str) -> float:
+        """An attribute as a number."""
+        found = self.attributes.get(name)
+        if not isinstance(found, (int, float)):
+            raise self.unsupported(f"expected a number as `{name}`, got `{found!r}`")
+        return float(found)
+
     def emit(self, op_type: str, *operands: Value | None, **attributes: object) -> Value:
         """Add the operator that yields the node's first result, typed as MindIR says."""
         return self.b.op(op_type, *operands, types=[self.type], **attributes)
@@ -173,7 +180,7 @@ class Use:
     def shape_value(self, dims: Sequence[int | Batch]) -> Value:
         """An int64 vector of dimensions, the batch read from the first input that has it."""
         if not any(isinstance(d, Batch) for d in dims):
-            return self.b.constant([int(d) for d in dims])  # type: ignore[arg-type]
+            return self.b.constant([int(d) for d in dims if not isinstance(d, Batch)])
         parts: list[Value] = []
         for dim in dims:
             if isinstance(dim, Batch):

@@ -99,7 +99,7 @@ def paired_runner(
                 parameter.data = TensorData.of(found)
         return PairedRunner(own_runner(graph, threads), modules)
     runner = own_runner(graph, threads)
-    runner.fill(values)  # type: ignore[attr-defined]  # the frameworks' own runners can
+    runner.fill(values)  # type: ignore[attr-defined] - the frameworks' own runners can
     return PairedRunner(runner, modules)
 
 
