@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .export_errors import user_location
+from .known_numbers import numbers_of_buffers, writes_numbers
 from .loops import loops_over_every_place
 from .substitutes import substituted
 
@@ -54,18 +55,21 @@ def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[
         Exception: whatever torch or the model's code raises.
     """
     try:
-        with substituted():
-            return export(), []
+        with substituted(), numbers_of_buffers():
+            program = export()
+        if writes_numbers(program):
+            raise error
+        return program, []
     except Exception:  # the model's own code and torch.export may raise anything
         if not depends_on_data(error):
             raise
     try:
-        with loops_over_every_place() as notes:
-            return export(), notes
+        with numbers_of_buffers(), loops_over_every_place() as notes:
+            program, decisions = export(), []
     except Exception:  # as above
-        with loops_over_every_place() as notes, decided_by_example() as decisions:
+        with numbers_of_buffers(), loops_over_every_place() as notes, decided_by_example() as decisions:
             program = export()
-    if not all(d.of_truth for d in decisions):
+    if writes_numbers(program) or not all(d.of_truth for d in decisions):
         raise error
     of_constants = _symbols_of_constants(program)
     assumed = [d for d in decisions if not d.condition.free_symbols <= of_constants]

@@ -63,6 +63,45 @@ def test_inputs_that_take_the_other_branch_contradict_it(capfd):
     assert {row.case for row in report.outputs if not row.passed} >= {"N=2, draw 2"}  # all below zero
 
 
+class Padded(nn.Module):
+    """Pads by sizes that its buffers say, as EnCodec does."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(2, 4, 5, stride=2)
+        self.register_buffer("stride", torch.tensor(2), persistent=False)
+        self.register_buffer("kernel", torch.tensor(5), persistent=False)
+
+    def forward(self, x):
+        total = self.kernel - self.stride
+        frames = torch.ceil((x.shape[-1] - self.kernel + total) / self.stride + 1).to(torch.int64) - 1
+        extra = frames * self.stride + self.kernel - total - x.shape[-1]
+        if extra > 0:
+            x = nn.functional.pad(x, (0, extra))
+        return self.conv(nn.functional.pad(x, (total, extra), "reflect"))
+
+
+def test_sizes_made_of_buffers_are_known(check):
+    graph = check(Padded(), floats(2, 2, 19))
+    assert not [n for n in graph.origin.notes if "branch" in n]
+
+
+def test_a_buffer_that_the_model_writes_is_no_constant():
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.tensor(1))
+
+        def forward(self, x):
+            self.calls += 1
+            for _ in range(self.calls.item()):
+                x = x * 2
+            return x
+
+    with pytest.raises(ModelError, match="data-dependent"):
+        regraft.load(Counted(), (torch.ones(2, 7),))
+
+
 def test_a_number_is_not_decided():
     class Repeated(nn.Module):
         def forward(self, x, n):

@@ -1,0 +1,53 @@
+"""Numbers that a model computes of its buffers alone, which torch.export takes for data."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+
+@contextmanager
+def numbers_of_buffers() -> Iterator[None]:
+    """Trace with the values of buffers of one element, so that sizes made of these alone are known.
+
+    The proxies of torch's tracer hold the values of small constants; here they hold those of buffers too.
+    What the program writes into such a buffer has `writes_numbers` for a judge.
+    """
+    trace: Any = importlib.import_module("torch.export._trace")
+    proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
+    fakified, tracked = trace._fakify_params_buffers, proxies.track_tensor
+    values: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def fakify(mode: Any, module: Module) -> dict[str, torch.Tensor]:
+        fakes: dict[str, torch.Tensor] = fakified(mode, module)
+        for name, buffer in module.named_buffers(remove_duplicate=False):
+            if buffer.numel() == 1:
+                values[id(fakes[name])] = fakes[name], buffer  # held, so that no other takes its identity
+        return fakes
+
+    def track(tensor: torch.Tensor, proxy: Any, *, constant: torch.Tensor | None, tracer: Any) -> None:
+        if constant is None and id(tensor) in values and proxy.node.op == "placeholder":
+            with proxies.unset_fake_temporarily():
+                constant = values[id(tensor)][1].detach().clone()
+        tracked(tensor, proxy, constant=constant, tracer=tracer)
+
+    trace._fakify_params_buffers, proxies.track_tensor = fakify, track
+    try:
+        yield
+    finally:
+        trace._fakify_params_buffers, proxies.track_tensor = fakified, tracked
+
+
+def writes_numbers(program: ExportedProgram) -> bool:
+    """Whether a program writes into a buffer of one element, whose value then is another at its next run."""
+    return any(
+        program.state_dict[name].numel() == 1 if name in program.state_dict else True
+        for name in program.graph_signature.buffers_to_mutate.values()
+    )
