@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .aliases import written_argument
+
 if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
@@ -18,7 +20,7 @@ def numbers_of_buffers() -> Iterator[None]:
     """Trace with the values of buffers of one element, so that sizes made of these alone are known.
 
     The proxies of torch's tracer hold the values of small constants; here they hold those of buffers too.
-    What the program writes into such a buffer has `writes_numbers` for a judge.
+    Not true of a buffer that the model writes: `writes_numbers` tells.
     """
     trace: Any = importlib.import_module("torch.export._trace")
     proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
@@ -47,7 +49,6 @@ def numbers_of_buffers() -> Iterator[None]:
 
 def writes_numbers(program: ExportedProgram) -> bool:
     """Whether a program writes into a buffer of one element, whose value then is another at its next run."""
-    return any(
-        program.state_dict[name].numel() == 1 if name in program.state_dict else True
-        for name in program.graph_signature.buffers_to_mutate.values()
-    )
+    buffers = program.graph_signature.inputs_to_buffers
+    written = {written_argument(node) for node in program.graph.nodes} - {None}
+    return any(n.name in buffers and n.meta["val"].numel() == 1 for n in written if n is not None)
