@@ -14,6 +14,7 @@ import numpy as np
 from ...ir import ModelError, numpy_dtype
 from ..options import LoadOptions
 from .arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
+from .batched import without_vmap
 from .caches import entries_read, told_apart
 from .containers import open_containers
 from .decided import otherwise
@@ -244,6 +245,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
                 program, taken = otherwise(export, error)
             except Exception:  # as above; the first error is the model's own
                 raise export_error(module, error) from error
+        program = without_vmap(program)
     notes = [
         *taken,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),

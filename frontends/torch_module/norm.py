@@ -37,12 +37,31 @@ def batch_norm(call: Call) -> Value:
         )
     if call.rank("input") < 2:
         raise call.unsupported("expected channels on axis 1, got a vector")
-    x, epsilon = call.value("input"), call.float("eps")
-    scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-    momentum = 1 - call.float("momentum")
     if mean is None or variance is None:
-        return _with_batch_statistics(call, x, scale, bias, epsilon)
-    return call.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon, momentum=momentum)
+        call.ignore("momentum")
+        scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
+        return _with_batch_statistics(call, call.value("input"), scale, bias, call.float("eps"))
+    return _with_running_statistics(call)
+
+
+@NORM.op("aten._native_batch_norm_legit_no_training.default")
+def batch_norm_without_training(call: Call) -> list[Value | None]:
+    """What a batch norm decomposes into; its statistics of the batch are none."""
+    return [_with_running_statistics(call), None, None]
+
+
+def _with_running_statistics(call: Call) -> Value:
+    scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
+    return call.op(
+        "BatchNormalization",
+        call.value("input"),
+        scale,
+        bias,
+        call.value("running_mean"),
+        call.value("running_var"),
+        epsilon=call.float("eps"),
+        momentum=1 - call.float("momentum"),
+    )
 
 
 def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:

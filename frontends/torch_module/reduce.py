@@ -96,8 +96,12 @@ def _extreme(op_type: str) -> Lowering:
 
 REDUCE.op("aten.amax.default", "aten.max.default")(_extreme("ReduceMax"))
 REDUCE.op("aten.amin.default", "aten.min.default")(_extreme("ReduceMin"))
-REDUCE.op("aten.any.default", "aten.any.dim", "aten.any.dims")(_truth("ReduceMax"))
-REDUCE.op("aten.all.default", "aten.all.dim", "aten.all.dims")(_truth("ReduceMin"))
+REDUCE.op("aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default")(
+    _truth("ReduceMax")
+)
+REDUCE.op("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default")(
+    _truth("ReduceMin")
+)
 
 
 def _extreme_with_index(op_type: str, index_type: str) -> Lowering:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn import functional as F
 
 from regraft.frontends.torch_module.expansions import EXPANSIONS
@@ -268,3 +269,42 @@ def test_forms_without_a_batch(check):
         dynamic=False,
     )
     check(nn.RReLU(0.1, 0.4), floats(2, 3))
+
+
+class Masked(nn.Module):
+    """A mask by rule, mapped over queries and keys of every sample, as transformers' masks are."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        nn.init.uniform_(self.norm.running_mean)
+        nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+    def forward(self, x, blocks):
+        def seen(row, query, key):
+            return (key <= query) | (row[query] == row[key])
+
+        over_keys = torch.vmap(seen, in_dims=(None, None, 0))
+        over_queries = torch.vmap(over_keys, in_dims=(None, 0, None))
+        places = torch.arange(x.shape[1])
+        with TransformGetItemToIndex():
+            mask = torch.vmap(over_queries, in_dims=(0, None, None))(blocks, places, places)
+        y = self.norm(x)
+        return F.scaled_dot_product_attention(y, y, y, attn_mask=mask)
+
+
+def test_vmap_is_written_out(check):
+    graph = check(Masked(), floats(2, 4, 3), np.array([[0, 0, 1, 1], [1, 0, 2, 0]]))
+    norm = next(o for o in graph.operators() if o.op_type == "BatchNormalization")
+    assert graph.modules.path(graph.modules.call(norm.call).module) == "norm"
+
+
+def test_checks_of_data_compute_nothing(check):
+    def filled(x, marks, found):
+        chosen = (marks == 2).unsqueeze(-1).expand_as(x)
+        torch._check_tensor_all(marks >= 0)  # as transformers checks the places of images
+        torch._check(x[chosen].numel() <= found.numel())
+        return x.masked_scatter(chosen, found)
+
+    marks = np.array([[2, 0, 2, 1], [0, 2, 1, 2]])
+    check(filled, floats(2, 4, 3), marks, floats(2, 4, 3, seed=1))
