@@ -143,6 +143,7 @@ def test_writes_with_steps_and_into_the_batch(tmp_path):
     "options",
     [
         {"size": (7, 9), "mode": "bicubic"},
+        {"size": (37, 23), "mode": "bicubic", "align_corners": True},
         {"size": (2, 2), "mode": "bilinear", "antialias": True},
         {"size": (3, 8), "mode": "bicubic", "antialias": True},
         {"size": (2, 3), "mode": "nearest-exact"},
