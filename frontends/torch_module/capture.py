@@ -220,7 +220,8 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
 
     def export() -> ExportedProgram:
         calls.clear()
-        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        return without_vmap(found)
 
     with (
         evaluation(module),
@@ -245,7 +246,6 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
                 program, taken = otherwise(export, error)
             except Exception:  # as above; the first error is the model's own
                 raise export_error(module, error) from error
-        program = without_vmap(program)
     notes = [
         *taken,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
