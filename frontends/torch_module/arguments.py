@@ -155,7 +155,7 @@ def spelled_out(module: Module, further: Sequence[str]) -> Iterator[None]:
     def named(*args: Any, **keywords: Any) -> Any:
         return forward(*args, **keywords)
 
-    named.__signature__ = signature.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    named.__signature__ = signature.replace(parameters=[*kept, *added])
     module.forward = named
     try:
         yield
