@@ -135,9 +135,9 @@ class FoldConstants(Pass):
 
 def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
     """Remove a choice whose condition, or a mask whose values, are one constant everywhere."""
-    slot, place = chosen(part, node), places.of(part, node.key)
+    slot = chosen(part, node)
     if slot and not part.is_output(Value(node.key)):
-        operands = part.operands(node.key)
+        operands, place = part.operands(node.key), places.of(part, node.key)
         kept = operands[slot]
         assert kept is not None
         part.replace_uses(Value(node.key), kept)
@@ -149,7 +149,7 @@ def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
         mask = part.operands(node.key)[MASK]
         part.set_operand(node.key, MASK, None)
         drop_idle(part, [mask])
-        return [Change("FC104", "its mask hides nothing", place=place)]
+        return [Change("FC104", "its mask hides nothing", place=places.of(part, node.key))]
     return []
 
 
