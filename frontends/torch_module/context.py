@@ -53,6 +53,7 @@ class Context:
         self._trains: dict[int, bool] = {}
         self._holders: dict[int | None, dict[Size, tuple[Value, int]]] = {}
         self._counts: dict[Size, Value] = {}
+        self._of_data: dict[Size, tuple[Value, int]] = {}
 
     def saw(self, value: Value, fake: torch.Tensor) -> None:
         """Remember which symbolic sizes a value of the current module call carries."""
@@ -61,6 +62,8 @@ class Context:
             found = self.symbols.size(size)
             if not isinstance(found, int):
                 held[found] = (value, axis)
+                if found.is_Symbol and found not in self.symbols.carriers:
+                    self._of_data.setdefault(found, (value, axis))
 
     def sizes(self, sizes: Sequence[Size]) -> Value:
         """Sizes as an int64 vector: a constant where all are static, else taken from values at hand."""
@@ -137,6 +140,9 @@ class Context:
         """A symbol that no value of the current call carries, as a one-element vector."""
         if size in self._counts:
             return self._counts[size]
+        if size in self._of_data:
+            value, axis = self._of_data[size]
+            return self.b.op("Shape", value, start=axis, end=axis + 1)
         if size not in self.symbols.carriers:
             raise UnsupportedError(
                 "E203",

@@ -216,6 +216,29 @@ def test_sizes_that_int_makes_of_quotients(check):
     check(shares, floats(4, 3))
 
 
+class Blank(nn.Module):
+    """As many rows as it is given, of which it reads nothing else."""
+
+    def forward(self, found):
+        return torch.zeros(found.shape[0], 2)
+
+
+class Chosen(nn.Module):
+    """Hands what data chose to a module that asks for its size alone, as keypoints are padded."""
+
+    def __init__(self):
+        super().__init__()
+        self.blank = Blank()
+
+    def forward(self, x):
+        found = x[x > 0.5]
+        return self.blank(found) + found.unsqueeze(-1)
+
+
+def test_sizes_of_data_in_another_module(check):
+    check(Chosen(), floats(2, 9))
+
+
 class Rounded(nn.Module):
     """Rounds a quotient of the batch's size twice: for 49, floats say 48."""
 
