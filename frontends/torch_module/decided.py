@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .export_errors import user_location
+from .export_errors import is_refusal, user_location
 from .known_numbers import numbers_of_buffers, writes_numbers
 from .loops import loops_over_every_place
 from .substitutes import substituted
+from .untraced import told_that_it_runs
 
 if TYPE_CHECKING:
     import sympy
@@ -62,18 +63,37 @@ def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[
         return program, []
     except Exception:  # the model's own code and torch.export may raise anything
         if not depends_on_data(error):
-            raise
+            if is_refusal(error):
+                raise
+            return _as_it_runs(export, error)
     try:
         with numbers_of_buffers(), loops_over_every_place() as notes:
             program, decisions = export(), []
     except Exception:  # as above
         with numbers_of_buffers(), loops_over_every_place() as notes, decided_by_example() as decisions:
             program = export()
-    if writes_numbers(program) or not all(d.of_truth for d in decisions):
+    if writes_numbers(program):
+        raise error
+    return program, [*notes, *_assumed(program, decisions, error)]
+
+
+def _as_it_runs(export: Callable[[], ExportedProgram], error: Exception) -> tuple[ExportedProgram, list[str]]:
+    """The export of code that fails where it asks whether it is traced; it may then branch on data too."""
+    with told_that_it_runs(), decided_by_example() as decisions:
+        program = export()
+    return program, _assumed(program, decisions, error)
+
+
+def _assumed(program: ExportedProgram, decisions: Sequence[Decision], error: Exception) -> list[str]:
+    """What is to be said of branches that the example decided.
+
+    Raises:
+        Exception: `error`, where it decided numbers too.
+    """
+    if not all(d.of_truth for d in decisions):
         raise error
     of_constants = _symbols_of_constants(program)
-    assumed = [d for d in decisions if not d.condition.free_symbols <= of_constants]
-    return program, [*notes, *(d.note() for d in assumed)]
+    return [d.note() for d in decisions if not d.condition.free_symbols <= of_constants]
 
 
 def _symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:

@@ -20,7 +20,6 @@ _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torc
 def export_error(module: Module, error: Exception) -> ModelError:
     """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
     place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
-    home = type(error).__module__
     if _packs(error):
         return ModelError(
             "E104",
@@ -55,7 +54,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="return such a container, or register the class with torch.utils._pytree",
         )
-    if home.startswith(_REFUSALS):
+    if is_refusal(error):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
     return ModelError(
@@ -157,6 +156,11 @@ def _quantised(module: Module) -> list[str]:
         and ".quantized." in type(m).__module__
         and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
     ]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether torch.export refuses a model, which else raised by itself."""
+    return type(error).__module__.startswith(_REFUSALS)
 
 
 def first_line(error: BaseException) -> str:

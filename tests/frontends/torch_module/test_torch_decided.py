@@ -102,6 +102,23 @@ def test_a_buffer_that_the_model_writes_is_no_constant():
         regraft.load(Counted(), (torch.ones(2, 7),))
 
 
+class Skipping(nn.Module):
+    """Needs no mask where nothing is masked, and fails on one: a library's helper makes it while traced."""
+
+    def forward(self, x, seen):
+        traced = torch.compiler.is_exporting() or isinstance(x, torch._subclasses.FakeTensor)
+        if traced or not bool(seen.all()):
+            return x[:, :2] + seen[:, None].expand(-1, 5, -1)
+        return x[:, :2]
+
+
+def test_code_that_asks_whether_it_is_traced():
+    graph = regraft.load(Skipping(), (torch.randn(2, 5, 3), torch.ones(2, 3, dtype=torch.bool)))
+    assert [n for n in graph.origin.notes if "branch on data" in n]
+    assert not [n for n in graph.origin.notes if "static" in n]
+    assert torch.compiler.is_exporting() is False
+
+
 def test_a_number_is_not_decided():
     class Repeated(nn.Module):
         def forward(self, x, n):
