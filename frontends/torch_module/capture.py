@@ -242,10 +242,11 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         try:
             program = export()
         except Exception as error:  # the model's own code and torch.export may raise anything
+            refusal = export_error(module, error)
             try:
-                program, taken = otherwise(export, error)
+                program, taken = otherwise(export, error, raised_by_model=refusal.code == "E103")
             except Exception:  # as above; the first error is the model's own
-                raise export_error(module, error) from error
+                raise refusal from error
     notes = [
         *taken,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),

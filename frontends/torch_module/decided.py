@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .export_errors import is_refusal, user_location
+from .export_errors import user_location
 from .known_numbers import numbers_of_buffers, writes_numbers
 from .loops import loops_over_every_place
 from .substitutes import substituted
@@ -46,8 +46,15 @@ class Decision:
         )
 
 
-def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[ExportedProgram, list[str]]:
+def otherwise(
+    export: Callable[[], ExportedProgram], error: Exception, *, raised_by_model: bool
+) -> tuple[ExportedProgram, list[str]]:
     """The export that torch refuses, with equivalents of what it cannot trace, or decided by the example.
+
+    Args:
+        export: exports the model.
+        error: what it raised.
+        raised_by_model: whether the model's own code did, rather than torch.
 
     Returns:
         The program and what a reader of the result should know.
@@ -63,7 +70,7 @@ def otherwise(export: Callable[[], ExportedProgram], error: Exception) -> tuple[
         return program, []
     except Exception:  # the model's own code and torch.export may raise anything
         if not depends_on_data(error):
-            if is_refusal(error):
+            if not raised_by_model:
                 raise
             return _as_it_runs(export, error)
     try:

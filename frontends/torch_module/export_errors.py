@@ -54,7 +54,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="return such a container, or register the class with torch.utils._pytree",
         )
-    if is_refusal(error):
+    if type(error).__module__.startswith(_REFUSALS):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
     return ModelError(
@@ -156,11 +156,6 @@ def _quantised(module: Module) -> list[str]:
         and ".quantized." in type(m).__module__
         and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
     ]
-
-
-def is_refusal(error: Exception) -> bool:
-    """Whether torch.export refuses a model, which else raised by itself."""
-    return type(error).__module__.startswith(_REFUSALS)
 
 
 def first_line(error: BaseException) -> str:
