@@ -11,6 +11,7 @@ from typing import Any
 from . import (
     bessel,
     complex_numbers,
+    factorisation,
     fourier,
     index,
     linalg,
@@ -27,7 +28,7 @@ from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (bessel, index, linalg, loss, polynomial, pool, scan, select, special, strided):
+for _family in (bessel, factorisation, index, linalg, loss, polynomial, pool, scan, select, special, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")

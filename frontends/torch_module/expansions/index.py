@@ -261,3 +261,11 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     """The same of all rows: those that are not looked up count for nothing."""
     del indices
     return renorm(weight, norm_type, 0, max_norm)
+
+
+@table.of("aten._weight_norm.default")
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """Every slice along an axis, or with -1 all of it, brought to the norms given."""
+    others = [a for a in range(v.dim()) if dim == -1 or a != dim]
+    norm = torch.linalg.vector_norm(v, 2, others, keepdim=True) if others else v.abs()
+    return v * (g / norm)

@@ -204,7 +204,7 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(torch.eye(_order(factor), dtype=factor.dtype).expand(factor.shape), factor, upper)
 
 
-def _factored(a: Tensor) -> tuple[Tensor, Tensor]:
+def factored(a: Tensor) -> tuple[Tensor, Tensor]:
     """(L and U in one matrix, LAPACK's pivots counted from 1), by elimination with partial pivoting."""
     rows_count, columns = a.shape[-2:]
     steps = min(_order(a.mT), _order(a))
@@ -234,7 +234,7 @@ def linalg_lu_factor_ex(
     del check_errors
     if not pivot:
         raise Inexpressible("it does not pivot")
-    return *_factored(a), torch.zeros(a.shape[:-2], dtype=torch.int32)
+    return *factored(a), torch.zeros(a.shape[:-2], dtype=torch.int32)
 
 
 @table.of("aten.linalg_lu_factor.default")
@@ -249,7 +249,7 @@ def lu_with_info(a: Tensor, pivot: bool = True, check_errors: bool = True) -> tu
     return linalg_lu_factor_ex(a, pivot=pivot, check_errors=check_errors)
 
 
-def _permuted(pivots: Tensor, n: int, inverse: bool) -> Tensor:
+def permuted(pivots: Tensor, n: int, inverse: bool) -> Tensor:
     """The rows' order that LAPACK's pivots (counted from 1) stand for."""
     rows = torch.arange(n).expand(*pivots.shape[:-1], n)
     at = torch.arange(n)
@@ -264,7 +264,7 @@ def _lu_solved(lu: Tensor, pivots: Tensor, b: Tensor, adjoint: bool) -> Tensor:
     n = _order(lu)
     batch = torch.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     b = b.expand(*batch, *b.shape[-2:])
-    order = _permuted(pivots, n, inverse=adjoint).expand(*batch, n).unsqueeze(-1).expand(b.shape)
+    order = permuted(pivots, n, inverse=adjoint).expand(*batch, n).unsqueeze(-1).expand(b.shape)
     if not adjoint:
         half = linalg_solve_triangular(lu, b.gather(-2, order), upper=False, unitriangular=True)
         return linalg_solve_triangular(lu, half, upper=True)

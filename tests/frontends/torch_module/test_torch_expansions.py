@@ -308,3 +308,11 @@ def test_checks_of_data_compute_nothing(check):
 
     marks = np.array([[2, 0, 2, 1], [0, 2, 1, 2]])
     check(filled, floats(2, 4, 3), marks, floats(2, 4, 3, seed=1))
+
+
+def test_weight_norm(check):
+    """Of a bias too, whose every element is a slice of its own."""
+    layer = nn.utils.parametrizations.weight_norm
+    for dim in (0, 1, None):
+        check(layer(nn.Conv1d(3, 4, 2), dim=dim), floats(2, 3, 5))
+    check(layer(nn.Linear(4, 5), "bias"), floats(2, 4))
