@@ -79,9 +79,11 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     """The graph of a capture, with the lowering's notes."""
+    from .autocast import state_casts
     from .lowering import Lowering
     from .tree import tree_of_module, tree_of_program
 
+    state_casts(captured.program)
     graph = Graph()
     tree = (
         tree_of_program(graph, captured.program)

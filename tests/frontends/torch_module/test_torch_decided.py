@@ -222,3 +222,36 @@ def test_a_layer_cast_to_the_type_that_it_has(check):
     check(module, floats(2, 4))
     assert module.router is router
     assert nn.Module.to.__module__ == "torch.nn.modules.module"
+
+
+class Mixed(nn.Module):
+    """Products in a lower type, sums in float32, as autocast takes them, within a forward."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.body = nn.Sequential(nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4), nn.GELU(), nn.Linear(4, 5))
+        self.head = nn.LayerNorm(5)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=self.dtype):
+            y = self.head(self.body(x)) + x[:, :1, :5]
+            y = y @ y.transpose(1, 2)
+            z = torch.cat([y.softmax(-1), x[:, :, :4]], 1)
+            with torch.autocast("cpu", enabled=False):
+                z = z.float() @ z.float().transpose(1, 2)
+        return y.float(), z
+
+
+def test_autocast_within_a_forward(check):
+    graph = check(Mixed(torch.float16).eval(), floats(2, 3, 6), atol=5e-3, rtol=5e-3)
+    products = [o for o in graph.operators() if o.op_type in ("Conv", "Linear", "MatMul")]
+    lower = [o for o in products if graph.node(o.key).types[0].dtype == "float16"]
+    assert (len(lower), len(products)) == (3, 4)
+
+
+def test_a_compiled_module_is_looked_at_in_training_mode():
+    net = nn.Sequential(nn.Linear(4, 3), Normalised())
+    net[0] = torch.compile(net[0])
+    graph = regraft.load(torch.compile(nn.Sequential(net, nn.Dropout(0.5))), (torch.ones(2, 4),))
+    assert graph.origin.notes == ["captured in evaluation mode"]
