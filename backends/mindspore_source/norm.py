@@ -79,10 +79,10 @@ def batch_norm(view: View) -> Layer:
 
 @table.call("BatchNormalization")
 def functional_batch_norm(view: View) -> Expression:
-    """ops.batch_norm on statistics that are not the module's own parameters."""
+    """ops.batch_norm where statistics, scale or shift are computed: no layer takes them."""
     if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
-    if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (3, 4)):
+    if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2, 3, 4)):
         raise Refused
     x, scale, bias, mean, variance = (view.use(i) for i in range(5))
     return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon", 1e-5))

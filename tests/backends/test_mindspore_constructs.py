@@ -215,6 +215,25 @@ def test_convolutions_with_computed_weights(tmp_path, rank):
     assert_same(function, tmp_path / "out", floats(2, 3, *sizes), floats(4, 3, *[3] * rank))
 
 
+@pytest.mark.parametrize("rank", [2, 4])
+def test_batch_normalisation_with_a_computed_scale(tmp_path: Path, rank: int) -> None:
+    class Scaled(torch.nn.Module):
+        """Its own statistics, a scale that is the exponential of a parameter, a shift that is a constant."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm2d(3).eval()
+            torch.nn.init.normal_(self.norm.running_mean)
+            torch.nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+        def forward(self, x):
+            scale, shift = self.norm.weight.exp(), torch.full((3,), 0.5)
+            return F.batch_norm(x, self.norm.running_mean, self.norm.running_var, scale, shift)
+
+    source = assert_same(Scaled(), tmp_path, floats(2, 3, *[5] * (rank - 2)))
+    assert "ops.batch_norm(" in source
+
+
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_normalisation_across_channels(size: int, tmp_path: Path) -> None:
     """MindSpore has no kernel for 5 of 16 channels or more."""
