@@ -9,6 +9,7 @@ from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
 from .expand_composites import ExpandComposites
 from .fold_constants import FoldConstants
+from .freeze_state import FreezeState
 from .fuse_gelu import FuseGelu
 from .group_modules import GroupModules
 from .infer_types import InferTypes
@@ -22,7 +23,8 @@ from .tie_weights import TieWeights
 
 PIPELINES: dict[str, list[str]] = {
     "default": [
-        "tie-weights",  # first: what is one memory is one parameter for all that follow
+        "freeze-state",  # what only an update needed goes before anything looks at it
+        "tie-weights",  # early: what is one memory is one parameter for all that follow
         "deduplicate-modules",  # aliases go first: what only they keep alive is unused then
         "drop-unused-modules",
         "eliminate-identities",  # they would stand between the operators that the next ones look at
@@ -47,6 +49,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateIdentities,
         ExpandComposites,
         FoldConstants,
+        FreezeState,
         FuseGelu,
         GroupModules,
         InferTypes,

@@ -83,7 +83,12 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
         BackendError: when the graph cannot be expressed.
     """
     if graph.updates:
-        raise BackendError("E602", "expected no state updates, got some", place="the root graph")
+        raise BackendError(
+            "E602",
+            "expected no state updates, got some",
+            place="the root graph",
+            hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
+        )
     units = Units(graph, Contraction(graph), explicit=explicit)
     classes = define_classes(units)
     program = Program("")

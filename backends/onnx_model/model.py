@@ -64,7 +64,7 @@ def legal_graph(graph: Graph) -> Graph:
         raise BackendError(
             "E602",
             f"expected a graph without state updates, got {len(graph.updates)}: {names}",
-            hint="capture the model in inference mode",
+            hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
     legal = legalise(graph, lambda _, operator: operator.domain == "", "ONNX")
     name_every_axis(legal)

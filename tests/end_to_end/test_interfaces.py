@@ -300,6 +300,34 @@ def test_a_hook_sees_the_arguments_that_go_by_position(tmp_path: Path) -> None:
     assert regraft.verify(graph, tmp_path / "net.onnx").passed
 
 
+def test_state_that_every_run_overwrites_is_frozen_as_it_is_now(tmp_path: Path) -> None:
+    class Watching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+            self.register_buffer("mean", torch.ones(4))
+            self.register_buffer("last", torch.ones(4))
+
+        def forward(self, x):
+            self.count += 1
+            self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
+            self.last = self.last * 0.5 + x.sum(0)
+            return x * self.mean + self.last + self.count
+
+    module = Watching().eval()
+    graph = regraft.load(module, (X,))
+    rewritten = regraft.rewrite(graph, verify_each=True)
+    assert [c.place for c in rewritten.changes if c.code == "FS101"] == ["count", "last", "mean"]
+    regraft.save(rewritten.graph, tmp_path / "net.onnx")
+    regraft.save(rewritten.graph, tmp_path / "net", to="mindspore")
+    for target in ("net.onnx", "net"):
+        report = regraft.verify(graph, tmp_path / target)
+        assert report.passed, report.render()
+    assert int(module.count) == 0
+    assert torch.equal(module.mean, torch.ones(4))
+    assert torch.equal(module.last, torch.ones(4))
+
+
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "whole"])
 def test_compiled_modules_are_compared_module_by_module(inside: bool, tmp_path: Path) -> None:
     class Net(nn.Module):

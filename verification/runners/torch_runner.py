@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class TorchRunner:
 
         records: dict[str, CallRecord] = {}
         handles: list[Any] = []
-        with _Frozen(self._model, keep=self._programme):
+        with _Frozen(self._model, keep=self._programme), self._state_kept():
             if calls:
                 self._arguments = {}
                 handles = self._hook(records)
@@ -104,6 +105,27 @@ class TorchRunner:
             if set(tensors) <= named:
                 return [], tensors
         return list(tensors.values()), {}
+
+    @contextmanager
+    def _state_kept(self) -> Iterator[None]:
+        """No run overwrites a parameter or buffer for the next one."""
+        import torch
+
+        updated = self._graph.updates
+        paths = {p for key in updated for p in self._graph.parameter_paths()[key]}
+        tables = [(m._buffers, dict(m._buffers)) for m in self._model.modules()] if updated else []
+        held = (
+            {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())} if updated else {}
+        )
+        values = [(held[p], held[p].detach().clone()) for p in sorted(paths & set(held))]
+        try:
+            yield
+        finally:
+            for table, before in tables:  # a buffer may have been assigned anew
+                table.update(before)
+            with torch.no_grad():
+                for tensor, value in values:
+                    tensor.copy_(value)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Give parameters and buffers other values, by name, until `close`."""
@@ -171,7 +193,8 @@ class TorchRunner:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
         filled = [tensors[x.index] if isinstance(x, _Slot) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
-        with _Frozen(self._model, keep=self._programme), torch.no_grad(), plainly():
+        frozen = _Frozen(self._model, keep=self._programme)
+        with frozen, self._state_kept(), torch.no_grad(), plainly():
             try:
                 result = module(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
