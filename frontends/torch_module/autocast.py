@@ -1,62 +1,91 @@
-"""Regions of torch.autocast: casts that torch makes inside its operators become operators of their own."""
+"""The casts that operators of an autocast region make of their operands, written into the program."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from .nodes import graph_modules, target_name
+from .decompositions import fake_mode
+from .nodes import CONTROL_FLOW, RUN_WHOLE, target_name
 
 if TYPE_CHECKING:
+    import torch
     from torch.export import ExportedProgram
-    from torch.fx import Node
+    from torch.fx import GraphModule, Node
 
-_ENABLED, _BODY = 2, 4
-"""Positions of these among the arguments of `wrap_with_autocast`."""
-
-_OF_TWO_TYPES = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
-"""Operators that take parameters of a wider type than their input, in which they compute."""
+_AUTOCAST = "wrap_with_autocast"
 
 
 def state_casts(program: ExportedProgram) -> None:
-    """Before every operator of a region whose result has another type than its operands, cast these.
+    """Put a cast before every operand that autocast has an operator take in another element type.
 
-    That is what autocast does: products in the lower type, sums and exponentials in float32. A second run
-    changes nothing.
+    Autocast's lists of operators are torch's own: each call is tried on its fake tensors. A program without
+    such a region stays as it is, and so does one that has its casts already.
     """
-    for module in graph_modules(program.graph_module):
-        for node in module.graph.nodes:
-            if target_name(node.target) == "wrap_with_autocast" and node.args[_ENABLED]:
-                body: Any = getattr(module, str(node.args[_BODY].target))
-                for inner in list(body.graph.nodes):
-                    _cast_operands(inner)
+    _visit(program.graph_module, None)
 
 
-def _cast_operands(node: Node) -> None:
+def _visit(module: GraphModule, region: tuple[Any, ...] | None) -> None:
+    """Write out the casts of a body that runs in a region: the arguments of `torch.autocast`, or None."""
+    changed = False
+    for node in list(module.graph.nodes):
+        name = target_name(node.target)
+        if name in RUN_WHOLE or name in CONTROL_FLOW:
+            own = tuple(node.args[:3]) if name == _AUTOCAST else region
+            for body in node.all_input_nodes:
+                found: Any = getattr(module, str(body.target), None) if body.op == "get_attr" else None
+                if hasattr(found, "graph"):
+                    _visit(found, own if own is not None and own[2] else None)
+        elif region is not None and node.op == "call_function" and hasattr(node.target, "_schema"):
+            changed |= _cast_operands(node, region)
+    if changed:
+        module.recompile()
+
+
+def _cast_operands(node: Node, region: tuple[Any, ...]) -> bool:
     import torch
 
-    result: Any = node.meta.get("val")
-    first: Any = result[0] if isinstance(result, (list, tuple)) and result else result
-    if not hasattr(node.target, "_schema") or not _is_real(first):
-        return
-    operands = [n for n in node.all_input_nodes if _is_real(n.meta.get("val"))]
-    types = {n.meta["val"].dtype for n in operands if n.meta["val"].dim()}
-    if not types or types == {first.dtype} or (len(types) > 1 and first.dtype == torch.float32):
-        return  # of several types, torch itself takes the widest
-    computed = first.dtype
-    if target_name(node.target).partition(".")[2].startswith(_OF_TWO_TYPES):
-        computed = torch.float32
-        with node.graph.inserting_after(node):
-            back = node.graph.call_function(torch.ops.aten.to.dtype, (node, first.dtype))
-        node.replace_all_uses_with(back, lambda user: user is not back)
-        back.meta = dict(node.meta)
-        node.meta["val"] = first.to(computed)
-    for operand in operands:
-        if operand.meta["val"].dtype != computed:
-            with node.graph.inserting_before(node):
-                cast = node.graph.call_function(torch.ops.aten.to.dtype, (operand, computed))
-            cast.meta = {**node.meta, "val": operand.meta["val"].to(computed)}
-            node.replace_input_with(operand, cast)
+    casts = _casts(node, region)
+    for operand, dtype in casts.items():
+        with node.graph.inserting_before(node):
+            new = node.graph.call_function(torch.ops.aten.to.dtype, (operand, dtype))
+        new.meta = {k: v for k, v in node.meta.items() if k != "val"}
+        new.meta["val"] = operand.meta["val"].to(dtype)
+        node.replace_input_with(operand, new)
+    return bool(casts)
 
 
-def _is_real(value: Any) -> bool:
-    return hasattr(value, "dtype") and value.is_floating_point()
+def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
+    """Operand -> the element type that autocast gives it: what is cast before anything is computed."""
+    import torch
+    from torch.fx.node import map_arg
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    mode = fake_mode(node)
+    operands = {id(n.meta["val"]): n for n in node.all_input_nodes if hasattr(n.meta.get("val"), "dtype")}
+    if mode is None or not operands:
+        return {}
+    found: dict[Node, torch.dtype] = {}
+
+    class Watching(TorchDispatchMode):
+        computing = False
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten._to_copy.default and id(args[0]) in operands and not self.computing:
+                found[operands[id(args[0])]] = result.dtype
+            elif func.namespace != "prim":  # which asks for a device
+                self.computing = True
+            return result
+
+    values = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    device, dtype, _ = region
+    target: Any = node.target
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with mode, torch.no_grad(), torch.autocast(device, dtype=dtype, cache_enabled=False), Watching():
+                target(*values[0], **values[1])
+    except Exception:  # torch raises many kinds for what fake tensors cannot do: no casts are known then
+        return {}
+    return found

@@ -16,8 +16,15 @@ def _filled(call: Call, value: float, size: int, dtype: str) -> Value:
     return call.constant(np.full((size,), value), dtype)
 
 
+def _input(call: Call) -> Value:
+    """The input in the element type of the parameters, in which torch computes; autocast makes two of it."""
+    given = (call.optional(n) for n in ("weight", "bias", "running_mean") if n in call.attributes)
+    dtypes = [call.dtype_of(value) for value in given if value is not None]
+    return call.cast(call.value("input"), dtypes[0]) if dtypes else call.value("input")
+
+
 def _scale_and_bias(call: Call, size: int) -> tuple[Value, Value]:
-    dtype = call.dtype_of(call.value("input"))
+    dtype = call.dtype_of(_input(call))
     scale, bias = call.optional("weight"), call.optional("bias")
     return (
         _filled(call, 1.0, size, dtype) if scale is None else scale,
@@ -40,7 +47,8 @@ def batch_norm(call: Call) -> Value:
     if mean is None or variance is None:
         call.ignore("momentum")
         scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-        return _with_batch_statistics(call, call.value("input"), scale, bias, call.float("eps"))
+        found = _with_batch_statistics(call, _input(call), scale, bias, call.float("eps"))
+        return call.cast(found, call.dtype)
     return _with_running_statistics(call)
 
 
@@ -52,9 +60,9 @@ def batch_norm_without_training(call: Call) -> list[Value | None]:
 
 def _with_running_statistics(call: Call) -> Value:
     scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-    return call.op(
+    found = call.op(
         "BatchNormalization",
-        call.value("input"),
+        _input(call),
         scale,
         bias,
         call.value("running_mean"),
@@ -62,6 +70,7 @@ def _with_running_statistics(call: Call) -> Value:
         epsilon=call.float("eps"),
         momentum=1 - call.float("momentum"),
     )
+    return call.cast(found, call.dtype_of(call.value("input")))
 
 
 def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:
@@ -80,10 +89,11 @@ def layer_norm(call: Call) -> Value:
     """Over the trailing axes that `normalized_shape` covers."""
     call.ignore("cudnn_enable")
     sizes = call.ints("normalized_shape")
-    x, weight, bias = call.value("input"), call.optional("weight"), call.optional("bias")
+    x, weight, bias = _input(call), call.optional("weight"), call.optional("bias")
     if weight is None:
         weight = call.constant(np.ones(sizes), call.dtype_of(x))
-    return call.op("LayerNormalization", x, weight, bias, axis=-len(sizes), epsilon=call.float("eps"))
+    found = call.op("LayerNormalization", x, weight, bias, axis=-len(sizes), epsilon=call.float("eps"))
+    return call.cast(found, call.dtype)
 
 
 @NORM.op("aten.group_norm.default")
@@ -91,14 +101,15 @@ def group_norm(call: Call) -> Value:
     """With one scale and bias a channel, as ONNX has it since opset 21."""
     call.ignore("cudnn_enabled")
     scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-    return call.op(
+    found = call.op(
         "GroupNormalization",
-        call.value("input"),
+        _input(call),
         scale,
         bias,
         num_groups=call.int("num_groups"),
         epsilon=call.float("eps"),
     )
+    return call.cast(found, call.dtype)
 
 
 @NORM.op("aten.instance_norm.default")

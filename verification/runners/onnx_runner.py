@@ -98,7 +98,14 @@ class OnnxRunner:
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
-            raise ModelError("E702", f"ONNX Runtime refused the model: {_first_line(error)}") from error
+            lacking = "NOT_IMPLEMENTED" in str(error)
+            raise ModelError(
+                "E702",
+                f"ONNX Runtime refused the model: {_first_line(error)}",
+                hint="its CPU lacks the operator in this element type; --no-verify writes the model"
+                if lacking
+                else "",
+            ) from error
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`.
