@@ -64,7 +64,8 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         require_runnable(captured)
         raise
     except UnsupportedError as refusal:
-        without_writes = functionalised(captured)
+        of_writes = refusal.code == "E201" or "writes into" in refusal.message
+        without_writes = functionalised(captured) if of_writes else None
         if without_writes is None:
             raise
         try:

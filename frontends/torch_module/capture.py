@@ -168,9 +168,19 @@ def load_program(path: Path) -> ExportedProgram:
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own."""
+    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
+
+    Raises:
+        ModelError: when it has none.
+    """
     import torch
 
+    if tensor.is_meta:
+        raise ModelError(
+            "E101",
+            f"expected values, got a tensor {list(tensor.shape)} on the device `meta`, which has none",
+            hint="give the model its weights first: module.to_empty(device='cpu'), then load_state_dict",
+        )
     tensor = tensor.detach().cpu()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()

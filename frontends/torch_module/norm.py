@@ -38,6 +38,10 @@ def batch_norm(call: Call) -> Value:
     call.ignore("cudnn_enabled")
     mean, variance = call.optional("running_mean"), call.optional("running_var")
     if call.flag("training") and mean is not None:
+        call.context.notes.append(
+            f"batches are normalised by their own statistics, as in training mode - at {call.place}: "
+            "a program that is to run is exported after model.eval()"
+        )
         raise call.unsupported(
             "expected inference with running statistics, got training",
             hint="export the program after model.eval()",
@@ -71,6 +75,16 @@ def _with_running_statistics(call: Call) -> Value:
         momentum=1 - call.float("momentum"),
     )
     return call.cast(found, call.dtype_of(call.value("input")))
+
+
+@NORM.op("aten._native_batch_norm_legit_no_training.default")
+def inference_batch_norm(call: Call) -> list[Value | None]:
+    """With running statistics, as programs have it that PyTorch has decomposed."""
+    x, epsilon, momentum = _input(call), call.float("eps"), 1 - call.float("momentum")
+    scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
+    mean, variance = call.value("running_mean"), call.value("running_var")
+    found = call.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon, momentum=momentum)
+    return [found, None, None]  # the statistics of the batch, which nothing computes
 
 
 def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:

@@ -377,6 +377,35 @@ def test_saved_programs_keep_the_form_of_their_arguments(case: Case, tmp_path: P
     assert report.passed, report.render()
 
 
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.layer(x)))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_saved_programs_that_pytorch_has_decomposed_or_that_train(training: bool, tmp_path: Path) -> None:
+    program = torch.export.export(Normed().train(training), (X,))
+    torch.export.save(program if training else program.run_decompositions(), tmp_path / "net.pt2")
+    graph = regraft.load(tmp_path / "net.pt2")
+    assert any("normalised by their own statistics" in note for note in graph.origin.notes) == training
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+
+
+def test_a_program_without_values_is_refused(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        program = torch.export.export(Normed().eval(), (torch.randn(2, 4),))
+    torch.export.save(program, tmp_path / "net.pt2")
+    with pytest.raises(regraft.RegraftError, match=r"E101 expected values, got a tensor.* `meta`"):
+        regraft.save(regraft.rewrite(regraft.load(tmp_path / "net.pt2")).graph, tmp_path / "net.onnx")
+    assert not (tmp_path / "net.onnx").exists()
+
+
 def test_nested_inputs_of_another_framework_are_refused() -> None:
     from mindspore import nn as msnn
 
