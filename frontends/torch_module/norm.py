@@ -77,16 +77,6 @@ def _with_running_statistics(call: Call) -> Value:
     return call.cast(found, call.dtype_of(call.value("input")))
 
 
-@NORM.op("aten._native_batch_norm_legit_no_training.default")
-def inference_batch_norm(call: Call) -> list[Value | None]:
-    """With running statistics, as programs have it that PyTorch has decomposed."""
-    x, epsilon, momentum = _input(call), call.float("eps"), 1 - call.float("momentum")
-    scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-    mean, variance = call.value("running_mean"), call.value("running_var")
-    found = call.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon, momentum=momentum)
-    return [found, None, None]  # the statistics of the batch, which nothing computes
-
-
 def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:
     rank = call.rank("input")
     axes = call.constant([a for a in range(rank) if a != 1])
