@@ -1,4 +1,4 @@
-"""`len` and `int` while a module is traced: Python wants numbers of them, which would fix symbolic sizes."""
+"""`len`, `int` and `list` while a module is traced: Python wants numbers of them, which would fix sizes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .export_errors import user_location
+from .rows import Listed, Rows
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_NUMBERS = frozenset({"len", "int"})
+_NUMBERS = frozenset({"len", "int", "list"})
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
 
 
@@ -23,22 +24,25 @@ _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
 def symbolic_lengths(module: Module) -> Iterator[bool]:
     """In the code of the model's own classes and what it calls, sizes stay symbolic while the block runs.
 
-    `len` of a tensor is its first size, and `int` of a symbolic number another; both are what they were for
-    everything else, types and instances included. Yields whether there is any such code.
+    `len` of a tensor is its first size, `int` of a symbolic number another, `list` of a tensor what can only
+    be joined again; all are what they were for everything else, types and instances included. Yields whether
+    there is any such code.
     """
     import torch
 
     def length(of: Any) -> Any:
+        of = of.whole if isinstance(of, Rows) else of
         return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else builtins.len(of)
 
+    own = {"len": length, "int": _Whole, "list": Listed}
     homes = _measuring(module)
     for home in homes:
-        home.update({n: f for n, f in (("len", length), ("int", _Whole)) if n not in home})
+        home.update({n: f for n, f in own.items() if n not in home})
     try:
         yield bool(homes)
     finally:
         for home in homes:
-            for name, function in (("len", length), ("int", _Whole)):
+            for name, function in own.items():
                 if home.get(name) is function:
                     del home[name]
 

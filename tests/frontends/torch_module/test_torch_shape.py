@@ -239,6 +239,29 @@ def test_sizes_of_data_in_another_module(check):
     check(Chosen(), floats(2, 9))
 
 
+class Joined(nn.Module):
+    """Lists the rows of a batch to join them again, as LLaVA does with images."""
+
+    def forward(self, x, y):
+        rows = list(x)
+        if isinstance(rows, list) and isinstance([1], list):
+            rows = torch.cat(rows, dim=0)
+        return rows.reshape(x.shape[0], -1) + y, torch.stack(list(y)), len(list(y)) + x, list(y.shape)[1] * x
+
+
+def test_rows_that_are_listed_and_joined(check):
+    check(Joined(), floats(2, 3, 4), floats(2, 12))
+
+
+def test_rows_that_are_counted_make_the_shapes_static():
+    class Counted(nn.Module):
+        def forward(self, x):
+            return torch.stack([row * at for at, row in enumerate(list(x))])
+
+    graph = read(Counted(), [("", floats(4, 3))], LoadOptions())
+    assert any("insists on one size" in n for n in graph.origin.notes)
+
+
 class Rounded(nn.Module):
     """Rounds a quotient of the batch's size twice: for 49, floats say 48."""
 
