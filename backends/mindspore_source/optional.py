@@ -44,7 +44,8 @@ def with_optional_children(
             given: dict[int, Part] = {d.module: Literal(True) for d in larger}
             for draft in larger:
                 _make_shortcut_optional(draft, child)
-        merged[at] = (larger + smaller, {**more, **optional, child: given})
+        both = {c: {**more.get(c, {}), **optional.get(c, {})} for c in {**more, **optional}}
+        merged[at] = (larger + smaller, {**both, child: given})
         del merged[index]
         at = 0
     return merged

@@ -269,6 +269,27 @@ class Stage(torch.nn.Sequential):
             self.add_module(name, torch.nn.Linear(3, 3))
 
 
+def test_two_optional_children_in_every_combination(tmp_path: Path) -> None:
+    class Block(torch.nn.Module):
+        """A residual block with or without a projection of the shortcut, with or without a gate."""
+
+        def __init__(self, channels: int, out: int, *, gated: bool) -> None:
+            super().__init__()
+            self.shortcut = torch.nn.Conv2d(channels, out, 1) if channels != out else None
+            self.conv = torch.nn.Conv2d(channels, out, 3, padding=1)
+            self.gate = torch.nn.Conv2d(out, out, 1) if gated else None
+
+        def forward(self, x):
+            y = self.conv(x)
+            y = y if self.gate is None else self.gate(y)
+            return torch.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+    stages = [(3, 4, True), (4, 4, True), (4, 4, True), (4, 6, False), (6, 6, False)]
+    net = torch.nn.Sequential(*[Block(a, b, gated=gated) for a, b, gated in stages])
+    source = assert_same(net, tmp_path, floats(2, 3, 5, 5))
+    assert source.count("class Block") == 1
+
+
 def test_sequentials_with_names(tmp_path: Path) -> None:
     """As the whole net, as an attribute, and with names that Python or Cell keep for themselves."""
     assert_same(Stage(), tmp_path / "whole", floats(2, 3))
