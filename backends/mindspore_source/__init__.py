@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import Graph, TensorData
+from ...ir import Graph, TensorData, numpy_dtype
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
@@ -118,5 +118,5 @@ def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
 def _added(program: Program) -> Iterator[tuple[str, TensorData]]:
     """Every tensor of the checkpoint that no parameter of the graph is."""
     yield from program.constants
-    for name, fill, size in program.extra:
-        yield name, TensorData.of(np.full(size, fill, np.float32))
+    for name, fill, size, dtype in program.extra:
+        yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))

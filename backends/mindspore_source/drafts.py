@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir import TensorData, Value
-from .emitting import Layer, State
+from .emitting import Extra, Layer, State
 from .expressions import Expression, Part
 
 
@@ -97,6 +97,6 @@ class Unit:
     draft: Draft | None = None
     length: int = 0
     is_sequence: bool = False
-    extra: list[tuple[str, float, int]] = field(default_factory=list)
+    extra: list[Extra] = field(default_factory=list)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
     layer: Layer | None = None

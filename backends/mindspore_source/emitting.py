@@ -55,6 +55,9 @@ class State:
 Nested = int | tuple[int, ...]
 """A number, or several as one tuple: slots of operands, or numbers of results."""
 
+Extra = tuple[str, float, int, str]
+"""(name, fill, size, element type) of a vector that MindSpore's layer holds and the source does not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -64,7 +67,7 @@ class Layer:
         constructor: the constructor call.
         state: the parameters it holds.
         inputs: operand slots that its call is given.
-        extra: (attribute, fill, size) of vectors that MindSpore's layer holds and the source does not.
+        extra: vectors that MindSpore's layer holds and the source does not.
         named: keyword of its call -> operand slot.
         results: the operator's outputs as its call returns them; empty for one that returns its only output.
         hints: names for variables of the outputs, where they have usual ones.
@@ -76,7 +79,7 @@ class Layer:
     constructor: Part
     state: tuple[State, ...] = ()
     inputs: tuple[Nested, ...] = (0,)
-    extra: tuple[tuple[str, float, int], ...] = ()
+    extra: tuple[Extra, ...] = ()
     named: dict[str, int] = field(default_factory=dict)
     results: tuple[Nested, ...] = ()
     hints: tuple[str, ...] = ()

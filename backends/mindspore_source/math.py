@@ -174,10 +174,15 @@ def _folded(view: View, function: str) -> Expression:
 def _extreme(view: View, function: str, symbol: str) -> Expression:
     """A comparison where both are single numbers that were computed: the kernels want an axis.
 
-    Sizes are Python's own, ``min(x.shape[0], 3)``.
+    Sizes are Python's own, ``min(x.shape[0], 3)``; beside a tensor they are numbers to its function.
     """
     if len(view.operands) == 2 and any(view.host(s) for s in (0, 1)):
-        return _extreme_size(view, "max" if symbol == ">" else "min")
+        if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):
+            return _extreme_size(view, "max" if symbol == ">" else "min")
+        first, second = (
+            Expression((view.use(s, ATOM), "[0]")) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
+        )
+        return call(function, first, second)
     if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
         condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
         return call("ops.where", condition, view.use(0), view.use(1))

@@ -25,12 +25,10 @@ table = EmitterTable()
 _NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there are 16 of them
 
 
-def _affine(
-    view: View, scale: int, bias: int
-) -> tuple[list[State], list[tuple[str, float, int]], list[Argument]]:
-    """State, extra vectors and initializer arguments of gamma and beta, parameters or constants."""
+def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[str, float]], list[Argument]]:
+    """State, extra vectors (name, value) and initializer arguments of gamma and beta, or constants."""
     states: list[State] = []
-    extra: list[tuple[str, float, int]] = []
+    extra: list[tuple[str, float]] = []
     arguments: list[Argument] = []
     for slot, name, fill in ((scale, "gamma", 1.0), (bias, "beta", 0.0)):
         node = view.graph.node(view.value(slot).node) if view.has(slot) else None
@@ -43,7 +41,7 @@ def _affine(
             constant = view.constant(slot)
             if view.has(slot) and (constant is None or not np.all(constant == fill)):
                 raise Refused
-            extra.append((name, fill, 0))
+            extra.append((name, fill))
     return states, extra, arguments
 
 
@@ -74,7 +72,9 @@ def batch_norm(view: View) -> Layer:
             *dtype_argument(variance),
         ),
     )
-    return Layer(constructor, tuple(states), extra=tuple((inner + n, fill, size) for n, fill, _ in extra))
+    dtype = variance.data.dtype
+    added = tuple((inner + name, fill, size, dtype) for name, fill in extra)
+    return Layer(constructor, tuple(states), extra=added)
 
 
 @table.call("BatchNormalization")
@@ -152,7 +152,8 @@ def _group_norm(view: View, groups: int) -> Layer:
             *(dtype_argument(held[0]) if held else ()),
         ),
     )
-    return Layer(constructor, tuple(states), extra=tuple((n, fill, channels) for n, fill, _ in extra))
+    dtype = held[0].data.dtype if held else "float32"
+    return Layer(constructor, tuple(states), extra=tuple((n, fill, channels, dtype) for n, fill in extra))
 
 
 @table.layer("GroupNormalization")

@@ -13,6 +13,7 @@ from .activation import precise_helpers
 from .classes import define_classes
 from .construct import ClassRenderer, methods
 from .contraction import Contraction
+from .emitting import Extra
 from .epilogue import epilogue
 from .expressions import MISSING, Argument, Call, Part, literal_source
 from .formals import Class, sequence_of
@@ -57,7 +58,7 @@ class Program:
     Attributes:
         text: source of model.py.
         targets: parameter key -> its place, for the parameters that are emitted.
-        extra: (name, fill, size) of vectors that MindSpore's layers hold and the source does not.
+        extra: vectors that MindSpore's layers hold and the source does not.
         renamed_modules: source module path -> emitted path, where they differ.
         constants: (name, values) of constants too long for the source.
         buffers: names of tables and constants that no initial distribution gives.
@@ -65,7 +66,7 @@ class Program:
 
     text: str
     targets: dict[int, Target] = field(default_factory=dict)
-    extra: list[tuple[str, float, int]] = field(default_factory=list)
+    extra: list[Extra] = field(default_factory=list)
     renamed_modules: dict[str, str] = field(default_factory=dict)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
     buffers: list[str] = field(default_factory=list)
@@ -105,7 +106,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
             for key, t in program.targets.items()
             if not graph.parameter(key).trainable and not graph.parameter(key).is_buffer
         }
-        | {name for name, _, _ in program.extra}
+        | {name for name, *_ in program.extra}
     )
     body += "\n" + epilogue(
         classes[-1].name,
@@ -154,7 +155,9 @@ def _place(units: Units, program: Program) -> None:
         for name, data in unit.constants:
             program.constants.append((_joined(emitted[key], name), data))
             program.buffers.append(_joined(emitted[key], name))
-        program.extra += [(_joined(emitted[key], name), fill, size) for name, fill, size in unit.extra]
+        program.extra += [
+            (_joined(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in unit.extra
+        ]
 
 
 def _joined(path: str, name: str) -> str:

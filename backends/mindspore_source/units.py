@@ -394,7 +394,9 @@ class Units:
                 state.slot, f"{path.removeprefix('self.')}.{state.name}", state.transform, state.shape
             )
         prefix = path.removeprefix("self.")
-        self.units[draft.module].extra += [(f"{prefix}.{n}", fill, size) for n, fill, size in layer.extra]
+        self.units[draft.module].extra += [
+            (f"{prefix}.{n}", fill, size, dtype) for n, fill, size, dtype in layer.extra
+        ]
         return path, layer
 
 

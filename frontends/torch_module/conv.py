@@ -18,6 +18,11 @@ def _spatial(call: Call, name: str) -> list[int]:
 
 def _batched(call: Call) -> tuple[Value, bool]:
     """The input with a batch axis, which torch allows to be absent."""
+    if not call.dtype.startswith(("float", "bfloat")):
+        raise call.unsupported(
+            f"expected floating-point numbers, got {call.dtype}: neither ONNX nor MindSpore has that",
+            hint="convolve in float32 and round: `conv(x.float(), w.float()).round().to(x.dtype)`",
+        )
     x = call.value("input")
     if call.rank("input") == call.rank("weight"):
         return x, False

@@ -213,8 +213,9 @@ def nonzero(call: Call) -> Value:
     """The places that are not zero, one a row."""
     x = call.value("self")
     if not call.rank("self"):
-        count = call.op("Reshape", call.cast(call.cast(x, "bool"), "int64"), call.constant([1]))
-        return call.op("Expand", call.constant(0), call.op("Concat", count, call.constant([0]), axis=0))
+        places = call.op("NonZero", call.op("Reshape", x, call.constant([1])))  # of the only one
+        rows = call.op("Transpose", places, perm=[1, 0])
+        return call.op("Slice", rows, *(call.constant([n]) for n in (0, 0, 1)))
     return call.op("Transpose", call.op("NonZero", x), perm=[1, 0])
 
 

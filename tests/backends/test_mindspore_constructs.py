@@ -421,3 +421,19 @@ def test_transposed_convolutions_without_a_layer(tmp_path: Path, rank: int) -> N
 def test_resizing_volumes_by_the_nearest(tmp_path: Path) -> None:
     """MindSpore has no such mode for them."""
     assert_same(lambda x: F.interpolate(x, 7, mode="nearest-exact"), tmp_path, floats(2, 2, 3, 4, 3))
+
+
+def test_sizes_beside_tensors(tmp_path: Path) -> None:
+    """A size limits a tensor by MindSpore's function, not by Python's."""
+    places = np.array([[0, 5, 9], [1, 2, 7]])
+    assert_same(lambda i: torch.minimum(i, torch.tensor(i.shape[0])), tmp_path / "places", places)
+    assert_same(lambda x: torch.nonzero(x[0, 0] > 0), tmp_path / "single", floats(2, 3), batches=(2,))
+
+
+@pytest.mark.parametrize(("rank", "layer"), [(1, torch.nn.BatchNorm1d), (3, torch.nn.BatchNorm3d)])
+def test_half_normalisation_without_parameters(tmp_path: Path, rank: int, layer: type) -> None:
+    """MindSpore's layer holds vectors of ones and zeros then, as halves."""
+    example = floats(2, 3, *[2] * rank).astype(np.float16)
+    graph = regraft.rewrite(regraft.load(layer(3, affine=False).half(), (example,))).graph
+    regraft.save(graph, tmp_path / "out", to="mindspore")
+    load_emitted(tmp_path / "out").build()  # which loads strictly

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
+
+from regraft.frontends.options import LoadOptions
+from regraft.frontends.torch_module import read
+from regraft.ir import UnsupportedError
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -59,3 +64,12 @@ def test_the_default_padding_is_none(check):
     graph = check(nn.Conv2d(120, 240, 4), floats(2, 120, 12, 12), atol=1e-4)
     assert graph.type_of(graph.outputs[0][1]).shape == ("N", 240, 9, 9)
     assert graph.operators()[0].ints("pads") == [0, 0, 0, 0]
+
+
+def test_convolutions_of_integers_are_refused():
+    class Whole(nn.Module):
+        def forward(self, x):
+            return nn.functional.conv2d(x, torch.ones(1, 3, 2, 2, dtype=torch.int64))
+
+    with pytest.raises(UnsupportedError, match="floating-point numbers, got int64"):
+        read(Whole(), [("", np.ones((2, 3, 4, 4), np.int64))], LoadOptions())
