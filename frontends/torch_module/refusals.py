@@ -127,6 +127,8 @@ def written_call(node: Node, names: list[str]) -> str:
 
     def written(argument: Any) -> str:
         if isinstance(argument, Node):
+            if getattr(argument.meta.get("val"), "class_fqn", "") == "torch._C.Generator":
+                return "torch.Generator()"
             return tensors.get(argument) or repr(_hint(argument.meta.get("val")))
         if isinstance(argument, (list, tuple)):
             return f"[{', '.join(map(written, argument))}]"

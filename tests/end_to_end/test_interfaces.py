@@ -300,6 +300,14 @@ def test_a_hook_sees_the_arguments_that_go_by_position(tmp_path: Path) -> None:
     assert regraft.verify(graph, tmp_path / "net.onnx").passed
 
 
+def test_modules_in_a_transformed_function_are_not_looked_into(tmp_path: Path) -> None:
+    module = Positional(lambda m, x, *_: torch.vmap(lambda row: m.layer(row) * row.sum())(x))
+    graph = regraft.load(module, (X,))
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+
+
 def test_state_that_every_run_overwrites_is_frozen_as_it_is_now(tmp_path: Path) -> None:
     class Watching(nn.Module):
         def __init__(self) -> None:

@@ -154,7 +154,7 @@ class TorchRunner:
         open_: list[tuple[Any, str, list[np.ndarray]]] = []
 
         def enter(module: Any, arguments: Any, keywords: Any) -> None:
-            if is_dynamo_compiling():
+            if is_dynamo_compiling() or _is_transformed():
                 return
             path = self._paths[module]
             counts[path] = counts.get(path, 0) + 1
@@ -169,7 +169,7 @@ class TorchRunner:
             open_.append((module, name, inputs))
 
         def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> None:
-            if is_dynamo_compiling():
+            if is_dynamo_compiling() or _is_transformed():
                 return
             entered, name, inputs = open_.pop()
             assert entered is module
@@ -289,6 +289,14 @@ def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
             if child is not None and registered is not None:
                 stack.append((child, registered))
     return found
+
+
+def _is_transformed() -> bool:
+    """Whether a function runs that `torch.vmap` or its like transforms: its tensors show no values."""
+    import torch
+
+    library: Any = torch._C
+    return library._functorch.peek_interpreter_stack() is not None
 
 
 def _array(tensor: Any) -> np.ndarray:
