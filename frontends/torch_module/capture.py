@@ -19,7 +19,7 @@ from .caches import entries_read, told_apart
 from .containers import open_containers
 from .decided import otherwise
 from .evaluation import evaluation
-from .export_errors import export_error, first_line, require_python
+from .export_errors import export_error, first_line, is_refusal, require_python
 from .gradients import own_gradients
 from .lengths import numbers_taken, symbolic_lengths
 from .modes import idle_dropouts, training_differences
@@ -254,7 +254,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         except Exception as error:  # the model's own code and torch.export may raise anything
             refusal = export_error(module, error)
             try:
-                program, taken = otherwise(export, error, raised_by_model=refusal.code == "E103")
+                program, taken = otherwise(export, error, raised_by_model=not is_refusal(error))
             except Exception:  # as above; the first error is the model's own
                 raise refusal from error
     notes = [

@@ -54,7 +54,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="return such a container, or register the class with torch.utils._pytree",
         )
-    if type(error).__module__.startswith(_REFUSALS):
+    if is_refusal(error):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
     return ModelError(
@@ -156,6 +156,11 @@ def _quantised(module: Module) -> list[str]:
         and ".quantized." in type(m).__module__
         and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
     ]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the error is of torch.export's own kinds, rather than one that the model's code raises."""
+    return type(error).__module__.startswith(_REFUSALS)
 
 
 def first_line(error: BaseException) -> str:
