@@ -27,8 +27,6 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="give the recurrent layer the padded sequences themselves",
         )
-    if scripted := _scripted(module):
-        return _of_scripted(module, scripted)
     if (selecting := _selecting(module, error)) is not None:
         return ModelError(
             "E104",
@@ -66,13 +64,13 @@ def export_error(module: Module, error: Exception) -> ModelError:
 
 
 def require_python(module: Module) -> None:
-    """Refuse a model that torch.jit has compiled, before its signature is asked for.
+    """Refuse a model with parts that torch.jit has compiled: whether torch can trace them varies.
 
     Raises:
         ModelError: E104 for such a one.
     """
     scripted = _scripted(module)
-    if scripted and "`" not in scripted[0]:
+    if scripted:
         raise _of_scripted(module, scripted)
 
 
