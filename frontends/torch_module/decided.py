@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +17,10 @@ from .untraced import told_that_it_runs
 
 if TYPE_CHECKING:
     import sympy
+    import torch
     from torch.export import ExportedProgram
     from torch.fx import Node
+    from torch.nn import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +141,33 @@ def decided_by_example() -> Iterator[list[Decision]]:
     environment: Any = ShapeEnv
     report, environment._log_real_tensor_propagation = environment._log_real_tensor_propagation, record
     try:
-        with config.patch(fake_tensor_propagate_real_tensors=True):
+        with config.patch(fake_tensor_propagate_real_tensors=True), _with_values():
             yield decisions
     finally:
         environment._log_real_tensor_propagation = report
+
+
+@contextmanager
+def _with_values() -> Iterator[None]:
+    """Put the values of parameters and buffers beside the fake ones: torch 2.13 leaves any memory there."""
+    trace: Any = importlib.import_module("torch.export._trace")
+    fakified = trace._fakify_params_buffers
+
+    def fakify(mode: Any, module: Module) -> dict[str, torch.Tensor]:
+        fakes: dict[str, Any] = fakified(mode, module)
+        named = [
+            *module.named_parameters(remove_duplicate=False),
+            *module.named_buffers(remove_duplicate=False),
+        ]
+        for name, tensor in named:
+            fakes[name].real_tensor = tensor.detach().clone()  # a trace may write into it
+        return fakes
+
+    trace._fakify_params_buffers = fakify
+    try:
+        yield
+    finally:
+        trace._fakify_params_buffers = fakified
 
 
 def depends_on_data(error: BaseException | None) -> bool:

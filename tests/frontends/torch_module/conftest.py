@@ -16,6 +16,11 @@ from regraft.frontends.torch_module.outputs import named_outputs
 from regraft.ir import Graph, parse, render, validate
 
 
+@pytest.fixture(autouse=True)
+def _the_same_weights_in_every_run() -> None:
+    torch.manual_seed(0)
+
+
 def fresh(array: np.ndarray, seed: int, batch: int | None) -> np.ndarray:
     """Another array of the same kind, with another batch size where one is given."""
     random = np.random.default_rng(seed)

@@ -51,6 +51,32 @@ def test_a_branch_on_constants_alone_is_no_assumption(check, caplog):
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
+class Confident(nn.Module):
+    """Looks at the tail only where a layer, with its weights and a buffer, sends some row there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(8, 7, bias=False)
+        self.register_buffer("first", torch.tensor([5.0, 5.0]))
+
+    def forward(self, x):
+        best = torch.argmax(self.head(x), dim=1)
+        if (best >= self.first.sum() / 2).any():
+            return best + 7
+        return best
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_example_s_way_is_that_of_the_model_s_own_weights(seed):
+    torch.manual_seed(seed)
+    model = Confident().eval()
+    batches = [torch.randn(6, 8) for _ in range(40)]
+    ways = {bool((model(x) >= 7).all()): x for x in batches}
+    for takes_tail, x in ways.items():
+        graph = regraft.load(model, (x,))
+        assert ("Add" in {node.op_type for node in graph.operators()}) is takes_tail
+
+
 def test_inputs_that_take_the_other_branch_contradict_it(capfd):
     class Signed(nn.Module):
         def forward(self, x):
