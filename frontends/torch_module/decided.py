@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .export_errors import user_location
 from .known_numbers import numbers_of_buffers, writes_numbers
 from .loops import loops_over_every_place
+from .replacement import replaced, seen_fakes
 from .substitutes import substituted
 from .untraced import told_that_it_runs
 
@@ -138,36 +138,17 @@ def decided_by_example() -> Iterator[list[Decision]]:
         if found not in decisions:
             decisions.append(found)
 
-    environment: Any = ShapeEnv
-    report, environment._log_real_tensor_propagation = environment._log_real_tensor_propagation, record
-    try:
-        with config.patch(fake_tensor_propagate_real_tensors=True), _with_values():
-            yield decisions
-    finally:
-        environment._log_real_tensor_propagation = report
+    said = replaced(ShapeEnv, _log_real_tensor_propagation=record)
+    with said, config.patch(fake_tensor_propagate_real_tensors=True), seen_fakes(_put_values):
+        yield decisions
 
 
-@contextmanager
-def _with_values() -> Iterator[None]:
+def _put_values(fakes: dict[str, torch.Tensor], module: Module) -> None:
     """Put the values of parameters and buffers beside the fake ones: torch 2.13 leaves any memory there."""
-    trace: Any = importlib.import_module("torch.export._trace")
-    fakified = trace._fakify_params_buffers
-
-    def fakify(mode: Any, module: Module) -> dict[str, torch.Tensor]:
-        fakes: dict[str, Any] = fakified(mode, module)
-        named = [
-            *module.named_parameters(remove_duplicate=False),
-            *module.named_buffers(remove_duplicate=False),
-        ]
-        for name, tensor in named:
-            fakes[name].real_tensor = tensor.detach().clone()  # a trace may write into it
-        return fakes
-
-    trace._fakify_params_buffers = fakify
-    try:
-        yield
-    finally:
-        trace._fakify_params_buffers = fakified
+    named = (module.named_parameters, module.named_buffers)
+    for name, tensor in (pair for pairs in named for pair in pairs(remove_duplicate=False)):
+        beside: Any = fakes[name]
+        beside.real_tensor = tensor.detach().clone()  # a trace may write into it
 
 
 def depends_on_data(error: BaseException | None) -> bool:

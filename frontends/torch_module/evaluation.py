@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from .replacement import replaced
+
 if TYPE_CHECKING:
     from torch.nn import Module
 
@@ -65,12 +67,8 @@ def plainly() -> Iterator[None]:
         with torch.compiler.set_stance("default"):
             return compiled(operator, arguments, keywords)
 
-    utils._hop_compile_and_call = run
-    try:
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    finally:
-        utils._hop_compile_and_call = compiled
+    with replaced(utils, _hop_compile_and_call=run), torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def _contents(module: Module) -> list[tuple[Any, Any]]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .replacement import replaced
+
 
 @contextmanager
 def own_gradients() -> Iterator[list[str]]:
@@ -21,8 +23,5 @@ def own_gradients() -> Iterator[list[str]]:
             found.append(cls.__name__)
         return kept.__func__(cls, *arguments, **keywords)
 
-    function.apply = classmethod(apply)
-    try:
+    with replaced(function, apply=classmethod(apply)):
         yield found
-    finally:
-        function.apply = kept

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .aliases import written_argument
+from .replacement import replaced, seen_fakes
 
 if TYPE_CHECKING:
     import torch
@@ -22,17 +23,14 @@ def numbers_of_buffers() -> Iterator[None]:
     The proxies of torch's tracer hold the values of small constants; here they hold those of buffers too.
     Not true of a buffer that the model writes: `writes_numbers` tells.
     """
-    trace: Any = importlib.import_module("torch.export._trace")
     proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
-    fakified, tracked = trace._fakify_params_buffers, proxies.track_tensor
+    tracked = proxies.track_tensor
     values: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def fakify(mode: Any, module: Module) -> dict[str, torch.Tensor]:
-        fakes: dict[str, torch.Tensor] = fakified(mode, module)
+    def keep(fakes: dict[str, torch.Tensor], module: Module) -> None:
         for name, buffer in module.named_buffers(remove_duplicate=False):
             if buffer.numel() == 1:
                 values[id(fakes[name])] = fakes[name], buffer  # held, so that no other takes its identity
-        return fakes
 
     def track(tensor: torch.Tensor, proxy: Any, *, constant: torch.Tensor | None, tracer: Any) -> None:
         if constant is None and id(tensor) in values and proxy.node.op == "placeholder":
@@ -40,11 +38,8 @@ def numbers_of_buffers() -> Iterator[None]:
                 constant = values[id(tensor)][1].detach().clone()
         tracked(tensor, proxy, constant=constant, tracer=tracer)
 
-    trace._fakify_params_buffers, proxies.track_tensor = fakify, track
-    try:
+    with seen_fakes(keep), replaced(proxies, track_tensor=track):
         yield
-    finally:
-        trace._fakify_params_buffers, proxies.track_tensor = fakified, tracked
 
 
 def writes_numbers(program: ExportedProgram) -> bool:

@@ -11,7 +11,9 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .export_errors import user_location
+from .replacement import replaced
 from .rows import Listed, Rows
+from .stand_ins import StandIn
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -60,34 +62,19 @@ def numbers_taken() -> Iterator[list[str]]:
         found.append(user_location(traceback.extract_stack()))
         return kept(self)
 
-    number.__int__ = whole
-    try:
+    with replaced(number, __int__=whole):
         yield found
-    finally:
-        number.__int__ = kept
 
 
-class _Int(type):
-    """Makes `_Whole` pass for `int`."""
+class _Int(StandIn):
+    standard = builtins.int
 
-    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
         import torch
 
         if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
             return torch.sym_int(args[0])
         return builtins.int(*args, **keywords)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, builtins.int)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, builtins.int)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is builtins.int
-
-    def __hash__(cls) -> int:
-        return hash(builtins.int)
 
 
 class _Whole(builtins.int, metaclass=_Int):

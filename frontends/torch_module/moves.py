@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .replacement import replaced
+
 if TYPE_CHECKING:
     from torch.nn import Module
 
@@ -16,9 +18,8 @@ def idle_moves() -> Iterator[None]:
     import torch
     from torch import nn
 
-    whole: Any = nn.Module
     library: Any = torch._C
-    move = whole.to
+    move: Any = nn.Module.to
 
     def to(self: Module, *args: Any, **kwargs: Any) -> Module:
         device, dtype, _, layout = library._nn._parse_to(*args, **kwargs)
@@ -30,8 +31,5 @@ def idle_moves() -> Iterator[None]:
         )
         return self if stays else move(self, *args, **kwargs)
 
-    whole.to = to
-    try:
+    with replaced(nn.Module, to=to):
         yield
-    finally:
-        whole.to = move

@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .stand_ins import StandIn
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -50,26 +52,14 @@ class _Every:
         raise TypeError(f"{function} of the rows of a symbolic size")
 
 
-class _List(type):
-    """Makes `Listed` pass for `list`."""
+class _List(StandIn):
+    standard = builtins.list
 
-    def __call__(cls, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         import torch
 
         of = args[0] if args and isinstance(args[0], torch.Tensor) and args[0].dim() else None
         return builtins.list(*args) if of is None or isinstance(of.shape[0], int) else Rows(of)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, builtins.list)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, builtins.list)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is builtins.list
-
-    def __hash__(cls) -> int:
-        return hash(builtins.list)
 
 
 class Listed(builtins.list, metaclass=_List):

@@ -10,8 +10,10 @@ import importlib
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
+
+from .replacement import replaced
 
 if TYPE_CHECKING:
     import torch
@@ -56,19 +58,10 @@ def unprinted() -> Iterator[None]:
         del home["print"]
 
 
-@contextmanager
-def _replaced(name: str, attribute: str, replacement: Callable[..., Any]) -> Iterator[None]:
+def _replaced(name: str, attribute: str, replacement: Callable[..., Any]) -> AbstractContextManager[None]:
     """A function of one of torch's modules replaced, where it is there."""
     home = importlib.import_module(name)
-    kept = vars(home).get(attribute)
-    if kept is None:
-        yield
-        return
-    setattr(home, attribute, replacement)
-    try:
-        yield
-    finally:
-        setattr(home, attribute, kept)
+    return replaced(home, **{attribute: replacement}) if attribute in vars(home) else nullcontext()
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .replacement import replaced
+
 
 @contextmanager
 def told_that_it_runs() -> Iterator[None]:
@@ -17,14 +19,12 @@ def told_that_it_runs() -> Iterator[None]:
     """
     compiler: Any = importlib.import_module("torch.compiler")
     fakes: Any = importlib.import_module("torch._subclasses")
-    kept = compiler.is_compiling, compiler.is_exporting, fakes.FakeTensor
 
     class Other(fakes.FakeTensor):
         """What no value of a trace is."""
 
-    compiler.is_compiling = compiler.is_exporting = lambda: False
-    fakes.FakeTensor = Other
-    try:
+    def never() -> bool:
+        return False
+
+    with replaced(compiler, is_compiling=never, is_exporting=never), replaced(fakes, FakeTensor=Other):
         yield
-    finally:
-        compiler.is_compiling, compiler.is_exporting, fakes.FakeTensor = kept

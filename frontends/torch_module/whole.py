@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .replacement import replaced
+
 if TYPE_CHECKING:
     import torch
 
@@ -30,16 +32,15 @@ def layers_kept_whole() -> Iterator[None]:
     from torch.nn.modules import transformer
 
     _define()
-    layer = nn.MultiheadAttention
-    helpers: Any = transformer
-    forward, detect = layer.forward, helpers._detect_is_causal_mask
-    layer.forward = _attend
-    helpers._detect_is_causal_mask = lambda _mask, is_causal=None, _size=None: bool(is_causal)
-    try:
+
+    def hinted(_mask: object, is_causal: bool | None = None, _size: object = None) -> bool:
+        return bool(is_causal)
+
+    with (
+        replaced(nn.MultiheadAttention, forward=_attend),
+        replaced(transformer, _detect_is_causal_mask=hinted),
+    ):
         yield
-    finally:
-        layer.forward = forward
-        helpers._detect_is_causal_mask = detect
 
 
 def _attend(
