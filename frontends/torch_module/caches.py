@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .evaluation import evaluation
+from .evaluation import dry_run, evaluation
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +93,8 @@ class Caches:
 def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
     """The entries of a module's plain attributes that are constants of a program."""
     constants = {_memory(t) for c in program.constants.values() for t in _tensors(c)}
+    if not constants:
+        return []
     return [e for e in _entries(module) if any(_memory(t) in constants for t in _tensors(e.value))]
 
 
@@ -125,21 +127,15 @@ def _after_a_call(
     module: Module, entries: Sequence[Entry], call: Callable[[], object], *, blank: bool
 ) -> list[tuple[Entry, Any]]:
     """What a call of the model puts in the place of entries; nothing where it fails without them."""
-    import torch
-
     if not entries:
         return []
-    buffers = [(b, b.detach().clone()) for b in module.buffers()]
-    with evaluation(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with dry_run(module):
         for entry in entries:
             entry.remove(blank=blank)
         try:
             call()
         except Exception:  # the model's own code may raise anything
             return []
-        finally:
-            for buffer, value in buffers:
-                buffer.copy_(value)
         return [(entry, entry.now()) for entry in entries]
 
 

@@ -25,6 +25,7 @@ from .lengths import numbers_taken, symbolic_lengths
 from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
 from .stacks import normalised_stack
+from .symbols import is_symbolic
 from .tracing import lean_tracing, unlogged, unprinted
 from .whole import layers_kept_whole
 
@@ -209,7 +210,7 @@ def _specialised(
     for name, fake in zip(bound.tensors, fakes, strict=True):
         for axis in axes.get(name, ()):
             size = fake.shape[axis]
-            if isinstance(size, int) or size.node.expr.is_Integer:
+            if not is_symbolic(size):
                 yield name, axis
 
 
@@ -262,7 +263,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
     ]
-    with evaluation(module), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, idle = training_differences(module, args, kwargs)
     return Captured(

@@ -45,6 +45,21 @@ def evaluation(module: Module) -> Iterator[None]:
 
 
 @contextmanager
+def dry_run(module: Module) -> Iterator[None]:
+    """Evaluation mode for calls without gradients, after which buffers and random state are as before too."""
+    import torch
+
+    buffers = [(b, b.detach().clone()) for b in module.buffers()]
+    try:
+        with evaluation(module), torch.random.fork_rng(devices=[]), torch.no_grad():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+
+@contextmanager
 def plainly() -> Iterator[None]:
     """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from .capture import tensor_placeholders
 from .coverage import SpecialisedError
 from .nodes import graph_modules, target_name
-from .tracing import unlogged
+from .symbols import is_symbolic
+from .tracing import frozen, unlogged
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -39,18 +40,14 @@ def functionalised(captured: Captured) -> Captured | None:
     if not any(_writes(node) for node in _nodes(program)) or _stopping(program):
         return None
     symbolic = _symbolic(program)
-    trained = [p for p in program.parameters() if p.requires_grad]
+    quiet = unlogged("torch.export")
+    still = frozen(program.parameters())  # autograd forbids some of the writes that a run without it may do
     try:
-        for parameter in trained:  # autograd forbids some of the writes that a run without it may do
-            parameter.requires_grad = False
-        with torch.no_grad(), unlogged("torch.export"), warnings.catch_warnings():
+        with still, torch.no_grad(), quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = program.run_decompositions({})
     except Exception:  # torch's tracing raises many kinds; the lowering's refusal is the one to show
         return None
-    finally:
-        for parameter in trained:
-            parameter.requires_grad = True
     if _symbolic(found) < symbolic:
         raise SpecialisedError("a write into a view")
     mutated = found.graph_signature.user_inputs_to_mutate.values()
@@ -69,7 +66,7 @@ def _nodes(program: ExportedProgram) -> Iterator[Node]:
 def _symbolic(program: ExportedProgram) -> int:
     """How many sizes of the inputs are symbolic."""
     sizes = [size for node in tensor_placeholders(program) for size in node.meta["val"].shape]
-    return sum(not isinstance(size, int) and not size.node.expr.is_Integer for size in sizes)
+    return sum(map(is_symbolic, sizes))
 
 
 def _writes(node: Node) -> bool:

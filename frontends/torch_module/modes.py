@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .evaluation import evaluation, plainly
+from .evaluation import dry_run, plainly
 from .stacks import normalised_stack
 from .tracing import unlogged
 
@@ -35,8 +35,8 @@ def training_differences(
     """Run the module once in each mode, without gradients; where they differ, and what drops in neither.
 
     Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
-    run anything. Nothing is computed, unless the code asks for values. The caller has saved the modules'
-    attributes; buffers and random state are put back here.
+    run anything. Nothing is computed, unless the code asks for values. Attributes, buffers and random state
+    are put back.
     """
     if not any(map(_could_differ, {type(m) for m in module.modules()})):
         return [], {}
@@ -144,16 +144,14 @@ def _calls(
     def leave(*_: Any) -> None:
         stack.pop()
 
-    buffers = [(b, b.detach().clone()) for b in module.buffers()]
     handles = [m.register_forward_pre_hook(enter) for m in paths]
     handles += [m.register_forward_hook(leave) for m in paths]
     copied: Callable[[Any], Any] = lambda t: t.clone() if isinstance(t, torch.Tensor) else t  # noqa: E731
     try:
         mode = nullcontext() if values else FakeTensorMode(allow_non_fake_inputs=True)
         quiet = unlogged("torch._subclasses.fake_tensor")
-        alone = evaluation(module)  # what one mode keeps in a cache, the other computes itself
-        dry = torch.random.fork_rng(devices=[])
-        with alone, dry, torch.no_grad(), plainly(), quiet, mode, Recorder():
+        alone = dry_run(module)  # what one mode keeps in a cache, the other computes itself
+        with alone, plainly(), quiet, mode, Recorder():
             for m in paths:
                 m.training = training
             module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
@@ -162,9 +160,6 @@ def _calls(
     finally:
         for handle in handles:
             handle.remove()
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
     return calls, None, idle
 
 

@@ -88,6 +88,11 @@ def dtype_of(dtype: torch.dtype) -> str:
     return name
 
 
+def is_symbolic(size: int | torch.SymInt) -> bool:
+    """Whether a size of a fake tensor is no number, and has not been found to be one."""
+    return not isinstance(size, int) and not size.node.expr.is_Integer
+
+
 def as_dim(size: Size) -> Dim:
     """A size as a dimension of a type."""
     if isinstance(size, int):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def lean_tracing(module: Module) -> Iterator[None]:
     """Export `module` inside at less cost; its parameters need no gradients until the block ends."""
     with ExitStack() as stack:
-        stack.enter_context(_frozen(module))
+        stack.enter_context(frozen(module.parameters()))
         stack.enter_context(_without_code())
         stack.enter_context(_shapes_by_rule())
         for name, attribute, replacement in (
@@ -65,9 +65,9 @@ def _replaced(name: str, attribute: str, replacement: Callable[..., Any]) -> Abs
 
 
 @contextmanager
-def _frozen(module: Module) -> Iterator[None]:
-    """No parameter requires gradients: else autograd records the trace too, which then is thrown away."""
-    trained = [p for p in module.parameters() if p.requires_grad and p.is_leaf]
+def frozen(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
+    """None of them requires gradients: else autograd records a trace too, which then is thrown away."""
+    trained = [p for p in parameters if p.requires_grad and p.is_leaf]
     for parameter in trained:
         parameter.requires_grad = False
     try:
