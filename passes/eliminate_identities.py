@@ -71,11 +71,11 @@ class EliminateIdentities(Pass):
                     continue
                 if is_identity(part, node) and _is_free(part, node):
                     changes.append(Change("EI101", "changes nothing", place=places.of(part, node.key)))
-                    _bypass(part, node)
+                    bypass(part, node)
                 elif _is_broadcast_anyway(part, node):
                     message = "its users broadcast themselves"
                     changes.append(Change("EI102", message, place=places.of(part, node.key)))
-                    _bypass(part, node)
+                    bypass(part, node)
         return changes
 
 
@@ -169,15 +169,17 @@ def _is_free(part: Graph, node: Operator) -> bool:
     return isinstance(part.producer(operand), Operator) and not part.is_output(operand)
 
 
-def _bypass(part: Graph, node: Operator) -> None:
+def bypass(part: Graph, node: Operator, slot: int = 0) -> None:
+    """Let what reads an operator's output read one of its operands; what only made the others goes too."""
     operands = part.operands(node.key)
-    assert operands[0] is not None
-    part.replace_uses(Value(node.key), operands[0])
-    producer = part.producer(operands[0])
-    if isinstance(producer, Operator) and producer.types[operands[0].output] is None:
-        producer.types[operands[0].output] = node.types[0]
+    kept = operands[slot]
+    assert kept is not None
+    part.replace_uses(Value(node.key), kept)
+    producer = part.producer(kept)
+    if isinstance(producer, Operator) and producer.types[kept.output] is None:
+        producer.types[kept.output] = node.types[0]
     part.remove(node.key)
-    drop_idle(part, operands[1:])
+    drop_idle(part, [*operands[:slot], *operands[slot + 1 :]])
 
 
 def drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:

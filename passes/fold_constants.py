@@ -25,7 +25,7 @@ from ..ir.inference import attribute_proto
 from ..ir.types import dtype_name
 from .base import Change, Pass
 from .deduplicate_modules import RANDOM
-from .eliminate_identities import drop_idle, drop_idle_constants
+from .eliminate_identities import bypass, drop_idle, drop_idle_constants
 from .places import Places
 from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, chosen, hides_nothing
 
@@ -137,12 +137,8 @@ def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
     """Remove a choice whose condition, or a mask whose values, are one constant everywhere."""
     slot = chosen(part, node)
     if slot and not part.is_output(Value(node.key)):
-        operands, place = part.operands(node.key), places.of(part, node.key)
-        kept = operands[slot]
-        assert kept is not None
-        part.replace_uses(Value(node.key), kept)
-        part.remove(node.key)
-        drop_idle(part, [v for v in operands if v != kept])
+        place = places.of(part, node.key)
+        bypass(part, node, slot)
         truth = str(slot == TAKEN_WHERE_TRUE).lower()
         return [Change("FC103", f"its condition is {truth} everywhere", place=place)]
     if hides_nothing(part, node):

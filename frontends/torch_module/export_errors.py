@@ -120,7 +120,7 @@ _SELECTIONS = frozenset(
 
 def _selecting(module: Module, error: Exception) -> str | None:
     """The innermost module of a model that was selecting boxes when torch refused; None for other errors."""
-    if not type(error).__module__.startswith(_REFUSALS):
+    if not is_refusal(error):
         return None
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     at = next((i for i, f in enumerate(frames) if f.f_code.co_name in _SELECTIONS), None)
