@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .replacement import replaced
 
 if TYPE_CHECKING:
+    import torch
     from torch.nn import Module
 
 _CONTAINERS = (dict, OrderedDict, list, set)
@@ -49,14 +50,23 @@ def dry_run(module: Module) -> Iterator[None]:
     """Evaluation mode for calls without gradients, after which buffers and random state are as before too."""
     import torch
 
-    buffers = [(b, b.detach().clone()) for b in module.buffers()]
+    seeds = torch.random.fork_rng(devices=[])
+    with values_kept(module.buffers()), evaluation(module), seeds, torch.no_grad():
+        yield
+
+
+@contextmanager
+def values_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """What is written into tensors inside is undone."""
+    import torch
+
+    values = [(t, t.detach().clone()) for t in tensors]
     try:
-        with evaluation(module), torch.random.fork_rng(devices=[]), torch.no_grad():
-            yield
+        yield
     finally:
         with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
+            for tensor, value in values:
+                tensor.copy_(value)
 
 
 @contextmanager

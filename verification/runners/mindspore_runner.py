@@ -25,7 +25,6 @@ from .mindspore_cells import (
     start,
 )
 from .mindspore_values import (
-    Slot,
     argument_sources,
     array_of,
     filled,
@@ -34,7 +33,7 @@ from .mindspore_values import (
     set_value,
     tensors_of,
 )
-from .runs import CallRecord, Run
+from .runs import CallRecord, Run, Slot
 
 _COARSE = frozenset({"GRU", "LSTM", "RNN", "Tanh"})
 """Operators that compute a tanh: MindSpore's ends at |x| = 5 on the CPU, 1e-4 (843 units) short of 1."""

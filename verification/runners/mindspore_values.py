@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-
-class Slot:
-    """Stands for tensor number `index` among recorded arguments."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
+from .runs import Slot
 
 
 def argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:

@@ -31,6 +31,13 @@ class Run:
     calls: dict[str, CallRecord] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Stands for tensor number `index` among recorded arguments."""
+
+    index: int
+
+
 class Runner(Protocol):
     """A model in a runtime."""
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.capture import array_of, load_program, tensor_of
-from ...frontends.torch_module.evaluation import plainly
+from ...frontends.torch_module.evaluation import plainly, values_kept
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step
-from .runs import CallRecord, Run
+from .runs import CallRecord, Run, Slot
 
 DOUBLE_LIMIT = 2_000_000_000
 """Bytes of weights up to which a float64 copy of the model counts as cheap."""
@@ -109,23 +109,18 @@ class TorchRunner:
     @contextmanager
     def _state_kept(self) -> Iterator[None]:
         """No run overwrites a parameter or buffer for the next one."""
-        import torch
-
         updated = self._graph.updates
         paths = {p for key in updated for p in self._graph.parameter_paths()[key]}
         tables = [(m._buffers, dict(m._buffers)) for m in self._model.modules()] if updated else []
         held = (
             {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())} if updated else {}
         )
-        values = [(held[p], held[p].detach().clone()) for p in sorted(paths & set(held))]
-        try:
-            yield
-        finally:
-            for table, before in tables:  # a buffer may have been assigned anew
-                table.update(before)
-            with torch.no_grad():
-                for tensor, value in values:
-                    tensor.copy_(value)
+        with values_kept(held[p] for p in sorted(paths & set(held))):
+            try:
+                yield
+            finally:
+                for table, before in tables:  # a buffer may have been assigned anew
+                    table.update(before)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Give parameters and buffers other values, by name, until `close`."""
@@ -163,7 +158,7 @@ class TorchRunner:
             inputs: list[np.ndarray] = []
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
-                    leaves[i] = _Slot(len(inputs))
+                    leaves[i] = Slot(len(inputs))
                     inputs.append(_array(leaf))
             self._arguments[name] = (module, leaves, spec)
             open_.append((module, name, inputs))
@@ -191,7 +186,7 @@ class TorchRunner:
         tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
-        filled = [tensors[x.index] if isinstance(x, _Slot) else x for x in leaves]
+        filled = [tensors[x.index] if isinstance(x, Slot) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         frozen = _Frozen(self._model, keep=self._programme)
         with frozen, self._state_kept(), torch.no_grad(), plainly():
@@ -239,15 +234,6 @@ class TorchRunner:
             for tensor, value in reversed(self._kept):
                 tensor.copy_(value)
         self._kept = []
-
-
-class _Slot:
-    """Stands for tensor number `index` among recorded arguments."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
 
 class _Frozen:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.evaluation import plainly
+from ...frontends.torch_module.evaluation import plainly, values_kept
 from ...ir import ModelError, ModuleTree
 from .step import LEARNING_RATE, Step, Trained, output_weights
 
@@ -63,7 +63,7 @@ def torch_step(
     with _borrowed(model, tensors), _without_dropout(model) as dropped, plainly():
         _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
-        with _values_kept(tensors):  # the trace in training mode has moved the running statistics
+        with values_kept(tensors.values()):  # the trace in training mode has moved the running statistics
             training = _traced(model, paths, forward, training=True)
         _refuse_other_differences(inference, training)
         _refuse_other_dropouts(dropped)
@@ -171,7 +171,7 @@ def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
     state, fast = torch.get_rng_state(), torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # it is for inference only: other operators
     try:
-        with _values_kept(tensors):
+        with values_kept(tensors.values()):
             for tensor, *_ in kept:
                 tensor.grad = None
             yield
@@ -185,19 +185,6 @@ def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
             tensor.requires_grad_(trainable)
         torch.set_rng_state(state)
         torch.backends.mha.set_fastpath_enabled(fast)
-
-
-@contextmanager
-def _values_kept(tensors: Mapping[str, Any]) -> Iterator[None]:
-    import torch
-
-    values = [(t, t.detach().clone()) for t in tensors.values()]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for tensor, value in values:
-                tensor.copy_(value)
 
 
 @contextmanager
