@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, Input, Parameter, UnsupportedError, Value
@@ -40,6 +40,7 @@ class Aliases:
         self._replay, self._write_back = replay, write_back
         self._sets: dict[int, list[Node]] = {}
         self._states: dict[Node, int] = {}
+        self._views: dict[Node, Hashable] = {}
         self.started: set[Node] = set()
         self.notes: list[str] = []
 
@@ -65,18 +66,19 @@ class Aliases:
                 place=place,
                 hint="call a function that gives what it computes",
             )
-        members = self._sets[storage]
         fresh = {node: self._environment[node], **self._chain(target, self._environment[node])}
-        for other in members:  # in program order, so that a view of a view comes after it
-            new = fresh.get(other)
-            if new is None:
-                new = next((v for n, v in fresh.items() if _same_view(other, n)), None)
+        seen: dict[Hashable, Value] = {}
+        for member, value in fresh.items():
+            seen.setdefault(self._view(member), value)
+        for other in self._needed(storage):  # in program order, so that a view of a view comes after it
+            new = fresh.get(other, seen.get(self._view(other)))
             source = written_argument(other) or view_source(other)
             if new is None and source in fresh:
                 new = fresh[source] if written_argument(other) else self._replay(other)
             if new is not None:
                 self._note_state(other, new)
                 self._environment[other] = fresh[other] = new
+                seen.setdefault(self._view(other), new)
             elif self._is_read_later(other) and not _are_parts(other, target):
                 raise UnsupportedError(
                     "E203",
@@ -85,6 +87,26 @@ class Aliases:
                     place=place,
                     hint="write the operation without changing a view in place",
                 )
+
+    def _needed(self, storage: int) -> list[Node]:
+        """Who sees a memory and is read later, or viewed by one that is, in program order."""
+        needed: set[Node] = set()
+        members = self._sets[storage]
+        for other in reversed(members):
+            if other in needed or other.op == "placeholder" or self._is_read_later(other):
+                needed.add(other)
+                source = written_argument(other) or view_source(other)
+                if source is not None:
+                    needed.add(source)
+        return [other for other in members if other in needed]
+
+    def _view(self, node: Node) -> Hashable:
+        """Which elements of its memory a node sees."""
+        if node not in self._views:
+            fake = node.meta["val"]
+            sizes = [str(size) for size in (*fake.shape, *fake.stride(), fake.storage_offset())]
+            self._views[node] = (fake.dtype, *sizes)
+        return self._views[node]
 
     def _chain(self, target: Node, new: Value) -> dict[Node, Value]:
         """The target, what it views, and so on up to the memory's first name, with their new values."""
@@ -168,13 +190,3 @@ def _part(node: Node) -> Node:
         node = source
         source = written_argument(node) or view_source(node)
     return node
-
-
-def _same_view(a: Node, b: Node) -> bool:
-    x, y = a.meta["val"], b.meta["val"]
-    return bool(
-        x.dtype == y.dtype
-        and [str(s) for s in x.shape] == [str(s) for s in y.shape]
-        and [str(s) for s in x.stride()] == [str(s) for s in y.stride()]
-        and str(x.storage_offset()) == str(y.storage_offset())
-    )

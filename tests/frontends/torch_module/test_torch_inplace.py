@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+import regraft
 from regraft.frontends.options import LoadOptions
 
 
@@ -133,6 +134,45 @@ def test_columns_that_are_written_one_by_one(check):
     from .conftest import Function
 
     assert with_note in read(Function(function), [("", floats(2, 4))], LoadOptions()).origin.notes
+
+
+def test_rows_that_are_updated_from_those_before(check):
+    """The chunked delta rule of gated linear attention: views of every step, dead after it."""
+
+    def function(x):
+        a = x.matmul(x.transpose(-1, -2)).tril(-1)
+        first = a[..., :2, :]
+        for i in range(1, 6):
+            row = a[..., i, :i].clone()
+            part = a[..., :i, :i].clone()
+            a[..., i, :i] = row + (row.unsqueeze(-1) * part).sum(-2)
+        return a + torch.eye(6), first * 2
+
+    check(function, floats(2, 6, 3))
+
+
+def test_views_that_nothing_reads_any_more_are_not_lowered_again(monkeypatch):
+    from regraft.frontends.torch_module.aliases import Aliases
+
+    replayed = []
+    original = Aliases.__init__
+
+    def counting(self, graph, environment, replay, write_back):
+        original(self, graph, environment, lambda node: replayed.append(node) or replay(node), write_back)
+
+    monkeypatch.setattr(Aliases, "__init__", counting)
+
+    class Rows(nn.Module):
+        def forward(self, x):
+            y, kept = x * 2, None
+            for i in range(20):
+                kept = y[:, i]
+                y[:, i] = kept + 1
+            return y, kept
+
+    graph = regraft.load(Rows(), (floats(2, 20),))
+    assert len(graph.outputs) == 2
+    assert len(replayed) <= 20
 
 
 def test_results_given_by_out_in_another_size_and_two_at_once(check):
