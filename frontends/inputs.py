@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -83,7 +83,30 @@ _SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?", re.IGNORECASE)
 
 def is_nested(value: object) -> bool:
     """Whether an input is a nest of arrays rather than one."""
-    return isinstance(value, (tuple, list, dict)) or is_dataclass(value)
+    return isinstance(value, (tuple, list, dict)) or is_dataclass(value) or bool(parts_of(value))
+
+
+def parts_of(value: object) -> dict[str, Any]:
+    """The attributes of an object, such as a cache, that hold arrays or tensors; none of an array."""
+    if not hasattr(value, "__dict__") or _is_array(value) or callable(value):
+        return {}
+    return {name: part for name, part in vars(value).items() if _holds_arrays(part)}
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(value, "asnumpy") or hasattr(value, "detach")
+
+
+def _holds_arrays(value: object, depth: int = 4) -> bool:
+    if _is_array(value):
+        return True
+    if not depth or callable(value):
+        return False
+    if isinstance(value, (dict, list, tuple)):
+        inside: Iterable[object] = value.values() if isinstance(value, dict) else value
+    else:
+        inside = getattr(value, "__dict__", {}).values()
+    return any(_holds_arrays(part, depth - 1) for part in inside)
 
 
 def arrays_of(value: Any) -> Iterator[np.ndarray]:
@@ -94,6 +117,8 @@ def arrays_of(value: Any) -> Iterator[np.ndarray]:
         yield from (a for f in fields(value) for a in arrays_of(getattr(value, f.name)))
     elif isinstance(value, (tuple, list, dict)):
         yield from (a for v in (value.values() if isinstance(value, dict) else value) for a in arrays_of(v))
+    else:
+        yield from (a for part in parts_of(value).values() for a in arrays_of(part))
 
 
 def _nested(value: Any) -> Any:
@@ -105,6 +130,10 @@ def _nested(value: Any) -> Any:
         return new
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: _nested(getattr(value, f.name)) for f in fields(value)})
+    if parts := parts_of(value):
+        new = copy(value)
+        new.__dict__.update((name, _nested(part)) for name, part in parts.items())
+        return new
     if not isinstance(value, (tuple, list)) or _is_numbers(value):
         return _array(value)
     inside = [_nested(inner) for inner in value]

@@ -67,11 +67,15 @@ class Arguments:
         return args, {n: self._argument(n, make) for n in self.structure if n not in self.positional}
 
     def by_parameter(self, make: Callable[[str, Any], Any]) -> dict[str, Any]:
-        """The same by the names of `forward`'s parameters."""
-        found = {n: self._argument(n, make) for n in self.structure if not n.startswith("*")}
+        """The same by the names of `forward`'s parameters, with lists for objects: torch's dynamic shapes."""
+
+        def argument(name: str) -> Any:
+            names, spec = self.structure[name]
+            return _without_objects(spec, iter([make(n, self.leaves[n]) for n in names]))
+
+        found = {n: argument(n) for n in self.structure if not n.startswith("*")}
         if self.variadic:
-            starred = [n for n in self.positional if n.startswith("*")]
-            found[self.variadic] = tuple(self._argument(n, make) for n in starred)
+            found[self.variadic] = tuple(argument(n) for n in self.positional if n.startswith("*"))
         return found
 
     def arrange(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -85,6 +89,18 @@ class Arguments:
 
         names, spec = self.structure[name]
         return pytree.tree_unflatten([make(n, self.leaves[n]) for n in names], spec)
+
+
+def _without_objects(spec: Any, leaves: Iterator[Any]) -> Any:
+    """The nest of a pytree's specification, with a list in place of whatever is no container of Python's."""
+    from torch.utils import _pytree as pytree
+
+    if spec.is_leaf():
+        return next(leaves)
+    parts = [_without_objects(child, leaves) for child in spec.children()]
+    if spec.type not in pytree.BUILTIN_TYPES:
+        return parts
+    return pytree.SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
 
 def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:

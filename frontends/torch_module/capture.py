@@ -79,8 +79,12 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     read = entries_read(found.program, module)
     if not read:
         return found
-    args, kwargs = bound.built(lambda _, leaf: leaf)
-    caches = told_apart(module, read, lambda: module(*args, **kwargs))
+
+    def call() -> object:
+        args, kwargs = bound.built(lambda _, leaf: leaf)  # anew: a cache that is given is written into
+        return module(*args, **kwargs)
+
+    caches = told_apart(module, read, call)
     if caches.refilled:
         with caches.emptied(module):
             found = _with_axes(module, bound, options)

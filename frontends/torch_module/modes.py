@@ -115,6 +115,7 @@ def _calls(
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_map
 
     calls: Calls = {}
     idle: Idle = {}
@@ -154,7 +155,8 @@ def _calls(
         with alone, plainly(), quiet, mode, Recorder():
             for m in paths:
                 m.training = training
-            module(*map(copied, args), **{n: copied(t) for n, t in keywords.items()})
+            given, named = tree_map(copied, (tuple(args), dict(keywords)))  # a cache given is written into
+            module(*given, **named)
     except Exception as error:  # the model's own code may raise anything
         return calls, error, idle
     finally:
