@@ -197,7 +197,8 @@ def save(
         to: "onnx", "mindspore" or "mxnet"; None infers it from the suffix.
         force: whether existing files may be replaced.
         options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
-            without module structure (MXNet's symbols) as it is, where MindSpore source would group it.
+            without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
+            ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
 
     Returns:
         The files written.
@@ -207,7 +208,7 @@ def save(
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
     target = _target(Path(path), to)
-    emitted = prepared(graph, target) if options.pop("group", True) else graph
+    emitted = prepared(graph, target, **_preparations(options))
     return write(emitted, Path(path), target, force=force, **options)
 
 
@@ -368,7 +369,7 @@ def rewrite_file(
         return save(rewritten.graph, final, target, force=force, **options), None
     with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
         inner = Path(scratch) / (final.name if target == "onnx" else "out")
-        emitted = prepared(rewritten.graph, target) if options.pop("group", True) else rewritten.graph
+        emitted = prepared(rewritten.graph, target, **_preparations(options))
         files = write(emitted, inner, target, **options)
         report = verify_written(graph, rewritten.graph, files, inner, target)
         if not report.passed:
@@ -398,6 +399,11 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
         The report; `equal` is False as soon as a tensor differs or is on one side only.
     """
     return diff_checkpoints(a, b, map)
+
+
+def _preparations(options: dict[str, Any]) -> dict[str, bool]:
+    """The options that are not the backend's, taken out of all."""
+    return {name: bool(options.pop(name)) for name in ("group", "fold") if name in options}
 
 
 def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:

@@ -12,10 +12,29 @@ from pathlib import Path
 import numpy as np
 
 from ..ir import Graph, ModelError, Parameter, TensorData
+from ..ir.folding import Fold
 from ..ir.provenance import Provenance, record
 
 VERSION = 1
+DERIVED, FOLDED = "derived", "folded"
 _UNUSED = "drop-unused-modules"  # the pass after which a parameter is gone because nothing reads it
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalisation that a layer's weight or bias took in.
+
+    Attributes:
+        statistics: gamma, beta, mean and variance: module paths in the source; "" for what it does not hold.
+        values: of each that the source does not hold, the elements (`packed`); "" for the others.
+        epsilon: what is added to the variance.
+        axis: the weight's axis of output channels in the source's layout; -1 for the bias.
+    """
+
+    statistics: list[str]
+    values: list[str]
+    epsilon: float
+    axis: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +47,16 @@ class Rename:
         target: name in the target's checkpoint; empty for what only the source has.
         by: the pass that renamed, tied or dropped it, or the backend's convention; "alias" for a further name
             under which the source saves one parameter; empty when the name is the same.
-        transform: what happens to the values: "identity", "reshape", "transpose:1,0", or "derived" where a
-            pass computed others from them.
+        transform: what happens to the values: "identity", "reshape", "transpose:1,0"; "folded" where
+            they take `norms` in, with the axes of a transposition after it; "derived" where a pass computed
+            others.
         shape: shape in the source.
         target_shape: shape in the target.
         dtype: element type.
         tie: target name of the parameter that holds the values, when this one was tied into it.
         buffer: whether no gradient reaches it by design.
         values: the elements in the target's shape (`packed`), of what the source's checkpoints do not hold.
+        norms: the normalisations that the values take in, in order.
     """
 
     source: str
@@ -49,6 +70,7 @@ class Rename:
     tie: str = ""
     buffer: bool = False
     values: str = ""
+    norms: list[Norm] = field(default_factory=list)
 
 
 def rename_rows(
@@ -71,10 +93,22 @@ def rename_rows(
             parameter.key, (parameter.name, "identity", parameter.data.shape)
         )
         source = provenance.parameters.get(parameter.key)
-        if source is None or source.data is not parameter.data:
-            transform = "derived" if target else transform
+        norms = (
+            []
+            if source is not None and not source.persistent
+            else _norms(provenance, parameter.key, parameter.data.dtype)
+        )
+        if target and norms:
+            _, _, axes = transform.partition(":")
+            transform = f"{FOLDED}:{axes}" if axes else FOLDED
+        elif target and (source is None or source.data is not parameter.data):
+            transform = DERIVED
         row = _row(parameter, parameter.declared, paths, target, transform, shape, tie="")
-        if source is not None and not source.persistent and transform != "derived" and target:
+        if norms:
+            row = replace(row, norms=norms)
+        if source is None and norms:
+            row = replace(row, source="", source_path="")
+        elif source is not None and not source.persistent and not computed(transform) and target:
             row = replace(row, values=packed(source.data))
         rows.append(row)
         rows += [
@@ -88,6 +122,30 @@ def rename_rows(
             ]
         rows += _turned_rows(graph, provenance, held.get(parameter.key, []), target, transform, shape)
     return rows
+
+
+def computed(transform: str) -> bool:
+    """Whether the target's values are others than the source's."""
+    return transform.partition(":")[0] in (DERIVED, FOLDED)
+
+
+def _norms(provenance: Provenance, key: int, dtype: str) -> list[Norm]:
+    """What a parameter of an element type took in; nothing where that cannot be said."""
+    norms = [_norm(provenance, fold, dtype) for fold in provenance.folds.get(key, ())]
+    return [] if None in norms else [n for n in norms if n is not None]
+
+
+def _norm(provenance: Provenance, fold: Fold, dtype: str) -> Norm | None:
+    names, values = [], []
+    for statistic in fold.statistics:
+        source = None if isinstance(statistic, TensorData) else provenance.parameters[statistic]
+        held = source is not None and source.persistent
+        data = statistic if source is None else source.data
+        assert isinstance(data, TensorData)
+        names.append((*source.paths, source.declared)[0] if source is not None and held else "")
+        values.append("" if held or data.dtype != dtype else packed(data))
+    known = all(name or value for name, value in zip(names, values, strict=True))
+    return Norm(names, values, fold.epsilon, fold.axis) if known else None
 
 
 def _turned_rows(
@@ -128,7 +186,7 @@ def _turned_back(axes: Sequence[int], transform: str) -> str:
     """The transform of a tensor whose axes are those of another that has a transform itself."""
     kind, _, order = transform.partition(":")
     if kind not in ("identity", "transpose"):
-        return "derived"
+        return DERIVED
     wanted = [int(a) for a in order.split(",")] if order else range(len(axes))
     return "transpose:" + ",".join(str(list(axes).index(axis)) for axis in wanted)
 
@@ -145,6 +203,14 @@ def dropped_rows(graph: Graph) -> list[Rename]:
     provenance = graph.provenance
     if provenance is None:
         return []
+    taken_in = {
+        key
+        for parameter, folds in provenance.folds.items()
+        if parameter in graph and _norms(provenance, parameter, graph.parameter(parameter).data.dtype)
+        for fold in folds
+        for key in fold.statistics
+        if isinstance(key, int)
+    }
     rows: list[Rename] = []
     for key, by in provenance.dropped.items():
         source = provenance.parameters[key]
@@ -156,7 +222,7 @@ def dropped_rows(graph: Graph) -> list[Rename]:
                     name if name in source.paths or not source.paths else source.paths[0],
                     "",
                     by,
-                    "identity" if by == _UNUSED else "derived",
+                    "identity" if by == _UNUSED or key in taken_in else DERIVED,
                     shape=list(source.data.shape),
                     dtype=source.data.dtype,
                     buffer=source.is_buffer,
@@ -243,11 +309,8 @@ def write_renames(
 
 
 def _document(row: Rename) -> dict[str, object]:
-    """A row as JSON; values only where there are any."""
-    document = asdict(row)
-    if not row.values:
-        del document["values"]
-    return document
+    """A row as JSON; values and norms only where there are any."""
+    return {name: value for name, value in asdict(row).items() if value or name not in ("values", "norms")}
 
 
 def read_renames(path: Path) -> dict[str, object]:

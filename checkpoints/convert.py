@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends.renames import Rename
+from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData
 from . import read_checkpoint, write_checkpoint
-from .mapping import ALIAS, DERIVED, Map, applied, held_values, read_map, zeros
+from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 
 _LISTED = 20
 
@@ -88,20 +88,22 @@ def forward(
         groups.setdefault(row.target, []).append(row)
     for row in groups.pop("", []):
         used.add(mapping.source_name(row))
-    left = sorted(used & set(given))
+    left = sorted(used & set(given) - mapping.taken_in)
     for target, rows in groups.items():
-        here = {name: r for r in rows if (name := mapping.source_name(r)) in given}
+        here = {name: r for r in rows if (name := mapping.source_name(r)) in given or (r.norms and not name)}
         used.update(mapping.source_name(r) for r in rows)
         primary = rows[0]
         if any(r.transform == DERIVED for r in rows):
             continue  # `_Problems` lists it
         if here:
-            if all(problems.fits(name, given[name], r.dtype, r.shape) for name, r in here.items()):
-                found = [applied(r, given[name]) for name, r in here.items()]
+            fitting = [problems.makes(r) for r in here.values()]  # each, so that all problems are listed
+            if all(fitting):
+                found = [mapping.made(r, given) for r in here.values()]
                 _assert_tied(list(here), found, problems)
                 made[target] = found[0]
         elif primary.values:
-            made[target] = held_values(primary)
+            shape = tuple(primary.target_shape)
+            made[target] = unpacked(primary.values, primary.dtype, shape, target)
         else:
             problems.missing.append(mapping.source_name(primary))
     problems.unknown = [name for name in given if name not in used]
@@ -124,14 +126,14 @@ def backward(
     Raises:
         ModelError: E801 when names, shapes or element types do not fit.
     """
-    problems = _Problems(mapping, place, given)
+    problems = _Problems(mapping, place, given, reverse=True)
     made: dict[str, TensorData] = {}
     filled: list[str] = []
     left: list[str] = []
     shared: dict[tuple[str, str], TensorData] = {}
     for row in mapping.rows:
         name = mapping.source_name(row)
-        if row.transform == DERIVED:
+        if computed(row.transform):
             continue  # `_Problems` lists it
         if not row.target:
             made[name] = zeros(row.dtype, tuple(row.shape))
@@ -148,9 +150,10 @@ def backward(
                 shared[form] = applied(row, given[row.target], reverse=True)
             made[name] = shared[form]
     targets = {row.target for row in mapping.rows}
-    problems.unknown = [name for name in given if name not in targets]
+    constants = mapping.constants(given)
+    problems.unknown = [name for name in given if name not in targets and name not in constants]
     problems.raise_if_any()
-    notes = []
+    notes = [f"constants of the graph, so not carried over: {_some(sorted(constants))}"] if constants else []
     if filled:
         notes.append(f"not in the checkpoint, so written as zeros: {_some(filled)}")
     if left:
@@ -194,16 +197,27 @@ def _some(names: list[str]) -> str:
 class _Problems:
     """Everything about a checkpoint that a map does not fit, for one error."""
 
-    def __init__(self, mapping: Map, place: str, given: Mapping[str, TensorData]) -> None:
+    def __init__(
+        self, mapping: Map, place: str, given: Mapping[str, TensorData], *, reverse: bool = False
+    ) -> None:
         self.mapping, self.place, self.given = mapping, place, given
         self.missing: list[str] = []
         self.unknown: list[str] = []
         self.derived = [
             f"`{row.target or mapping.source_name(row)}`: not the source's values, a pass computed with them"
             for row in mapping.rows
-            if row.transform == DERIVED
+            if row.transform == DERIVED or (reverse and row.norms)
         ]
         self.other: list[str] = []
+
+    def makes(self, row: Rename) -> bool:
+        """Whether all that the target's tensor is made of is there, of the types of their rows."""
+        names = self.mapping.read_by(row)
+        absent = [name for name in names if name not in self.given]
+        self.missing += [name for name in absent if name not in self.missing]
+        rows = [(name, self.mapping.row_of(name) or row) for name in names if name in self.given]
+        fitting = [self.fits(name, self.given[name], r.dtype, r.shape) for name, r in rows]
+        return not absent and all(fitting)
 
     def fits(self, name: str, data: TensorData, dtype: str, shape: Iterable[int]) -> bool:
         """Whether a tensor has the type of its row."""
@@ -224,6 +238,8 @@ class _Problems:
         hint = "use the map that was written beside the model, and save the parameters of the net alone"
         if self.derived:
             hint = "rewrite the model again, from the new weights"
+            if not any(row.transform == DERIVED for row in self.mapping.rows):
+                hint = "an ONNX model that keeps its normalisations (--no-fold) converts back"
         more = [f"  and {count - len(lines)} more"] if count > len(lines) else []
         head = f"the checkpoint `{self.place}` does not fit the map `{self.mapping.path}`:"
         raise ModelError("E801", "\n".join([head, *lines, *more]), hint=hint)

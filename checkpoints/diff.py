@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from ..backends.renames import Rename
+from ..backends.renames import Rename, computed
 from ..ir import TensorData
 from . import read_checkpoint
-from .mapping import DERIVED, Map, applied, read_map
+from .mapping import Map, applied, read_map
 
 _CHUNK = 1 << 16
 
@@ -108,16 +109,18 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
     notes: list[str] = []
     a, b = read_checkpoint(first, notes), read_checkpoint(second, notes)
     if map_ is None:
-        pairs = [(name, name, data) for name, data in a.items() if name in b]
-        excused: tuple[set[str], set[str]] = (set(), set())
+        pairs = [Pair(name, name, data, b[name]) for name, data in a.items() if name in b]
+        excused, taken_in = (set[str](), set[str]()), set[str]()
     else:
-        pairs, excused = _paired(read_map(map_), a, b)
-    rows = [compared(name, other, data, b[other]) for name, other, data in pairs]
-    seen_a, seen_b = {name for name, _, _ in pairs}, {other for _, other, _ in pairs}
+        mapping = read_map(map_)
+        pairs, excused = _paired(mapping, a, b)
+        taken_in = mapping.taken_in
+    rows = [compared(*pair) for pair in pairs]
+    seen_a, seen_b = {pair.name for pair in pairs}, {pair.other for pair in pairs}
     only_first = [name for name in a if name not in seen_a and name not in excused[0]]
     only_second = [name for name in b if name not in seen_b and name not in excused[1]]
-    for side, names in ((first, excused[0] - seen_a), (second, excused[1] - seen_b)):
-        if names:
+    for side, excuses, seen in ((first, excused[0], seen_a), (second, excused[1], seen_b)):
+        if names := excuses - seen - taken_in:
             shown = ", ".join(f"`{n}`" for n in sorted(names)[:3]) + (", …" if len(names) > 3 else "")
             notes.append(f"{len(names)} tensors of `{side}` have no counterpart by the map: {shown}")
     changed = [r for r in rows if not r.equal]
@@ -128,32 +131,53 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
     return Diff(rows, only_first, only_second, elsewhere, notes)
 
 
+class Pair(NamedTuple):
+    """A tensor of the first side and its counterpart: the names, and what to compare."""
+
+    name: str
+    other: str
+    first: TensorData
+    second: TensorData
+
+
 def _paired(
     mapping: Map, a: Mapping[str, TensorData], b: Mapping[str, TensorData]
-) -> tuple[list[tuple[str, str, TensorData]], tuple[set[str], set[str]]]:
-    """((name in a, name in b, a's tensor in b's layout), …), and the names that need no counterpart."""
+) -> tuple[list[Pair], tuple[set[str], set[str]]]:
+    """The pairs, laid out as the second side is, and the names on either side that need no counterpart.
+
+    Where a tensor of the map's target took in others, it is made of the source's to be compared.
+    """
     sources = {mapping.source_name(r) for r in mapping.rows if r.source}
     targets = {r.target for r in mapping.rows if r.target}
     reverse = sum(n in targets for n in a) + sum(n in sources for n in b) > sum(
         n in sources for n in a
     ) + sum(n in targets for n in b)
-    pairs: list[tuple[str, str, TensorData]] = []
+    pairs: list[Pair] = []
+    given, found = (b, a) if reverse else (a, b)
     excused: tuple[set[str], set[str]] = (set(), set())
+    excused[1 if reverse else 0].update(mapping.taken_in & given.keys())
+    excused[0 if reverse else 1].update(mapping.constants(found))
     for row in mapping.rows:
         left, right = mapping.source_name(row), row.target
+        if row.norms and right in found and all(name in given for name in mapping.read_by(row)):
+            made = mapping.made(row, given)
+            label = left or mapping.statistics(row.norms[0])[1] or right  # a new bias comes from beta
+            sides = (right, label, found[right], made) if reverse else (label, right, made, found[right])
+            pairs.append(Pair(*sides))
+            continue
         here, there = (right, left) if reverse else (left, right)
         if here in a and there in b:
-            pairs.append((here, there, _laid_out(row, a[here], reverse)))
-        elif not left or not right or row.values or row.transform == DERIVED:  # one side only has it
+            pairs.append(Pair(here, there, _laid_out(row, a[here], reverse), b[there]))
+        elif not left or not right or row.values or computed(row.transform):  # one side only has it
             excused[0].update({here} & a.keys())
             excused[1].update({there} & b.keys())
     order = {name: at for at, name in enumerate(a)}
-    return sorted(pairs, key=lambda pair: order[pair[0]]), excused
+    return sorted(pairs, key=lambda pair: order.get(pair.name, len(order))), excused
 
 
 def _laid_out(row: Rename, data: TensorData, reverse: bool) -> TensorData:
     """A tensor in the other side's layout; as it is where its shape is not the row's."""
-    known = row.transform != DERIVED and data.shape == tuple(row.target_shape if reverse else row.shape)
+    known = not computed(row.transform) and data.shape == tuple(row.target_shape if reverse else row.shape)
     return applied(row, data, reverse=reverse) if known else data
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from ..backends.renames import Rename, read_renames
+from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype
+from ..ir.folding import folded
 from ..ir.types import DTYPES
 
-ALIAS, DERIVED = "alias", "derived"
+ALIAS = "alias"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Map:
         target: framework of the target.
         rows: one per name of the source, and one per tensor that only the target has.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
+        taken_in: names in the source's checkpoint of the statistics that weights and biases took in.
     """
 
     path: Path
@@ -35,10 +39,50 @@ class Map:
     target: str
     rows: list[Rename]
     colliding: set[str] = field(init=False, default_factory=set)
+    taken_in: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
         """The name in the source's checkpoint: as declared, or the module path where names collide."""
         return row.source_path if row.source in self.colliding else row.source
+
+    def constants(self, given: Iterable[str]) -> set[str]:
+        """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
+        return set(given) - {row.target for row in self.rows} if self.target == "onnx" else set()
+
+    def statistics(self, norm: Norm) -> list[str]:
+        """The names in the source's checkpoint of what a layer took in; "" for what the map itself holds."""
+        return [
+            self.source_name(self._by_path[path]) if path in self._by_path else path
+            for path in norm.statistics
+        ]
+
+    def row_of(self, name: str) -> Rename | None:
+        """The first row of a name in the source's checkpoint."""
+        return self._by_name.get(name)
+
+    def read_by(self, row: Rename) -> list[str]:
+        """The names in the source's checkpoint of all that the target's tensor is made of."""
+        own = [self.source_name(row)] if row.source else []
+        return own + [name for norm in row.norms for name in self.statistics(norm) if name]
+
+    def made(self, row: Rename, given: Mapping[str, TensorData]) -> TensorData:
+        """The target's tensor of a row, computed when it is asked for.
+
+        Args:
+            row: one with a target, whose values are not `DERIVED`.
+            given: the source's tensors, among them all that `read_by` names.
+        """
+        data = given[self.source_name(row)] if row.source else None
+        for norm in row.norms:
+            names = self.statistics(norm)
+            channels = (row.shape[norm.axis],)
+            statistics = [
+                given[name] if name else unpacked(values, row.dtype, channels, row.target)
+                for name, values in zip(names, norm.values, strict=True)
+            ]
+            data = _taken_in(data, statistics, norm, tuple(row.shape), row.dtype)
+        assert data is not None
+        return applied(row, data)
 
     def __post_init__(self) -> None:
         holders: dict[str, set[str]] = {}
@@ -46,6 +90,17 @@ class Map:
             if row.source:
                 holders.setdefault(row.source, set()).add(row.target)
         object.__setattr__(self, "colliding", {name for name, found in holders.items() if len(found) > 1})
+        norms = (norm for row in self.rows for norm in row.norms)
+        taken_in = {name for norm in norms for name in self.statistics(norm) if name}
+        object.__setattr__(self, "taken_in", taken_in)
+
+    @cached_property
+    def _by_path(self) -> dict[str, Rename]:
+        return {row.source_path: row for row in reversed(self.rows) if row.source}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Rename]:
+        return {self.source_name(row): row for row in reversed(self.rows) if row.source}
 
 
 def read_map(path: Path | str) -> Map:
@@ -69,7 +124,7 @@ def read_map(path: Path | str) -> Map:
 
 def _row(found: object, place: str) -> Rename:
     known = {f.name: f.type for f in fields(Rename)}
-    kinds = {"str": str, "bool": bool, "list[int]": list}
+    kinds = {"str": str, "bool": bool, "list[int]": list, "list[Norm]": list}
     if not isinstance(found, dict):
         raise ModelError("E101", f"expected an object, got `{found!r}`", place=place)
     for name, value in found.items():
@@ -78,12 +133,16 @@ def _row(found: object, place: str) -> Rename:
                 "E101", f"`{name}` is no field of a row, or not a {known.get(name)}", place=place
             )
     try:
-        row = Rename(**found)
+        row = Rename(**{**found, "norms": [_norm(norm, place) for norm in found.get("norms", ())]})
     except TypeError as error:
         raise ModelError("E101", "expected source, source_path and target", place=place) from error
     sizes = [*row.shape, *row.target_shape]
     if row.dtype not in DTYPES or not all(isinstance(d, int) and d >= 0 for d in sizes):
         raise ModelError("E101", f"expected an element type and shapes, got {row.dtype} {sizes}", place=place)
+    if bool(row.norms) != (row.transform.partition(":")[0] == FOLDED):
+        raise ModelError("E101", f"expected `norms` with `{FOLDED}`, and only there", place=place)
+    if any(not -1 <= norm.axis < len(row.shape) or not row.shape for norm in row.norms):
+        raise ModelError("E101", f"expected axes of {row.shape} in `norms`", place=place)
     if row.target and row.transform != DERIVED:
         expected = transformed_shape(row, place)
         if expected != tuple(row.target_shape):
@@ -95,6 +154,17 @@ def _row(found: object, place: str) -> Rename:
     return row
 
 
+def _norm(found: object, place: str) -> Norm:
+    if isinstance(found, dict) and found.keys() == {f.name for f in fields(Norm)}:
+        names, values = found["statistics"], found["values"]
+        texts = [*names, *values] if isinstance(names, list) and isinstance(values, list) else [None]
+        good = all(isinstance(text, str) for text in texts) and len(names) == len(values) == 4
+        numbers = isinstance(found["epsilon"], (int, float)) and type(found["axis"]) is int
+        if good and numbers and all(name or value for name, value in zip(names, values, strict=True)):
+            return Norm(**found)
+    raise ModelError("E101", f"expected statistics, values, epsilon and axis, got `{found!r}`", place=place)
+
+
 def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
     """The shape that a row's transform makes of the source's.
 
@@ -103,7 +173,7 @@ def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
     """
     if row.transform == "identity":
         return tuple(row.shape)
-    if row.transform == "reshape" and prod(row.shape) == prod(row.target_shape):
+    if row.transform in ("reshape", FOLDED) and prod(row.shape) == prod(row.target_shape):
         return tuple(row.target_shape)
     order = _order(row.transform)
     if order is not None and sorted(order) == list(range(len(row.shape))):
@@ -119,7 +189,8 @@ def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
 def _order(transform: str) -> list[int] | None:
     head, _, axes = transform.partition(":")
     parts = axes.split(",")
-    return [int(a) for a in parts] if head == "transpose" and all(a.isdigit() for a in parts) else None
+    known = head in ("transpose", FOLDED) and all(a.isdigit() for a in parts)
+    return [int(a) for a in parts] if known else None
 
 
 def applied(row: Rename, data: TensorData, *, reverse: bool = False) -> TensorData:
@@ -140,21 +211,35 @@ def applied(row: Rename, data: TensorData, *, reverse: bool = False) -> TensorDa
     return TensorData(data.dtype, shape, lambda: data.numpy().transpose(axes), data.storage)
 
 
-def held_values(row: Rename) -> TensorData:
-    """The values that the row itself holds.
+def _taken_in(
+    data: TensorData | None,
+    statistics: Sequence[TensorData],
+    norm: Norm,
+    shape: tuple[int, ...],
+    dtype: str,
+) -> TensorData:
+    def load() -> np.ndarray:
+        array = None if data is None else data.numpy()
+        return folded(array, [s.numpy() for s in statistics], norm.epsilon, norm.axis)
+
+    return TensorData(dtype, shape, load)
+
+
+def unpacked(values: str, dtype: str, shape: tuple[int, ...], name: str) -> TensorData:
+    """The elements that a map itself holds for the tensor `name`.
 
     Raises:
         ModelError: when they are damaged.
     """
-    kind, shape = numpy_dtype(row.dtype), tuple(row.target_shape)
+    kind = numpy_dtype(dtype)
     size = prod(shape) * kind.itemsize
     try:
         unpacker = zlib.decompressobj()
-        raw = unpacker.decompress(base64.b64decode(row.values, validate=True), size + 1)
+        raw = unpacker.decompress(base64.b64decode(values, validate=True), size + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
-        raise ModelError("E101", f"the values of `{row.target}` are damaged: {error}") from error
+        raise ModelError("E101", f"the values of `{name}` are damaged: {error}") from error
     if len(raw) != size:
-        raise ModelError("E101", f"expected {size} bytes of values of `{row.target}`, got another number")
+        raise ModelError("E101", f"expected {size} bytes of values of `{name}`, got another number")
     array = np.frombuffer(raw, kind).reshape(shape)
     return TensorData.of(array)
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     help="Convert what can be, and leave a Cell to be written by hand for each operator that cannot: "
     "MindSpore only, and then not compared with the source.",
 )
+@click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
@@ -73,6 +74,7 @@ def rewrite(
     explicit_initializers: bool,
     emit_tests: bool,
     partial: bool,
+    no_fold: bool,
     no_verify: bool,
     force: bool,
     verify_each: bool,
@@ -92,7 +94,9 @@ def rewrite(
         graph = load(model, loading, partial=partial)
         with doing("rewriting"):
             rewritten = _rewrite(graph, passes, verify_each, print_after)
-        options: dict[str, object] = {"group": False} if only else {}
+        options: dict[str, object] = {"group": False, "fold": False} if only else {}
+        if no_fold:
+            options["fold"] = False
         stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
         if stubs:
             options["partial"] = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .folding import Fold
 from .tensors import TensorData
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class Provenance:
         tied: key -> the key of the parameter that it was tied into.
         turned: key of one that was tied transposed -> the axes of the other that its own are, in order.
         merged: key of a module that is gone -> the key of the one whose further calls stand for its calls.
-        folded: keys of the modules whose layer another was folded into, so that it is the source's no more.
+        folds: key of a parameter -> the normalisations that it took in, in order.
+        folded: key of a call whose result is nowhere, as a normalisation was folded into it -> the key of the
+            normalisation's call, whose result its own is now; None where more than that layer ran in it.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
@@ -51,7 +54,8 @@ class Provenance:
     tied: dict[int, int] = field(default_factory=dict)
     turned: dict[int, tuple[int, ...]] = field(default_factory=dict)
     merged: dict[int, int] = field(default_factory=dict)
-    folded: set[int] = field(default_factory=set)
+    folds: dict[int, tuple[Fold, ...]] = field(default_factory=dict)
+    folded: dict[int, int | None] = field(default_factory=dict)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
@@ -63,7 +67,8 @@ class Provenance:
             dict(self.tied),
             dict(self.turned),
             dict(self.merged),
-            set(self.folded),
+            dict(self.folds),
+            dict(self.folded),
             list(self.changes),
         )
 

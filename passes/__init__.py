@@ -38,6 +38,9 @@ PIPELINES: dict[str, list[str]] = {
         "group-modules",
         "rename-parameters",
     ],
+    "onnx": [  # after those, where an ONNX model is written, which is a file to run
+        "prepare-for-inference",
+    ],
 }
 """Pipeline -> its passes in order, with their options as on the command line."""
 
@@ -100,11 +103,26 @@ def pipeline(name: str = "default") -> list[Pass]:
     return [parse_pass(text) for text in PIPELINES[name]]
 
 
-def prepared(graph: Graph, target: str) -> Graph:
-    """The graph after the passes that only this target has; as it is where they have nothing to group."""
-    if target not in PIPELINES or graph.origin.framework in ("torch", "mindspore"):
-        return graph
-    passes = pipeline(target)
+def prepared(graph: Graph, target: str, *, group: bool = True, fold: bool = True) -> Graph:
+    """The graph after the passes that only this target has; as it is where they change nothing.
+
+    Args:
+        graph: after the passes that every target has.
+        target: "mindspore", "onnx" or "mxnet".
+        group: whether a flat graph gets modules where MindSpore source is written.
+        fold: whether each BatchNormalization is folded into the layer before it where ONNX is written.
+    """
+    if target == "mindspore" and group and graph.origin.framework not in ("torch", "mindspore"):
+        return _grouped(graph)
+    if target == "onnx" and fold:
+        new = graph.copy()
+        changed = any(changes for _, changes in run_passes(new, pipeline("onnx")))
+        return new if changed else graph
+    return graph
+
+
+def _grouped(graph: Graph) -> Graph:
+    passes = pipeline("mindspore")
     new = graph.copy()
     for parameter in new.parameters():
         parameter.name = parameter.declared  # names follow from the tree, which changes

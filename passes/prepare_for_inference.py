@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from ..ir import DOMAIN, Constant, Graph, Operator, Parameter, TensorData, Value
+from ..ir import DOMAIN, Constant, Graph, Module, Operator, Parameter, TensorData, Value
+from ..ir.folding import Fold, folded
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
 from .places import Places
@@ -33,7 +36,8 @@ class PrepareForInference(Pass):
         and transposed; one whose statistics are not parameters or constants.
 
     Refuses:
-        Nothing. It is in no pipeline: the result cannot be trained as the source can.
+        Nothing. Only ONNX models, which are files to run, get it by default: the result cannot be trained as
+        the source can.
 
     Example:
         >>> from regraft.ir import parse
@@ -64,6 +68,7 @@ class PrepareForInference(Pass):
     def run(self, graph: Graph) -> list[Change]:
         """Prepare; see the class."""
         places = Places(graph)
+        folding = _Folding(graph)
         changes: list[Change] = []
         for part in list(graph.subgraphs()):
             for node in part.operators():
@@ -76,27 +81,111 @@ class PrepareForInference(Pass):
                 elif node.op_type == "BatchNormalization" and part is graph:
                     layer = _foldable(graph, node)
                     if layer is not None:
-                        _fold(graph, layer, node)
-                        if graph.provenance is not None and layer.call is not None:
-                            graph.provenance.folded.add(graph.modules.call(layer.call).module)
+                        folding.fold(layer, node)
                         changes.append(
                             Change("PI101", f"is folded into {places.of(graph, layer.key)}", place=place)
                         )
         return changes
 
 
-def scale_and_shift(
-    gamma: np.ndarray, beta: np.ndarray, mean: np.ndarray, variance: np.ndarray, epsilon: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(scale, shift) per channel such that the normalisation is ``x * scale + shift``, in float64.
+class _Folding:
+    """Folds normalisations of one graph, and writes down what became of the source's."""
 
-    Example:
-        >>> one = np.ones(1)
-        >>> [float(v[0]) for v in scale_and_shift(2 * one, 3 * one, 4 * one, 1 * one, 0.0)]
-        [2.0, -5.0]
-    """
-    scale = gamma.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
-    return scale, beta.astype(np.float64) - mean.astype(np.float64) * scale
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return {p.name for p in self.graph.parameters()}
+
+    @cached_property
+    def _holders(self) -> dict[int, Module]:
+        """Key of a parameter -> the first module that holds it."""
+        found: dict[int, Module] = {}
+        for module in self.graph.modules:
+            for key in module.parameters.values():
+                found.setdefault(key, module)
+        return found
+
+    @cached_property
+    def _single(self) -> set[int]:
+        """Keys of the calls in which one operator runs, and nothing else."""
+        operators = Counter(node.call for node in self.graph.operators())
+        outer = {call.parent for call in self.graph.modules.calls()}
+        return {call for call, count in operators.items() if call is not None and count == 1} - outer
+
+    def fold(self, layer: Operator, norm: Operator) -> None:
+        """Fold a normalisation into the layer before it."""
+        graph = self.graph
+        axis = _channel_axis(layer)
+        assert axis is not None
+        operands = [v for v in graph.operands(norm.key) if v is not None]
+        epsilon = norm.float("epsilon", _EPSILON)
+        own = graph.operands(layer.key)
+        assert own[1] is not None
+        weight = graph.parameter(own[1].node)
+        if len(own) > 2 and own[2] is not None:
+            bias = graph.parameter(own[2].node)
+            before = bias.data
+        else:
+            bias, before = self._bias_beside(weight, _data(graph, operands[2])), None
+            graph.set_operand(layer.key, 2, Value(bias.key))
+        self._take_in(weight, weight.data, operands[1:], epsilon, axis)
+        self._take_in(bias, before, operands[1:], epsilon, -1)
+        self._mark_calls(layer, norm)
+        graph.replace_uses(Value(norm.key), Value(layer.key))
+        graph.remove(norm.key)
+        for value in operands[1:]:
+            if value.node in graph and not graph.flow.out_degree(value.node) and not graph.is_output(value):
+                graph.remove(value.node)
+
+    def _take_in(
+        self, into: Parameter, before: TensorData | None, norm: list[Value], epsilon: float, axis: int
+    ) -> None:
+        """Change a weight or bias by the statistics of a normalisation; `before` is None for a new bias."""
+        statistics = [_data(self.graph, value) for value in norm]
+        provenance = self.graph.provenance
+        if provenance is not None:
+            sources, taken = provenance.parameters, provenance.folds.get(into.key, ())
+            if before is None or taken or (into.key in sources and sources[into.key].data is before):
+                own = tuple(
+                    value.node if value.node in sources and sources[value.node].data is data else data
+                    for value, data in zip(norm, statistics, strict=True)
+                )
+                provenance.folds[into.key] = (*taken, Fold(own, epsilon, axis))
+
+        def load() -> np.ndarray:
+            array = None if before is None else before.numpy()
+            return folded(array, [data.numpy() for data in statistics], epsilon, axis)
+
+        known = all(d.load is not None for d in statistics) and (before is None or before.load is not None)
+        into.data = replace(into.data, load=load if known else None, storage=None, digest="")
+
+    def _bias_beside(self, weight: Parameter, like: TensorData) -> Parameter:
+        """A new bias, registered where the weight is."""
+        stem = weight.name.removesuffix("weight")
+        name = base = f"{stem}bias" if stem != weight.name else f"{weight.name}_bias"
+        for number in itertools.count(1):
+            if name not in self._names:
+                break
+            name = f"{base}_{number}"
+        self._names.add(name)
+        bias = Parameter(name, name, like, role="bias", location=weight.location)
+        key = self.graph.add_parameter(bias).node
+        if weight.key in self._holders:
+            self._holders[weight.key].parameters.setdefault("bias", key)
+        return bias
+
+    def _mark_calls(self, layer: Operator, norm: Operator) -> None:
+        """Write down which calls' results are nowhere now, and that a layer's are its normalisation's."""
+        provenance, modules = self.graph.provenance, self.graph.modules
+        if provenance is None or layer.call is None:
+            return
+        around = set() if norm.call is None else set(modules.ancestors(norm.call))
+        for call in set(modules.ancestors(layer.call)) - around:
+            provenance.folded[call] = None
+        if norm.call is not None and layer.call != norm.call and {layer.call, norm.call} <= self._single:
+            provenance.folded[layer.call] = norm.call
 
 
 def _drop(part: Graph, node: Operator) -> bool:
@@ -153,62 +242,3 @@ def _data(graph: Graph, value: Value) -> TensorData:
     node = graph.producer(value)
     assert isinstance(node, (Parameter, Constant))
     return node.data
-
-
-def _fold(graph: Graph, layer: Operator, norm: Operator) -> None:
-    axis = _channel_axis(layer)
-    assert axis is not None
-    operands = [v for v in graph.operands(norm.key) if v is not None]
-    statistics = [_data(graph, v) for v in operands[1:]]
-    epsilon = norm.float("epsilon", _EPSILON)
-    own = graph.operands(layer.key)
-    assert own[1] is not None
-    weight = graph.parameter(own[1].node)
-    old_weight = weight.data
-
-    def folded() -> tuple[np.ndarray, np.ndarray]:
-        gamma, beta, mean, variance = (data.numpy() for data in statistics)
-        return scale_and_shift(gamma, beta, mean, variance, epsilon)
-
-    def new_weight() -> np.ndarray:
-        shape = [1] * len(old_weight.shape)
-        shape[axis] = -1
-        array = old_weight.numpy()
-        return (array.astype(np.float64) * folded()[0].reshape(shape)).astype(array.dtype)
-
-    bias = graph.parameter(own[2].node) if len(own) > 2 and own[2] is not None else None
-    old_bias = None if bias is None else bias.data
-
-    def new_bias() -> np.ndarray:
-        scale, shift = folded()
-        before = 0.0 if old_bias is None else old_bias.numpy().astype(np.float64)
-        return (before * scale + shift).astype(statistics[1].numpy().dtype)
-
-    known = old_weight.load is not None and all(d.load is not None for d in statistics)
-    weight.data = _lazy(old_weight, new_weight if known else None)
-    if bias is None:
-        graph.set_operand(layer.key, 2, Value(_add_bias(graph, weight, statistics[1])))
-        bias = graph.parameter([v for v in graph.operands(layer.key) if v is not None][2].node)
-    bias.data = _lazy(bias.data, new_bias if known else None)
-    graph.replace_uses(Value(norm.key), Value(layer.key))
-    graph.remove(norm.key)
-    for value in operands[1:]:
-        if value.node in graph and not graph.flow.out_degree(value.node) and not graph.is_output(value):
-            graph.remove(value.node)
-
-
-def _lazy(data: TensorData, load: Callable[[], np.ndarray] | None) -> TensorData:
-    """Other values of the same type, in memory of their own."""
-    return replace(data, load=load, storage=None, digest="")
-
-
-def _add_bias(graph: Graph, weight: Parameter, like: TensorData) -> int:
-    """A bias for a layer without one, registered where its weight is."""
-    stem = weight.name.rpartition(".")[0]
-    name = f"{stem}.bias" if stem else "bias"
-    key = graph.add_parameter(Parameter(name, name, like, role="bias", location=weight.location)).node
-    for module in graph.modules:
-        if weight.key in module.parameters.values() and "bias" not in module.parameters:
-            module.parameters["bias"] = key
-            break
-    return key

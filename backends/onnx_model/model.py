@@ -94,8 +94,8 @@ class _Emission:
         self.parameters = used_parameters(graph)
         check_interface(graph, self.parameters)
         self.call_names = graph.modules.call_names()
-        # a layer that another was folded into is no longer the source's, so nothing is said of its boundary
-        self.folded = set() if graph.provenance is None else graph.provenance.folded
+        # a layer that took in a normalisation computes what that did, and no longer what it did itself
+        self.folded = {} if graph.provenance is None else graph.provenance.folded
         inputs = {node.name for node in graph.input_nodes()}
         self.names = Names({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}
@@ -112,13 +112,13 @@ class _Emission:
         if origin.framework or origin.reference:
             proto.doc_string = f"from {origin.framework or 'unknown'}: {origin.reference or graph.name}"
         calls = {
-            self.call_names[call]: {
-                "class": graph.modules.module(graph.modules.call(call).module).class_name,
+            self.call_names[named]: {
+                "class": graph.modules.module(graph.modules.call(named).module).class_name,
                 "inputs": [self.values[v] for v in inputs],
                 "outputs": [self.values[v] for v in outputs],
             }
             for call, (inputs, outputs) in call_boundaries(graph).items()
-            if graph.modules.call(call).module not in self.folded
+            if (named := self.folded.get(call, call)) is not None
         }
         proto.metadata_props.add(key=CALLS, value=json.dumps(calls, ensure_ascii=False))
         return proto

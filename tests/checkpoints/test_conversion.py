@@ -249,15 +249,82 @@ def test_tied_tensors_that_grew_apart_are_refused(tmp_path):
     assert not (tmp_path / "new.ckpt").exists()
 
 
-def test_folded_statistics_are_refused_both_ways(tmp_path):
-    model = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)).eval()
-    graph = regraft.rewrite(regraft.load(model, (floats(2, 3, 8, 8),))).graph
-    folded = regraft.rewrite(graph, ["prepare-for-inference"]).graph
-    regraft.save(folded, tmp_path / "out", to="mindspore")
-    torch.save(model.state_dict(), tmp_path / "a.pth")
-    for source in (tmp_path / "a.pth", tmp_path / "out/model.ckpt"):
-        with pytest.raises(ModelError, match=r"E801(.|\n)*1.running_mean(.|\n)*rewrite the model again"):
-            convert_checkpoint(source, tmp_path / "b.safetensors", tmp_path / "out/renames.json")
+def folding_net(seed):
+    """Every kind of layer that takes a normalisation in, one of them two, with statistics of their own."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, bias=False),
+        nn.BatchNorm2d(4),
+        nn.BatchNorm2d(4, affine=False),
+        nn.ConvTranspose2d(4, 2, 3),
+        nn.BatchNorm2d(2, eps=1e-3),
+        nn.Flatten(2),
+        nn.Conv1d(2, 3, 3),
+        nn.BatchNorm1d(3),
+        nn.Flatten(),
+        nn.Linear(186, 5),
+        nn.BatchNorm1d(5),
+    )
+    for name, tensor in model.state_dict().items():
+        if tensor.ndim == 1:
+            nn.init.uniform_(tensor, 0.5, 2) if "var" in name or "weight" in name else nn.init.normal_(tensor)
+    return model.eval()
+
+
+@pytest.mark.parametrize("target", ["onnx", "mindspore"])
+def test_checkpoints_of_the_source_convert_into_folded_layers(tmp_path, target):
+    def written(seed, at):
+        graph = regraft.rewrite(regraft.load(folding_net(seed), (floats(2, 3, 8, 8),))).graph
+        folded = regraft.rewrite(graph, ["prepare-for-inference"]).graph
+        regraft.save(folded, at if target == "mindspore" else at / "model.onnx", to=target)
+        torch.save(folding_net(seed).state_dict(), at / "a.pth")
+        return at
+
+    (tmp_path / "second").mkdir(parents=True)
+    (tmp_path / "first").mkdir()
+    first, second = written(1, tmp_path / "first"), written(2, tmp_path / "second")
+    name, renames = ("model.ckpt", "renames.json") if target == "mindspore" else ("model.onnx",) * 2
+    renames = renames.replace(".onnx", ".renames.json")
+    assert diff(second / "a.pth", second / name, first / renames).equal
+    assert diff(second / name, second / "a.pth", first / renames).equal
+    assert not diff(first / "a.pth", second / name, first / renames).equal
+    convert_checkpoint(second / "a.pth", tmp_path / "b.safetensors", first / renames)
+    report = diff(tmp_path / "b.safetensors", second / name)  # constants of an ONNX graph are none of them
+    assert not report.only_first
+    assert all(row.equal for row in report.rows)
+    with pytest.raises(ModelError, match=r"E801(.|\n)*`0.weight`: not the source's values(.|\n)*--no-fold"):
+        convert_checkpoint(second / name, tmp_path / "c.pth", first / renames)
+    state = {n: t for n, t in folding_net(2).state_dict().items() if n != "1.running_mean"}
+    torch.save(state, tmp_path / "d.pth")
+    with pytest.raises(ModelError, match=r"E801(.|\n)*only in the map: `1.running_mean`"):
+        convert_checkpoint(tmp_path / "d.pth", tmp_path / "e.safetensors", first / renames)
+
+
+def test_a_gamma_that_the_source_fixes_is_held_by_the_map(tmp_path):
+    names = ["c_weight", "c_bias", "b_gamma", "b_beta", "b_moving_mean", "b_moving_var"]
+    nodes = [{"op": "null", "name": n, "inputs": []} for n in ["data", *names]]
+    kernel = {"kernel": "(3, 3)", "num_filter": "4"}
+    nodes += [
+        {"op": "Convolution", "name": "c", "attrs": kernel, "inputs": [[i, 0, 0] for i in (0, 1, 2)]},
+        {"op": "BatchNorm", "name": "b", "attrs": {}, "inputs": [[i, 0, 0] for i in (7, 3, 4, 5, 6)]},
+    ]
+    symbol = {"nodes": nodes, "arg_nodes": list(range(7)), "heads": [[8, 0, 0]], "attrs": {}}
+    (tmp_path / "n-symbol.json").write_text(json.dumps(symbol))
+    shapes = [(4, 3, 3, 3), *[(4,)] * 5]
+    kinds = ["aux" if "moving" in name else "arg" for name in names]
+    values = [np.random.default_rng(0).uniform(0.5, 2, shape).astype(np.float32) for shape in shapes]
+    rows = zip(kinds, names, values, strict=True)
+    params = {f"{kind}:{name}": TensorData.of(value) for kind, name, value in rows}
+    write_checkpoint(tmp_path / "n-0000.params", params)
+    graph = regraft.rewrite(regraft.load(str(tmp_path / "n-symbol.json"), ["data=2x3x8x8"])).graph
+    regraft.save(graph, tmp_path / "n.onnx")
+    assert regraft.verify(graph, tmp_path / "n.onnx").passed
+    map_ = tmp_path / "n.renames.json"
+    held = [row["norms"] for row in json.loads(map_.read_text())["parameters"] if row.get("norms")]
+    assert [norm["statistics"] for norms in held for norm in norms] == [
+        ["", "b.beta", "b.moving_mean", "b.moving_var"]
+    ] * 2
+    assert diff(tmp_path / "n-0000.params", tmp_path / "n.onnx", map_).equal
 
 
 def test_nested_state_is_unwrapped_with_a_note(tmp_path):
@@ -326,7 +393,7 @@ def test_mxnet_and_back(tmp_path):
 def test_from_onnx(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5)).eval()
     graph = regraft.rewrite(regraft.load(model, (floats(2, 3, 8, 8),))).graph
-    regraft.save(graph, tmp_path / "net.onnx")
+    regraft.save(graph, tmp_path / "net.onnx", fold=False)
     torch.save(model.state_dict(), tmp_path / "net.pth")
     assert diff(tmp_path / "net.pth", tmp_path / "net.onnx", tmp_path / "net.renames.json").equal
     convert_checkpoint(tmp_path / "net.onnx", tmp_path / "back.pth", tmp_path / "net.renames.json")

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...backends.renames import read_renames
+from ...backends.renames import computed, read_renames
 from ...frontends.mindspore_cell.tree import walk
 from ...ir import Graph
 from .mindspore_cells import cells_of, refusal, start
@@ -65,8 +65,8 @@ def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:
         assert isinstance(rows, list)
         for source, target in renamed.items():
             sources[target] = (*sources.get(target, ()), source)
-        derived = (row["target"] for row in rows if row.get("transform") == "derived")
-        folded = {name.rpartition(".")[0] for name in derived}
+        others = (row["target"] for row in rows if computed(str(row.get("transform"))))
+        folded = {name.rpartition(".")[0] for name in others}
     # a Cell that only the target has may bear the path of another
     taken = {path for paths in sources.values() for path in paths}
     return {

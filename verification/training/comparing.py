@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...backends.renames import computed
 from ...ir import Graph
 from ..compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
 from ..report import TrainingRow
@@ -58,7 +59,7 @@ class TrainingComparison:
             reason = "not in the target" if reached else "not in the target; nothing reaches it in the source"
             return TrainingRow(name, pair.target, passed=not reached, reason=reason)
         target = self.target.tensors[pair.target]
-        if pair.transform == "derived":
+        if computed(pair.transform):
             reason = "not compared: its values are computed from several parameters"
             return TrainingRow(name, pair.target, passed=None, reason=reason)
         if source.before.shape != target.before.shape:

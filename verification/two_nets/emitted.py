@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...backends.renames import read_renames
+from ...backends.renames import computed, read_renames
 from ...ir import Graph, Initializer, ModelError, Parameter
 from .laws import LawRow
 from .report import Laws
@@ -59,7 +59,7 @@ def _targets(path: Path) -> Mapping[str, str]:
         raise ModelError("E101", "expected a list of rows under `parameters`", place=str(path))
     found: dict[str, str] = {}
     for row in rows:
-        if row.get("target") and row.get("transform") != "derived" and not row.get("tie"):
+        if row.get("target") and not computed(str(row.get("transform"))) and not row.get("tie"):
             for name in (row.get("source_path"), row.get("source")):
                 if name:
                     found.setdefault(str(name), str(row["target"]))

@@ -1,0 +1,58 @@
+"""A normalisation folded into the layer before it: what the layer's weight and bias become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .tensors import TensorData
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One normalisation that a parameter took in.
+
+    Attributes:
+        statistics: gamma, beta, mean and variance: the key of a parameter of the source whose values they
+            are, or values that no parameter of the source has.
+        epsilon: what is added to the variance.
+        axis: the weight's axis of output channels; -1 for the bias.
+    """
+
+    statistics: tuple[int | TensorData, ...]
+    epsilon: float
+    axis: int
+
+
+def folded(
+    array: np.ndarray | None, statistics: Sequence[np.ndarray], epsilon: float, axis: int
+) -> np.ndarray:
+    """A layer's weight or bias after the normalisation behind it, computed in float64.
+
+    Args:
+        array: the weight, or the bias; None for a layer without a bias.
+        statistics: gamma, beta, mean and variance, each of the shape (channels,).
+        epsilon: what is added to the variance.
+        axis: the weight's axis of output channels; -1 for the bias, which is shifted too.
+
+    Returns:
+        An array of the given one's element type; of beta's where there was none.
+
+    Example:
+        >>> two, three, four, one = (np.full(1, v, np.float32) for v in (2, 3, 4, 1))
+        >>> folded(np.ones((1, 1), np.float32), [two, three, four, one], 0.0, 0)
+        array([[2.]], dtype=float32)
+        >>> folded(None, [two, three, four, one], 0.0, -1)
+        array([-5.], dtype=float32)
+    """
+    gamma, beta, mean, variance = (a.astype(np.float64) for a in statistics)
+    scale = gamma / np.sqrt(variance + epsilon)
+    if array is not None and axis >= 0:
+        channels = [1] * array.ndim
+        channels[axis] = -1
+        return (array.astype(np.float64) * scale.reshape(channels)).astype(array.dtype)
+    before = 0.0 if array is None else array.astype(np.float64)
+    wanted = statistics[1].dtype if array is None else array.dtype
+    return (before * scale + (beta - mean * scale)).astype(wanted)
