@@ -1,6 +1,7 @@
 """How many real PyTorch models convert and compute the same: the table of the corpora, one row a corpus.
 
     CORPORA=path/to/corpora/torch python benchmarks/corpus_torch.py [--sample N] [--corpus A,B,C,Dm,Do]
+    CORPORA=path/to/corpora/torch python benchmarks/corpus_torch.py --rows FOLDER --resume    # goes on
 
 The corpora are a checkout of their own: a runner, cases of torchvision (A), timm (B), transformers (C), of
 torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs in a process of
@@ -94,19 +95,28 @@ def cases(corpora: Path, corpus: str) -> int:
 
 
 def rows(
-    corpora: Path, corpus: str, target: str, sample: int, seconds: float, only: str
+    corpora: Path, corpus: str, target: str, folder: Path, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """What the runner says of every case, or of `sample` cases spread over the corpus."""
-    every = max(1, math.ceil(cases(corpora, corpus) / sample)) if sample else 1
+    """What the runner says of every case, or of a sample spread over the corpus."""
+    every = max(1, math.ceil(cases(corpora, corpus) / options.sample)) if options.sample else 1
     here = Path(__file__).resolve().parent
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "rows.jsonl"
-        command = [sys.executable, "-B", "run.py", "--path", str(here), "--out", str(out), "--batch3"]
-        command += ["--converter", f"{Path(__file__).stem}:{target}", "--corpus", corpus]
-        command += ["--every", str(every), "--timeout", str(seconds), "--only", only]
-        command += ["--preimport", "onnxruntime,torch.export,regraft"]
-        subprocess.run(command, cwd=corpora, check=True)
-        return [json.loads(line) for line in out.read_text().splitlines()]
+    out = folder / f"{target}.{corpus}.jsonl"
+    command = [sys.executable, "-B", "run.py", "--path", str(here), "--out", str(out), "--batch3"]
+    command += ["--converter", f"{Path(__file__).stem}:{target}", "--corpus", corpus]
+    command += ["--every", str(every), "--timeout", str(options.timeout), "--only", options.only]
+    command += ["--mem-gib", str(options.memory), "--preimport", "onnxruntime,torch.export,regraft"]
+    command += ["--resume"] if options.resume else []
+    subprocess.run(command, cwd=corpora, check=True)
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def whole_operators(found: list[dict[str, Any]]) -> str:
+    """Of how many operators every sample is equal; a sample's id is its operator's and a number."""
+    operators: dict[str, bool] = {}
+    for row in found:
+        name = row["id"].rpartition("/")[0]
+        operators[name] = operators.get(name, True) and row["verdict"] in EQUAL
+    return f"all of {sum(operators.values())}/{len(operators)} operators"
 
 
 def arguments() -> argparse.Namespace:
@@ -119,6 +129,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--target", default="onnx,mindspore")
     parser.add_argument("--only", default="", help="a regular expression on the case's id")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a case")
+    parser.add_argument(
+        "--memory",
+        type=float,
+        default=14,
+        help="GiB a case: its rounding noise is measured on a float64 twin",
+    )
+    parser.add_argument("--rows", type=Path, help="keep what is found of every case in this folder")
+    parser.add_argument("--resume", action="store_true", help="go on with the cases that --rows has not")
     return parser.parse_args()
 
 
@@ -132,6 +150,14 @@ def main() -> None:
             f"expected CORPORA to name a checkout of the corpora (with run.py), got `{place}`\n"
             "hint: CORPORA=path/to/corpora/torch make corpus-torch SAMPLE=10"
         )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (options.rows or Path(scratch)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        print_table(corpora, folder, options)
+
+
+def print_table(corpora: Path, folder: Path, options: argparse.Namespace) -> None:
+    """Run the cases, and print the failures and the table."""
     table: list[str] = []
     failed: list[str] = []
     for corpus in options.corpus.split(","):
@@ -140,13 +166,14 @@ def main() -> None:
         for target, bar in zip(("onnx", "mindspore"), bars, strict=True):
             if target not in options.target.split(","):
                 continue
-            found = rows(corpora, corpus, target, options.sample, options.timeout, options.only)
+            found = rows(corpora, corpus, target, folder, options)
             counted = [r for r in found if r["verdict"] != "eager_error"]
             wrong = [r for r in counted if r["verdict"] not in EQUAL]
             equal = len(counted) - len(wrong)
             line += (
                 f"  {target} {equal:4}/{len(counted):<4} {equal / max(len(counted), 1):6.1%} (bar {bar:.0%})"
             )
+            line += f", {whole_operators(counted)}" if corpus == "Do" else ""
             failed += [
                 f"{r['id']} {target}: {r['verdict']} {' '.join(r.get('why', '').split())[:200]}"
                 for r in wrong
