@@ -313,24 +313,26 @@ class Graph(Nested):
                     module.parameters[name] = new
         self.remove(old)
 
-    def remove(self, key: int) -> None:
-        """Remove a node that nothing uses.
+    def remove(self, *keys: int) -> None:
+        """Remove nodes that nothing uses; several at once, as each parameter is looked for in all modules.
 
         Raises:
-            InvalidGraphError: when something uses it.
+            InvalidGraphError: when something uses one.
         """
-        node = self.node(key)
-        if self.flow.out_degree(key) or any(v.node == key for _, v in self.outputs):
-            raise InvalidGraphError(
-                "E301", "expected a node without users, got one in use", place=self.describe(key)
-            )
-        if isinstance(node, Parameter):
-            for module in self.modules:
-                for name in [n for n, p in module.parameters.items() if p == key]:
-                    del module.parameters[name]
-        if key in self.inputs:
-            self.inputs.remove(key)
-        self.flow.remove_node(key)
+        returned = {value.node for _, value in self.outputs}
+        for key in keys:
+            if self.flow.out_degree(key) or key in returned:
+                raise InvalidGraphError(
+                    "E301", "expected a node without users, got one in use", place=self.describe(key)
+                )
+        gone = {key for key in keys if isinstance(self.node(key), Parameter)}
+        for module in self.modules if gone else ():
+            for name in [n for n, p in module.parameters.items() if p in gone]:
+                del module.parameters[name]
+        for key in keys:
+            if key in self.inputs:
+                self.inputs.remove(key)
+            self.flow.remove_node(key)
 
     def remove_dead(self) -> list[Node]:
         """Remove operators and constants that no output needs; returns them. Parameters and inputs stay."""

@@ -85,6 +85,7 @@ class PrepareForInference(Pass):
                         changes.append(
                             Change("PI101", f"is folded into {places.of(graph, layer.key)}", place=place)
                         )
+        folding.remove_statistics()
         return changes
 
 
@@ -93,6 +94,7 @@ class _Folding:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._statistics: dict[int, None] = {}
 
     @cached_property
     def _names(self) -> set[str]:
@@ -135,9 +137,13 @@ class _Folding:
         self._mark_calls(layer, norm)
         graph.replace_uses(Value(norm.key), Value(layer.key))
         graph.remove(norm.key)
-        for value in operands[1:]:
-            if value.node in graph and not graph.flow.out_degree(value.node) and not graph.is_output(value):
-                graph.remove(value.node)
+        self._statistics.update((value.node, None) for value in operands[1:])
+
+    def remove_statistics(self) -> None:
+        """Remove the statistics that nothing reads any more."""
+        returned = {value.node for _, value in self.graph.outputs}
+        flow = self.graph.flow
+        self.graph.remove(*(k for k in self._statistics if not flow.out_degree(k) and k not in returned))
 
     def _take_in(
         self, into: Parameter, before: TensorData | None, norm: list[Value], epsilon: float, axis: int
