@@ -70,7 +70,7 @@ class _Renderer:
         out += [f"{pad}return {quote(name)} = {self.ref(value)}" for name, value in graph.outputs]
         out += [
             f"{pad}update %{self.names[p]} = {self.ref(value)}"
-            for p, value in sorted(graph.updates.items(), key=lambda item: self.names[item[0]])
+            for p, value in graph.updates.items()  # in their order, on which that of the nodes depends
         ]
         out.append(f"{self.indent}}}")
         return out
