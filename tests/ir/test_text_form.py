@@ -109,10 +109,10 @@ def test_a_text_that_is_not_one_is_refused_with_its_line(text, message):
 def test_updates_keep_their_order_whatever_their_names():
     lines = [f'  %p{i} = param "p{i}" : f32[2]\n' for i in range(12)]
     adds = [f"  %{i} = Add(%x, %p{i}) : f32[2]\n" for i in range(12)]
-    updates = [f"  update %p{i} = %{i}\n" for i in (11, 2, 10, 5)]
+    updates = [f"  update %p{i} = %{i}\n" for i in range(11, 0, -1)]
     text = "graph main {\n" + '  %x = input "x" : f32[2]\n' + "".join([*lines, *adds])
     graph = parse(text + '  return "y" = %0\n' + "".join(updates) + "}\n")
     once = render(graph)
     assert render(parse(once)) == once
     names = [graph.parameter(key).name for key in graph.updates]
-    assert names == ["p11", "p2", "p10", "p5"]
+    assert names == [f"p{i}" for i in range(11, 0, -1)]
