@@ -54,6 +54,7 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
+    from .aliases import WriteError
     from .capture import require_runnable
     from .functional import functionalised
 
@@ -64,7 +65,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         require_runnable(captured)
         raise
     except UnsupportedError as refusal:
-        of_writes = refusal.code == "E201" or "writes into" in refusal.message
+        of_writes = refusal.code == "E201" or isinstance(refusal, WriteError)
         without_writes = functionalised(captured) if of_writes else None
         if without_writes is None:
             raise

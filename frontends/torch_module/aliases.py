@@ -15,6 +15,10 @@ WriteBack = Callable[["Node", Value], "Value | None"]
 """(view, its new value) -> the new value of what it views, or None where that cannot be said."""
 
 
+class WriteError(UnsupportedError):
+    """A write in place that is not followed here; PyTorch's own functionalisation may know a way."""
+
+
 class Aliases:
     """Which fx nodes share memory, and what becomes of them when one is overwritten.
 
@@ -60,7 +64,7 @@ class Aliases:
         if storage is None:
             return
         if not isinstance(self._environment[node], Value):
-            raise UnsupportedError(
+            raise WriteError(
                 "E203",
                 f"`{node.target}` has several results, and writes into `{target.name}` besides",
                 place=place,
@@ -80,7 +84,7 @@ class Aliases:
                 self._environment[other] = fresh[other] = new
                 seen.setdefault(self._view(other), new)
             elif self._is_read_later(other) and not _are_parts(other, target):
-                raise UnsupportedError(
+                raise WriteError(
                     "E203",
                     f"`{node.target}` writes into a view (`{target.name}`), and `{other.name}`, "
                     "which shares its memory, is read later",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .decompositions import fake_mode
@@ -81,11 +82,9 @@ def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
     values = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
     device, dtype, _ = region
     target: Any = node.target
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with mode, torch.no_grad(), torch.autocast(device, dtype=dtype, cache_enabled=False), Watching():
-                target(*values[0], **values[1])
-    except Exception:  # torch raises many kinds for what fake tensors cannot do: no casts are known then
-        return {}
+    # torch raises many kinds for what fake tensors cannot do; the casts come before
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mode, torch.no_grad(), torch.autocast(device, dtype=dtype, cache_enabled=False), Watching():
+            target(*values[0], **values[1])
     return found
