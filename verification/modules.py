@@ -154,21 +154,27 @@ class ModuleComparison:
 def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[int] | None:
     """For every array of one side the index of its counterpart on the other, or None.
 
-    Arrays pair up by shape; where several have one shape, the closest in value wins. None when there is
-    nothing to pair or an array has no counterpart.
+    Arrays pair up by shape and kind of element; where several have one shape, the closest in value wins. None
+    when there is nothing to pair or an array has no counterpart.
     """
     if not wanted or len(wanted) > len(offered):
         return None
     free = set(range(len(offered)))
     out: list[int] = []
     for array in wanted:
-        fitting = [i for i in sorted(free) if offered[i].shape == array.shape]
+        form = array.shape, _kind(array)
+        fitting = [i for i in sorted(free) if (offered[i].shape, _kind(offered[i])) == form]
         if not fitting:
             return None
         best = fitting[0] if len(fitting) == 1 else min(fitting, key=lambda i: distance(offered[i], array))
         free.discard(best)
         out.append(best)
     return out
+
+
+def _kind(array: np.ndarray) -> str:
+    """Truth values, integers or floating-point numbers, of whatever width."""
+    return {"u": "i", "V": "f"}.get(array.dtype.kind, array.dtype.kind)  # NumPy has no kind for bfloat16
 
 
 def _path(call: str) -> str:

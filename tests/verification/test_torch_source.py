@@ -266,6 +266,34 @@ class Guarded(nn.Module):
         return x * 2
 
 
+class Positions(nn.Embedding):
+    """Looks at the shape of what it is given, and at nothing else."""
+
+    def forward(self, x):
+        return super().forward(torch.arange(x.shape[1]).expand(x.shape[0], -1))
+
+
+class Placed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.positions = nn.Embedding(9, 4), Positions(16, 4)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return x + self.positions(x[..., -1])
+
+
+def test_a_module_is_not_run_alone_on_values_of_another_kind(tmp_path: Path) -> None:
+    """The graph takes the sizes from the ids, which have the shape of what the source's module was given."""
+    graph = regraft.load(Placed(), (torch.randint(0, 9, (2, 5)),))
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+    row = next(row for row in report.modules if row.call == "positions#1")
+    assert row.passed
+    assert row.isolated_passed is None
+
+
 def test_source_that_refuses_the_second_batch_is_noted() -> None:
     source = regraft.load(Guarded(), (torch.randn(2, 3),))
     report = verify(source, source)
