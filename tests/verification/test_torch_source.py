@@ -257,15 +257,6 @@ def test_indices_cover_the_table() -> None:
     assert verify(source, broken).first_divergence == "embed#1"
 
 
-class Guarded(nn.Module):
-    """Insists on a batch of two at run time, where no symbol shows it."""
-
-    def forward(self, x):
-        if not torch.compiler.is_compiling() and x.shape[0] != 2:
-            raise ValueError("two, please")
-        return x * 2
-
-
 class Positions(nn.Embedding):
     """Looks at the shape of what it is given, and at nothing else."""
 
@@ -292,6 +283,15 @@ def test_a_module_is_not_run_alone_on_values_of_another_kind(tmp_path: Path) -> 
     row = next(row for row in report.modules if row.call == "positions#1")
     assert row.passed
     assert row.isolated_passed is None
+
+
+class Guarded(nn.Module):
+    """Insists on a batch of two at run time, where no symbol shows it."""
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and x.shape[0] != 2:
+            raise ValueError("two, please")
+        return x * 2
 
 
 def test_source_that_refuses_the_second_batch_is_noted() -> None:
