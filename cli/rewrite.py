@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     help="Run instead of the default passes; repeat.",
 )
 @click.option(
-    "--checkpoint-format", type=click.Choice(["ckpt", "safetensors"]), help="Of a MindSpore output."
+    "--checkpoint-format",
+    type=click.Choice(["ckpt", "safetensors"]),
+    help="Of a MindSpore output; ckpt, and safetensors above 2 GB.",
 )
 @click.option(
     "--explicit-initializers",

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import Graph, TensorData, numpy_dtype
+from ...ir import BackendError, Graph, TensorData, numpy_dtype
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
@@ -20,6 +20,9 @@ from .preparation import prepare
 from .program import Program, make_program
 
 CheckpointFormat = Literal["ckpt", "safetensors"]
+
+CKPT_LIMIT = 2_100_000_000
+"""Bytes of weights up to which MindSpore loads a ``.ckpt``, one protobuf message, which ends at 2 GiB."""
 
 
 def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> str:
@@ -37,7 +40,7 @@ def write(
     folder: Path | str,
     *,
     force: bool = False,
-    checkpoint_format: CheckpointFormat = "ckpt",
+    checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
     partial: bool = False,
 ) -> list[Path]:
@@ -47,7 +50,7 @@ def write(
         graph: a validated graph; it is not changed.
         folder: made if need be.
         force: replace files of the same names.
-        checkpoint_format: ``ckpt`` or ``safetensors``.
+        checkpoint_format: ``ckpt`` or ``safetensors``; None: the former up to `CKPT_LIMIT`.
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
         partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
@@ -57,11 +60,12 @@ def write(
 
     Raises:
         UnsupportedError: listing every operator that has no emitter.
-        BackendError: when the graph cannot be expressed.
+        BackendError: when the graph cannot be expressed, or the checkpoint would be too large for its format.
         UsageError: when a file exists already.
     """
     folder = Path(folder)
     legal = _legal(graph, partial=partial)
+    checkpoint_format = _fitting(legal, checkpoint_format)
     program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
     with staged(folder, names, force=force) as stage:
@@ -80,6 +84,20 @@ def write(
             modules=program.renamed_modules,
         )
     return [folder / name for name in names]
+
+
+def _fitting(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:
+    """The format asked for, or the one that the weights fit into."""
+    size = sum(parameter.data.nbytes for parameter in legal.parameters())
+    if size <= CKPT_LIMIT:
+        return wanted or "ckpt"
+    if wanted == "ckpt":
+        raise BackendError(
+            "E602",
+            f"expected weights that fit into a .ckpt, which ends at 2 GiB, got {size / 1e9:.1f} GB",
+            hint="--checkpoint-format safetensors has no such end",
+        )
+    return "safetensors"
 
 
 def stubs(graph: Graph) -> list[str]:

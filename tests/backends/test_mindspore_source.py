@@ -487,6 +487,20 @@ def test_a_frozen_parameter_stays_frozen(tmp_path):
     assert [p.name for p in net.trainable_params()] == ["fc.bias"]
 
 
+def test_weights_too_large_for_a_ckpt(tmp_path, monkeypatch):
+    """MindSpore reads a .ckpt as one protobuf message, which ends at 2 GiB."""
+    monkeypatch.setattr("regraft.backends.mindspore_source.CKPT_LIMIT", 100)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    module = rewritten(model, [floats(2, 4)], tmp_path)
+    assert (tmp_path / "model.safetensors").exists()
+    assert not (tmp_path / "model.ckpt").exists()
+    assert module.build()(ms.Tensor(floats(2, 4))).shape == (2, 2)
+    with pytest.raises(
+        regraft.RegraftError, match=r"E602(.|\n)*ends at 2 GiB(.|\n)*--checkpoint-format safetensors"
+    ):
+        rewritten(model, [floats(2, 4)], tmp_path / "second", checkpoint_format="ckpt")
+
+
 def test_safetensors(tmp_path):
     model = shaken(LeNet())
     module = rewritten(model, [floats(2, 1, 28, 28)], tmp_path, checkpoint_format="safetensors")
