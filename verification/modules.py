@@ -25,7 +25,8 @@ class ModuleComparison:
         runner: the target's runner.
         exact: makes the source's run in float64, where there can be one; asked for where it decides.
         exact_runner: its runner, after that run.
-        ulps: what the runtimes' arithmetic may cost.
+        ulps: what the runtimes' arithmetic may cost, in all that was computed before a boundary.
+        alone: what it may cost in one call alone.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class ModuleComparison:
         exact: Callable[[], Run | None] | None = None,
         exact_runner: Runner | None = None,
         ulps: int = 16,
+        alone: Callable[[str], int] | None = None,
     ) -> None:
         self._tree = tree
         self._source, self._target, self._exact = source, target, exact
         self._runner, self._exact_runner, self._ulps = runner, exact_runner, ulps
+        self._alone = alone or (lambda _: ulps)
         self._counts = [Counter(map(_path, run.calls)) for run in (source, target)]
 
     def rows(self) -> list[ModuleRow]:
@@ -86,7 +89,7 @@ class ModuleComparison:
         except ModelError as error:
             return replace(row, passed=False, isolated_passed=False, reason=f"alone: {error.message}")
         exact = cache(lambda: self._exact_outputs(row.call, record))
-        worst = self._worst(record.outputs, outputs, pairs, exact)
+        worst = self._worst(record.outputs, outputs, pairs, exact, self._alone(row.call))
         if not worst.passed and row.passed and chosen and self._moved(record, found, chosen):
             # a layer that another module holds too may be called before the target's module, not in it
             return replace(row, reason="not run alone: other values enter it in the target")
@@ -114,6 +117,7 @@ class ModuleComparison:
         target: Sequence[np.ndarray],
         pairs: Sequence[int],
         exact: Callable[[], Sequence[np.ndarray] | None] | None,
+        ulps: int | None = None,
     ) -> Comparison:
         """The comparison that is furthest beyond its tolerance."""
         if self._exact is None:
@@ -123,7 +127,7 @@ class ModuleComparison:
                 source[i],
                 array,
                 exact=None if exact is None else exactly(exact, i, len(source)),
-                ulps=self._ulps,
+                ulps=self._ulps if ulps is None else ulps,
             )
             for i, array in zip(pairs, target, strict=True)
         ]
@@ -174,7 +178,8 @@ def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[i
 
 def _kind(array: np.ndarray) -> str:
     """Truth values, integers or floating-point numbers, of whatever width."""
-    return {"u": "i", "V": "f"}.get(array.dtype.kind, array.dtype.kind)  # NumPy has no kind for bfloat16
+    kind = str(array.dtype.kind)
+    return {"u": "i", "V": "f"}.get(kind, kind)  # NumPy has no kind for bfloat16
 
 
 def _path(call: str) -> str:

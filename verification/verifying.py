@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import cast
 
@@ -135,11 +135,7 @@ class _Verification:
         self.notes: list[str] = [] if paired is None else paired.notes()
         self.rows: list[OutputRow] = []
         self.training: list[TrainingRow] = []
-        operators = {node.op_type for _, node in walk_operators(graph)}
-        sides = [target.slack(operators), source.slack(operators)]
-        self.ulps = (
-            sides[0] if exact is not None else max(sides)
-        )  # a float64 result shows the source's own error
+        self.ulps = self._slack({node.op_type for _, node in walk_operators(graph)})
         if self.ulps > _WIDE:
             self.notes.append(
                 "MindSpore's tanh on the CPU ends at |x| = 5 and is off by up to 1e-4: "
@@ -302,13 +298,31 @@ class _Verification:
         if not modules:
             return outputs, [], None
         comparison = ModuleComparison(
-            self.graph.modules, source, target, self.target, exact, self.exact, self.ulps
+            self.graph.modules, source, target, self.target, exact, self.exact, self.ulps, self._slack_alone
         )
         rows = comparison.rows()
         culprit = comparison.culprit(rows)
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
+
+    def _slack(self, operators: Set[str]) -> int:
+        """What the runtimes' arithmetic in operators may cost; a float64 result shows the source's own."""
+        target, source = self.target.slack(operators), self.source.slack(operators)
+        return target if self.exact is not None else max(target, source)
+
+    def _slack_alone(self, call: str) -> int:
+        """The same of the operators in one module call."""
+        return self._slack(self._operators_of.get(call, frozenset()))
+
+    @cached_property
+    def _operators_of(self) -> dict[str, set[str]]:
+        """Name of a module call -> the operators in it and in the calls that it makes."""
+        names, found = self.graph.modules.call_names(), dict[str, set[str]]()
+        for _, node in walk_operators(self.graph):
+            for call in self.graph.modules.ancestors(node.call):
+                found.setdefault(names[call], set()).add(node.op_type)
+        return found
 
     def _another(self, case: str, inputs: Mapping[str, np.ndarray]) -> list[OutputRow]:
         """The outputs at other sizes, where the source itself runs with them."""

@@ -73,10 +73,24 @@ def values_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
 def plainly() -> Iterator[None]:
     """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
 
-    Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient.
+    Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
+    torch leaves open, of an unsorted `topk` and of equals in a `sort`, are those of the graph.
     """
     import torch
     from torch._higher_order_ops import utils
+    from torch.overrides import TorchFunctionMode
+
+    class InOrder(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = kwargs or {}
+            if func in (torch.topk, torch.Tensor.topk):
+                args, given = args[:4], {**given, "sorted": True}
+            elif func in sorts and not any(isinstance(a, str) for a in args[1:]):
+                positions = dict(zip(("dim", "descending"), args[1:3], strict=False))
+                args, given = args[:1], {**positions, **given, "stable": True}
+            return func(*args, **given)
+
+    sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
 
     compiled = utils._hop_compile_and_call
 
@@ -92,7 +106,7 @@ def plainly() -> Iterator[None]:
         with torch.compiler.set_stance("default"):
             return compiled(operator, arguments, keywords)
 
-    with replaced(utils, _hop_compile_and_call=run), torch.compiler.set_stance("force_eager"):
+    with replaced(utils, _hop_compile_and_call=run), torch.compiler.set_stance("force_eager"), InOrder():
         yield
 
 

@@ -224,12 +224,12 @@ def cumsum(call: Call) -> Value:
     return call.op("CumSum", x, call.constant(axis)) if call.rank("self") else x
 
 
-def _ranked(call: Call, k: Value, largest: bool, ordered: bool) -> list[Value]:
+def _ranked(call: Call, k: Value, largest: bool) -> list[Value]:
     """TopK, which wants an axis."""
     x, axis = call.value("self"), call.axis("dim")
     x = x if call.rank("self") else call.op("Unsqueeze", x, call.constant([0]))
     wide = "int32" if call.dtype_of(x) == "bool" else call.dtype_of(x)
-    attributes = {"axis": axis, "largest": largest, "sorted": ordered}
+    attributes = {"axis": axis, "largest": largest, "sorted": True}
     values, indices = call.b.ops("TopK", call.cast(x, wide), k, outputs=2, **attributes)
     found = [call.cast(values, call.dtype_of(x)), indices]
     return found if call.rank("self") else [call.op("Squeeze", v, call.constant([0])) for v in found]
@@ -237,8 +237,9 @@ def _ranked(call: Call, k: Value, largest: bool, ordered: bool) -> list[Value]:
 
 @REDUCE.op("aten.topk.default")
 def topk(call: Call) -> list[Value]:
-    """Values and indices of the largest or smallest."""
-    return _ranked(call, call.constant([call.int("k")]), call.flag("largest"), call.flag("sorted"))
+    """Values and indices of the largest or smallest, in order also where torch leaves the order open."""
+    call.ignore("sorted")
+    return _ranked(call, call.constant([call.int("k")]), call.flag("largest"))
 
 
 @REDUCE.op("aten.sort.default", "aten.sort.stable")
@@ -248,7 +249,7 @@ def sort(call: Call) -> list[Value]:
         call.ignore("stable")
     shape = call.shape("self")
     length = call.context.sizes([shape[call.axis("dim")] if shape else 1])
-    return _ranked(call, length, call.flag("descending"), True)
+    return _ranked(call, length, call.flag("descending"))
 
 
 @REDUCE.op("aten.argsort.default", "aten.argsort.stable")

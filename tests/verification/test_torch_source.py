@@ -257,6 +257,49 @@ def test_indices_cover_the_table() -> None:
     assert verify(source, broken).first_divergence == "embed#1"
 
 
+class Chosen(nn.Module):
+    """The largest values in whatever order torch leaves them, and the order of equals."""
+
+    def forward(self, x):
+        values, places = torch.topk(x, 33, sorted=False)
+        return values, places, torch.argsort((x > 0).long(), -1), x.round().sort(1, True)[1]
+
+
+class Choosing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen = Chosen()
+
+    def forward(self, x):
+        values, places, order, sorted_ = self.chosen(x)
+        return values.sum(-1) + x.gather(1, places).sum(-1), x.gather(1, order).sort(-1)[0], sorted_.sum(-1)
+
+
+@pytest.mark.parametrize("target", ["onnx", "mindspore"])
+def test_orders_that_torch_leaves_open_are_the_graphs(tmp_path: Path, target: str) -> None:
+    graph = regraft.load(Choosing(), (torch.randn(2, 40),))
+    out = tmp_path / ("net.onnx" if target == "onnx" else "net")
+    regraft.save(regraft.rewrite(graph).graph, out, to=target)
+    report = verify(graph, out)
+    assert report.passed, report.render()
+    row = next(row for row in report.modules if row.call == "chosen#1")
+    assert row.passed
+    assert row.isolated_passed
+
+
+def test_sums_of_the_runtime_excuse_no_other_operator(net: nn.Module, graph: Graph, tmp_path: Path) -> None:
+    """ONNX Runtime adds up one by one in a pool: more is allowed there and behind it, but not elsewhere."""
+    file = write(graph, tmp_path / "net.onnx")[0]
+    assert "plus 64 units" in verify(graph, file).yardstick
+    model = onnx.load(file)
+    norm = next(n for n in model.graph.node if n.op_type == "BatchNormalization")
+    epsilon = next(a for a in norm.attribute if a.name == "epsilon")
+    epsilon.f *= 1.4  # 30 units in the last place at a variance of 0.5
+    onnx.save(model, file)
+    report = verify(graph, file)
+    assert report.first_divergence == "blocks.0.norm#1"
+
+
 class Positions(nn.Embedding):
     """Looks at the shape of what it is given, and at nothing else."""
 
