@@ -49,3 +49,13 @@ def test_modules_are_compared_except_those_that_others_were_folded_into(tmp_path
     if target == "onnx":
         kinds = [node.op_type for node in onnx.load(out).graph.node]
         assert not {"BatchNormalization", "Dropout"} & set(kinds)
+
+
+def test_a_folded_layer_is_not_run_alone_however_small_its_values(tmp_path):
+    """What entered the normalisation has the shape of what enters the depthwise layer that took it in."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False), nn.BatchNorm2d(4)).eval()
+    graph = regraft.load(model, (np.full((2, 4, 6, 6), 1e-12, np.float32),))
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
