@@ -93,11 +93,7 @@ def rename_rows(
             parameter.key, (parameter.name, "identity", parameter.data.shape)
         )
         source = provenance.parameters.get(parameter.key)
-        norms = (
-            []
-            if source is not None and not source.persistent
-            else _norms(provenance, parameter.key, parameter.data.dtype)
-        )
+        norms = _norms(provenance, parameter)
         if target and norms:
             _, _, axes = transform.partition(":")
             transform = f"{FOLDED}:{axes}" if axes else FOLDED
@@ -129,9 +125,13 @@ def computed(transform: str) -> bool:
     return transform.partition(":")[0] in (DERIVED, FOLDED)
 
 
-def _norms(provenance: Provenance, key: int, dtype: str) -> list[Norm]:
-    """What a parameter of an element type took in; nothing where that cannot be said."""
-    norms = [_norm(provenance, fold, dtype) for fold in provenance.folds.get(key, ())]
+def _norms(provenance: Provenance, parameter: Parameter) -> list[Norm]:
+    """What a parameter took in; nothing where that cannot be said, or the source does not save it."""
+    source = provenance.parameters.get(parameter.key)
+    if source is not None and not source.persistent:
+        return []
+    folds = provenance.folds.get(parameter.key, ())
+    norms = [_norm(provenance, fold, parameter.data.dtype) for fold in folds]
     return [] if None in norms else [n for n in norms if n is not None]
 
 
@@ -206,7 +206,7 @@ def dropped_rows(graph: Graph) -> list[Rename]:
     taken_in = {
         key
         for parameter, folds in provenance.folds.items()
-        if parameter in graph and _norms(provenance, parameter, graph.parameter(parameter).data.dtype)
+        if parameter in graph and _norms(provenance, graph.parameter(parameter))
         for fold in folds
         for key in fold.statistics
         if isinstance(key, int)

@@ -170,11 +170,9 @@ class _Folding:
     def _bias_beside(self, weight: Parameter, like: TensorData) -> Parameter:
         """A new bias, registered where the weight is."""
         stem = weight.name.removesuffix("weight")
-        name = base = f"{stem}bias" if stem != weight.name else f"{weight.name}_bias"
-        for number in itertools.count(1):
-            if name not in self._names:
-                break
-            name = f"{base}_{number}"
+        base = f"{stem}bias" if stem != weight.name else f"{weight.name}_bias"
+        numbered = (f"{base}_{number}" for number in itertools.count(1))
+        name = next(n for n in itertools.chain([base], numbered) if n not in self._names)
         self._names.add(name)
         bias = Parameter(name, name, like, role="bias", location=weight.location)
         key = self.graph.add_parameter(bias).node

@@ -62,19 +62,19 @@ def compare(
     def failed(reason: str, tolerance: float = 0.0) -> Comparison:
         return Comparison(shape, float("nan"), float("nan"), tolerance, False, reason)
 
-    if _kind(source) != _kind(target):
+    if kind_of(source) != kind_of(target):
         return failed(f"expected element type {source.dtype}, got {target.dtype}")
     if source.shape != target.shape:
         return failed(f"expected shape {list(source.shape)}, got {list(target.shape)}")
     remark = _remark(source)
-    if _kind(source) not in "fc":
+    if kind_of(source) not in "fc":
         wrong = int(np.count_nonzero(source != target))
         difference = np.abs(source.astype(np.float64) - target.astype(np.float64)).max(initial=0.0)
         scale = float(np.abs(source.astype(np.float64)).max(initial=0.0))
         reason = f"{wrong} of {source.size} elements differ" if wrong else remark
         return Comparison(shape, float(difference), _ratio(float(difference), scale), 0.0, not wrong, reason)
     dtype = max(source.dtype.name, target.dtype.name, key=lambda name: _EPSILON.get(name, 0.0))
-    wide = np.complex128 if _kind(source) == "c" else np.float64
+    wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
         wrong = int(np.count_nonzero(test(s) != test(t)))
@@ -138,7 +138,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.where(np.isnan(found), np.inf, found).max())
 
 
-def _kind(array: np.ndarray) -> str:
+def kind_of(array: np.ndarray) -> str:
     """One letter for what the elements are: f, c, i (signed or not), b, or NumPy's own."""
     if array.dtype.name in _EPSILON:
         return "f"

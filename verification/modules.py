@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from ..ir import ModelError, ModuleTree
-from .compare import Comparison, compare, distance, exactly
+from .compare import Comparison, compare, distance, exactly, kind_of
 from .report import ModuleRow
 from .runners.runs import CallRecord, Run, Runner
 
@@ -170,20 +170,14 @@ def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[i
     free = set(range(len(offered)))
     out: list[int] = []
     for array in wanted:
-        form = array.shape, _kind(array)
-        fitting = [i for i in sorted(free) if (offered[i].shape, _kind(offered[i])) == form]
+        form = array.shape, kind_of(array)
+        fitting = [i for i in sorted(free) if (offered[i].shape, kind_of(offered[i])) == form]
         if not fitting:
             return None
         best = fitting[0] if len(fitting) == 1 else min(fitting, key=lambda i: distance(offered[i], array))
         free.discard(best)
         out.append(best)
     return out
-
-
-def _kind(array: np.ndarray) -> str:
-    """Truth values, integers or floating-point numbers, of whatever width."""
-    kind = str(array.dtype.kind)
-    return {"u": "i", "V": "f"}.get(kind, kind)  # NumPy has no kind for bfloat16
 
 
 def _path(call: str) -> str:
