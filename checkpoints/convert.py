@@ -215,7 +215,7 @@ class _Problems:
         names = self.mapping.read_by(row)
         absent = [name for name in names if name not in self.given]
         self.missing += [name for name in absent if name not in self.missing]
-        rows = [(name, self.mapping.row_of(name) or row) for name in names if name in self.given]
+        rows = [(name, self.mapping.by_name.get(name, row)) for name in names if name in self.given]
         fitting = [self.fits(name, self.given[name], r.dtype, r.shape) for name, r in rows]
         return not absent and all(fitting)
 

@@ -159,7 +159,7 @@ def _paired(
     excused[0 if reverse else 1].update(mapping.constants(found))
     for row in mapping.rows:
         left, right = mapping.source_name(row), row.target
-        if row.norms and right in found and all(name in given for name in mapping.read_by(row)):
+        if row.norms and right in found and _fits(mapping, row, given):
             made = mapping.made(row, given)
             label = left or mapping.statistics(row.norms[0])[1] or right  # a new bias comes from beta
             sides = (right, label, found[right], made) if reverse else (label, right, made, found[right])
@@ -173,6 +173,14 @@ def _paired(
             excused[1].update({there} & b.keys())
     order = {name: at for at, name in enumerate(a)}
     return sorted(pairs, key=lambda pair: order.get(pair.name, len(order))), excused
+
+
+def _fits(mapping: Map, row: Rename, given: Mapping[str, TensorData]) -> bool:
+    """Whether all that a tensor of the map's target is made of is there, and has the map's shapes."""
+    return all(
+        name in given and given[name].shape == tuple(mapping.by_name.get(name, row).shape)
+        for name in mapping.read_by(row)
+    )
 
 
 def _laid_out(row: Rename, data: TensorData, reverse: bool) -> TensorData:

@@ -56,10 +56,6 @@ class Map:
             for path in norm.statistics
         ]
 
-    def row_of(self, name: str) -> Rename | None:
-        """The first row of a name in the source's checkpoint."""
-        return self._by_name.get(name)
-
     def read_by(self, row: Rename) -> list[str]:
         """The names in the source's checkpoint of all that the target's tensor is made of."""
         own = [self.source_name(row)] if row.source else []
@@ -71,6 +67,9 @@ class Map:
         Args:
             row: one with a target, whose values are not `DERIVED`.
             given: the source's tensors, among them all that `read_by` names.
+
+        Raises:
+            ModelError: when what was taken in has another shape than the channels, or is damaged.
         """
         data = given[self.source_name(row)] if row.source else None
         for norm in row.norms:
@@ -80,6 +79,13 @@ class Map:
                 given[name] if name else unpacked(values, row.dtype, channels, row.target)
                 for name, values in zip(names, norm.values, strict=True)
             ]
+            if any(statistic.shape != channels for statistic in statistics):
+                raise ModelError(
+                    "E101",
+                    f"expected statistics of {channels[0]} channels for `{row.target}`, got "
+                    + ", ".join(str(list(statistic.shape)) for statistic in statistics),
+                    place=str(self.path),
+                )
             data = _taken_in(data, statistics, norm, tuple(row.shape), row.dtype)
         assert data is not None
         return applied(row, data)
@@ -99,7 +105,8 @@ class Map:
         return {row.source_path: row for row in reversed(self.rows) if row.source}
 
     @cached_property
-    def _by_name(self) -> dict[str, Rename]:
+    def by_name(self) -> dict[str, Rename]:
+        """Name in the source's checkpoint -> its first row."""
         return {self.source_name(row): row for row in reversed(self.rows) if row.source}
 
 

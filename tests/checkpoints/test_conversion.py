@@ -300,6 +300,24 @@ def test_checkpoints_of_the_source_convert_into_folded_layers(tmp_path, target):
         convert_checkpoint(tmp_path / "d.pth", tmp_path / "e.safetensors", first / renames)
 
 
+def test_statistics_of_other_shapes_are_no_crash(tmp_path):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    regraft.save(regraft.rewrite(regraft.load(model, (floats(2, 3, 8, 8),))).graph, tmp_path / "model.onnx")
+    map_ = tmp_path / "model.renames.json"
+    torch.save(nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6)).state_dict(), tmp_path / "wider.pth")
+    report = diff(tmp_path / "wider.pth", tmp_path / "model.onnx", map_)
+    assert {row.name: row.shapes[0] for row in report.rows} == {"0.weight": (6, 3, 3, 3), "0.bias": (6,)}
+    assert not report.equal
+    with pytest.raises(ModelError, match=r"E801(.|\n)*`1.weight`: expected float32 \[4\], got float32 \[6\]"):
+        convert_checkpoint(tmp_path / "wider.pth", tmp_path / "new.safetensors", map_)
+    torch.save(model.state_dict(), tmp_path / "a.pth")
+    document = json.loads(map_.read_text())
+    document["parameters"][0]["norms"][0]["statistics"][0] = "0.weight"
+    map_.write_text(json.dumps(document))
+    with pytest.raises(ModelError, match=r"E101 expected statistics of 4 channels for `0.weight`"):
+        convert_checkpoint(tmp_path / "a.pth", tmp_path / "new.safetensors", map_)
+
+
 def test_a_gamma_that_the_source_fixes_is_held_by_the_map(tmp_path):
     names = ["c_weight", "c_bias", "b_gamma", "b_beta", "b_moving_mean", "b_moving_var"]
     nodes = [{"op": "null", "name": n, "inputs": []} for n in ["data", *names]]
