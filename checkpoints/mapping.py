@@ -31,7 +31,6 @@ class Map:
         target: framework of the target.
         rows: one per name of the source, and one per tensor that only the target has.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
-        taken_in: names in the source's checkpoint of the statistics that weights and biases took in.
     """
 
     path: Path
@@ -39,7 +38,6 @@ class Map:
     target: str
     rows: list[Rename]
     colliding: set[str] = field(init=False, default_factory=set)
-    taken_in: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
         """The name in the source's checkpoint: as declared, or the module path where names collide."""
@@ -96,9 +94,12 @@ class Map:
             if row.source:
                 holders.setdefault(row.source, set()).add(row.target)
         object.__setattr__(self, "colliding", {name for name, found in holders.items() if len(found) > 1})
+
+    @cached_property
+    def taken_in(self) -> set[str]:
+        """Names in the source's checkpoint of the statistics that weights and biases took in."""
         norms = (norm for row in self.rows for norm in row.norms)
-        taken_in = {name for norm in norms for name in self.statistics(norm) if name}
-        object.__setattr__(self, "taken_in", taken_in)
+        return {name for norm in norms for name in self.statistics(norm) if name}
 
     @cached_property
     def _by_path(self) -> dict[str, Rename]:
