@@ -1,0 +1,129 @@
+"""A source and a target in their runtimes, and how far apart what they compute may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from functools import cache, cached_property
+
+import numpy as np
+
+from ..ir import Graph, ModelError, walk_operators
+from .compare import DEFAULTS, MULTIPLE, compare
+from .compare import exactly as one_exactly
+from .report import OutputRow
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import Run, Runner
+
+_WIDE = 100
+"""Units in the last place from which on the report explains its tolerance."""
+
+
+class Sides:
+    """The two sides of a comparison.
+
+    Args:
+        graph: the source's graph.
+        source: the source's runner.
+        target: the target's runner.
+        exact: the source's runner in float64, where there is one.
+
+    Attributes:
+        notes: what a reader of the report should know besides.
+        ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
+    """
+
+    def __init__(self, graph: Graph, source: Runner, target: Runner, exact: Runner | None) -> None:
+        self.graph, self.source, self.target, self.exact = graph, source, target, exact
+        self.notes: list[str] = []
+        self.ulps = self._slack({node.op_type for _, node in walk_operators(graph)})
+        if self.ulps > _WIDE:
+            self.notes.append(
+                "MindSpore's tanh on the CPU ends at |x| = 5 and is off by up to 1e-4: "
+                "the tolerance allows for it"
+            )
+        if isinstance(source, OnnxRunner):
+            self.notes.append(
+                "the source ran as the graph it was lowered to, not in its own framework: this compares what "
+                "came after the lowering"
+            )
+
+    def outputs(
+        self, case: str, source: Run, target: Run, exact: Callable[[], Run | None] | None
+    ) -> list[OutputRow]:
+        """One row per output of the source, paired by position."""
+        rows: list[OutputRow] = []
+        nan = float("nan")
+        for index, (name, array) in enumerate(source.outputs):
+            if index >= len(target.outputs):
+                rows.append(
+                    OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the target")
+                )
+                continue
+            c = compare(
+                array,
+                target.outputs[index][1],
+                exact=None if exact is None else one_exactly(_arrays(exact), index, len(source.outputs)),
+                ulps=self.ulps,
+            )
+            rows.append(OutputRow(name, case, c.shape, c.max_abs, c.max_rel, c.tolerance, c.passed, c.reason))
+        for name, array in target.outputs[len(source.outputs) :]:
+            rows.append(OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the source"))
+        return rows
+
+    def exactly(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Callable[[], Run | None] | None:
+        """Makes the float64 run, which is made where something else does not decide before."""
+        return None if self.exact is None else cache(lambda: self._exact_run(inputs, calls))
+
+    def _exact_run(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Run | None:
+        if self.exact is None:
+            return None
+        try:
+            return self.exact.run(inputs, calls=calls)
+        except ModelError as error:
+            self.notes.append(f"no float64 result to measure by: {error.message}")
+            self.exact = None
+            return None
+
+    def _slack(self, operators: Set[str]) -> int:
+        """What the runtimes' arithmetic in operators may cost; a float64 result shows the source's own."""
+        target, source = self.target.slack(operators), self.source.slack(operators)
+        return target if self.exact is not None else max(target, source)
+
+    def slack_alone(self, call: str) -> int:
+        """The same of the operators in one module call."""
+        return self._slack(self._operators_of.get(call, frozenset()))
+
+    @cached_property
+    def _operators_of(self) -> dict[str, set[str]]:
+        """Name of a module call -> the operators in it and in the calls that it makes."""
+        names, found = self.graph.modules.call_names(), dict[str, set[str]]()
+        for _, node in walk_operators(self.graph):
+            for call in self.graph.modules.ancestors(node.call):
+                found.setdefault(names[call], set()).add(node.op_type)
+        return found
+
+    def yardstick(self) -> str:
+        """What is allowed, in words."""
+        if self.exact is not None:
+            return (
+                f"at most {MULTIPLE} times as far from the source's float64 result as its own float32 is, "
+                f"plus {self.ulps} units in the last place of the largest value"
+            )
+        shown = ", ".join(f"{dtype} {value:g}" for dtype, value in DEFAULTS.items())
+        least = f", at least {self.ulps} units in the last place" if self.ulps > _WIDE else ""
+        return f"relative to the largest absolute value: {shown}{least}; integers and booleans equal"
+
+    def title(self, runner: Runner) -> str:
+        """What a side is, for the report."""
+        reference = self.graph.origin.reference if runner is self.source else ""
+        return f"{reference} in {runner.runtime}" if reference else runner.runtime
+
+
+def _arrays(run: Callable[[], Run | None]) -> Callable[[], list[np.ndarray] | None]:
+    """The outputs of a run that is made when they are asked for."""
+
+    def arrays() -> list[np.ndarray] | None:
+        found = run()
+        return None if found is None else [array for _, array in found.outputs]
+
+    return arrays

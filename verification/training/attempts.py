@@ -1,0 +1,101 @@
+"""One training step of both sides, compared on seeded inputs until a kink of a function does not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from ...ir import Graph, ModelError
+from ..cases import case_of
+from ..inputs import bindings, make_inputs
+from ..report import OutputRow, TrainingRow
+from ..runners.runs import Run
+from ..sides import Sides
+from ..two_nets.pairing import Pairing
+from .comparing import TrainingComparison
+from .step import Step, Trainer
+
+_DRAWS = 3
+"""How many seeded inputs a training step is tried on before gradients that differ are a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAttempt:
+    """One training step compared."""
+
+    outputs: list[OutputRow]
+    rows: list[TrainingRow]
+    notes: list[str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether outputs, gradients, statistics and values after the step all agree."""
+        return all(row.passed is not False for row in [*self.outputs, *self.rows])
+
+
+def train(
+    sides: Sides, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path
+) -> TrainingAttempt:
+    """Compare one training step; both sides are left as they were.
+
+    Where a rectifier or a maximum decides within float32's rounding, the two sides may decide
+    differently, and gradients differ though the functions are equal. That happens at some inputs only, a
+    fault at all: seeded inputs whose outputs agree and whose gradients do not are tried anew.
+    """
+    seeds = [seed + 101 * i for i in range(_DRAWS)] if inputs is None else [seed]
+    attempts: list[TrainingAttempt] = []
+    for drawn in seeds:
+        attempts.append(_step(sides, inputs, drawn, target))
+        if attempts[-1].passed or not all(row.passed for row in attempts[-1].outputs):
+            break
+    chosen = attempts[-1] if attempts[-1].passed else attempts[0]
+    if chosen.passed and len(attempts) > 1:
+        off = ", ".join(r.parameter for r in attempts[0].rows if not r.passed)
+        chosen.notes.append(
+            f"draw {len(attempts)} of the inputs: on the first, {off} differed, which on another it does "
+            "not, so that an activation sat at a kink of its function"
+        )
+    return chosen
+
+
+def _step(
+    sides: Sides, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path
+) -> TrainingAttempt:
+    """One training step on both sides, and in float64 where that can be had."""
+    sizes = bindings(sides.graph, inputs)
+    first = make_inputs(sides.graph, sizes, seed) if inputs is None else dict(inputs)
+    source, other = (cast(Trainer, r).step(first, seed) for r in (sides.source, sides.target))
+    if isinstance(target, Path):
+        _refuse_lost_dropouts(sides.graph, source)
+    notes = list(source.notes or other.notes)
+    exact: Step | None = None
+    if sides.exact is not None:
+        try:
+            exact = cast(Trainer, sides.exact).step(first, seed)
+        except ModelError as error:
+            notes.append(f"no float64 gradients to measure by: {error.message}")
+    runs = [None if step is None else Run(step.outputs) for step in (source, other, exact)]
+    assert runs[0] is not None
+    assert runs[1] is not None
+    precise = None if runs[2] is None else lambda: runs[2]
+    outputs = sides.outputs(f"training, {case_of(sizes)}", runs[0], runs[1], precise)
+    rows = TrainingComparison(sides.graph, source, other, exact, sides.ulps).rows(target)
+    return TrainingAttempt(outputs, rows, notes)
+
+
+def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:
+    """Refuse a source that drops in training what its graph, and so the target, does not have."""
+    dropping = [n for n in graph.operators() if n.op_type in ("Dropout", "FeatureDropout")]
+    modules = [graph.modules.call(n.call).module for n in dropping if n.call is not None]
+    kept = sum(not graph.modules.module(key).class_name.startswith("Dropout") for key in modules)
+    if source.dropped > kept:
+        raise ModelError(
+            "E702",
+            f"expected {source.dropped} calls of dropout functions in the graph, as in training, got {kept}: "
+            "the target does not drop there",
+            hint="give them training=self.training, which nothing else may read; or use nn.Dropout",
+        )
