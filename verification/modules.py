@@ -47,11 +47,18 @@ class ModuleComparison:
         self._source, self._target, self._exact = source, target, exact
         self._runner, self._exact_runner, self._ulps = runner, exact_runner, ulps
         self._alone = alone or (lambda _: ulps)
+        self._runs = [source, target]
         self._counts = [Counter(map(_path, run.calls)) for run in (source, target)]
 
     def rows(self) -> list[ModuleRow]:
         """One row per call of the source but the root's own, in call order."""
-        return [self._row(name, record) for name, record in self._source.calls.items() if _path(name)]
+        rows: list[ModuleRow] = []
+        for name, record in self._source.calls.items():
+            if _path(name):
+                rows.append(self._row(name, record))
+                for run in self._runs:
+                    run.release()
+        return rows
 
     def _row(self, name: str, record: CallRecord) -> ModuleRow:
         row = ModuleRow(name, record.class_name)
@@ -80,6 +87,8 @@ class ModuleComparison:
 
     def _at_boundary(self, name: str) -> list[np.ndarray] | None:
         run = self._exact() if self._exact is not None else None
+        if run is not None and not any(run is known for known in self._runs):
+            self._runs.append(run)
         return run.calls[name].outputs if run is not None and name in run.calls else None
 
     def _isolate(self, row: ModuleRow, record: CallRecord, found: CallRecord, pairs: list[int]) -> ModuleRow:

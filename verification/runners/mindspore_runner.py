@@ -33,6 +33,7 @@ from .mindspore_values import (
     set_value,
     tensors_of,
 )
+from .records import ValueStore
 from .runs import CallRecord, Run, Slot
 
 _COARSE = frozenset({"GRU", "LSTM", "RNN", "Tanh"})
@@ -83,6 +84,7 @@ class MindSporeRunner:
         self._parameters = parameters or {p.name: p for p in parameters_of(self._cells)}
         self._arguments: dict[str, tuple[Any, Any]] = {}
         self._kept: list[tuple[Any, np.ndarray]] = []
+        self._store = ValueStore()
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
     @staticmethod
@@ -113,6 +115,7 @@ class MindSporeRunner:
         records: dict[str, CallRecord] = {}
         if calls:
             self._arguments = {}
+            self._store = ValueStore()
         with evaluating(self._cells), intercepted(self._recorder(records) if calls else None):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
@@ -122,7 +125,7 @@ class MindSporeRunner:
         names = (
             self._outputs if len(self._outputs) == len(arrays) else [f"output{i}" for i in range(len(arrays))]
         )
-        return Run(list(zip(names, arrays, strict=True)), records)
+        return Run(list(zip(names, arrays, strict=True)), records, self._store)
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
         """Arguments in the order of `construct`, by name where its parameters bear the inputs' names."""
@@ -149,7 +152,7 @@ class MindSporeRunner:
         """What replaces `Cell.__call__` while recording."""
         from mindspore.nn import Cell
 
-        original = Cell.__call__
+        original, keep = Cell.__call__, self._store.keep
         counts: dict[str, int] = {}
         turns: dict[int, int] = {}
 
@@ -165,7 +168,7 @@ class MindSporeRunner:
             inputs: list[np.ndarray] = []
 
             def slot(tensor: Any) -> Slot:
-                inputs.append(array_of(tensor))
+                inputs.append(keep(tensor.asnumpy()))
                 return Slot(len(inputs) - 1)
 
             self._arguments[name] = (cell, mapped((arguments, keywords), slot))
@@ -173,7 +176,7 @@ class MindSporeRunner:
                 type(cell).__name__, inputs, []
             )  # keeps the place: parents before children
             result = original(cell, *arguments, **keywords)
-            records[name].outputs.extend(map(array_of, tensors_of(result)))
+            records[name].outputs.extend(keep(t.asnumpy()) for t in tensors_of(result))
             return result
 
         return call
@@ -230,6 +233,7 @@ class MindSporeRunner:
     def close(self) -> None:
         """Forget the recorded arguments and the imported module; values are as they were before `fill`."""
         self._arguments = {}
+        self._store.clear()
         for parameter, value in reversed(self._kept):
             set_value(parameter, value)
         self._kept = []

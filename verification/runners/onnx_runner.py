@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -13,6 +14,7 @@ import onnxruntime
 
 from ...backends.onnx_model import CALLS, to_model, write
 from ...ir import Graph, ModelError
+from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
@@ -69,6 +71,7 @@ class OnnxRunner:
         self.calls = _calls(self._model)
         self._sliced = _Slices(self._model)
         self._session: onnxruntime.InferenceSession | None = None
+        self._store = ValueStore()
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
         if isinstance(model, onnx.ModelProto):
@@ -127,7 +130,7 @@ class OnnxRunner:
         """Run the model; see `Runner`.
 
         The outputs come from the model as it is, with whatever ONNX Runtime fuses in it; the values at the
-        boundaries from a second session that has them as outputs.
+        boundaries from further sessions that have them as outputs, so many of them as fit into memory.
         """
         feeds = self._feeds(inputs)
         if self._session is None:
@@ -140,9 +143,10 @@ class OnnxRunner:
         boundaries = {
             n: None for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]] if n not in values
         }
-        if boundaries:
-            probed = self.session(self._sliced.with_outputs(list(boundaries)))
-            values.update(zip(boundaries, _run(probed, list(boundaries), feeds), strict=True))
+        self._store = ValueStore()
+        for names in self._sliced.grouped(list(boundaries), feeds, IN_MEMORY):
+            probed = self.session(self._sliced.with_outputs(names))
+            values.update(zip(names, map(self._store.keep, _run(probed, names, feeds)), strict=True))
         return Run(
             named,
             {
@@ -153,6 +157,7 @@ class OnnxRunner:
                 )
                 for call, record in self.calls.items()
             },
+            self._store,
         )
 
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -179,6 +184,7 @@ class OnnxRunner:
     def close(self) -> None:
         """Free the session and the temporary files."""
         self._session = None
+        self._store.clear()
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -221,6 +227,39 @@ class _Slices:
         new.CopyFrom(self.model)
         new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in further)
         return new
+
+    def grouped(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int) -> list[list[str]]:
+        """Names of values in groups, each of at most `budget` bytes or of one value."""
+        sizes = {
+            dim.dim_param: size
+            for name, array in feeds.items()
+            for dim, size in zip(self.infos[name].type.tensor_type.shape.dim, array.shape, strict=False)
+        }
+        known = {name: self._bytes(name, sizes) for name in names}
+        largest = max((size for size in known.values() if size is not None), default=0)
+        groups: list[list[str]] = []
+        held = 0
+        for name in names:
+            size = known[name]
+            needed = largest if size is None else size
+            if not groups or held + needed > budget:
+                groups.append([])
+                held = 0
+            groups[-1].append(name)
+            held += needed
+        return groups
+
+    def _bytes(self, name: str, sizes: Mapping[str, int]) -> int | None:
+        """What a value takes in memory; None where its shape is not known."""
+        info = self.infos.get(name)
+        if info is None or not info.type.tensor_type.HasField("shape"):
+            return None
+        tensor = info.type.tensor_type
+        dims = [sizes.get(d.dim_param) if d.dim_param else d.dim_value for d in tensor.shape.dim]
+        if any(d is None for d in dims):
+            return None
+        item = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).itemsize
+        return item * math.prod(d for d in dims if d is not None)
 
     def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
         """The part of the model that computes `outputs` from `inputs`."""

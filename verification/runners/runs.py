@@ -8,10 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
+from .records import ValueStore
+
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One module call: the tensors that entered it and those that left it, in the runtime's order."""
+    """One module call: the tensors that entered it and those that left it, in the runtime's order.
+
+    Nobody writes into them: values that are equal are one array.
+    """
 
     class_name: str
     inputs: list[np.ndarray]
@@ -25,10 +30,17 @@ class Run:
     Attributes:
         outputs: (name, array) in order.
         calls: call name ``path#n`` -> record, in the order the calls were made.
+        store: holds the arrays of `calls`; None where they are nobody's but theirs.
     """
 
     outputs: list[tuple[str, np.ndarray]]
     calls: dict[str, CallRecord] = field(default_factory=dict)
+    store: ValueStore | None = None
+
+    def release(self) -> None:
+        """Let go of the memory that reading recorded values from disk took; they can be read again."""
+        if self.store is not None:
+            self.store.release()
 
 
 @dataclass(frozen=True, slots=True)

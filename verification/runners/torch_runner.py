@@ -16,6 +16,7 @@ from ...frontends.torch_module.capture import array_of, load_program, tensor_of
 from ...frontends.torch_module.evaluation import plainly, values_kept
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step
+from .records import ValueStore
 from .runs import CallRecord, Run, Slot
 
 DOUBLE_LIMIT = 2_000_000_000
@@ -56,6 +57,7 @@ class TorchRunner:
         self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
         self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
         self._kept: list[tuple[Any, Any]] = []
+        self._store = ValueStore()
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
@@ -68,6 +70,7 @@ class TorchRunner:
         with _Frozen(self._model, keep=self._programme), self._state_kept():
             if calls:
                 self._arguments = {}
+                self._store = ValueStore()
                 handles = self._hook(records)
             try:
                 arguments, keywords = self._bind(inputs)
@@ -89,6 +92,7 @@ class TorchRunner:
         return Run(
             list(zip(names, arrays, strict=True)),
             dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
+            self._store,
         )
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], dict[str, Any]]:
@@ -140,11 +144,12 @@ class TorchRunner:
                 named[name].copy_(tensor_of(value))
 
     def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
-        """Hooks that record every call; values are copied, as a later in-place operator may change them."""
+        """Hooks that record every call; values are kept, as a later in-place operator may change them."""
         import torch
         from torch.compiler import is_dynamo_compiling
         from torch.utils import _pytree as pytree
 
+        keep = self._store.keep
         counts: dict[str, int] = {}
         open_: list[tuple[Any, str, list[np.ndarray]]] = []
 
@@ -159,7 +164,7 @@ class TorchRunner:
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
                     leaves[i] = Slot(len(inputs))
-                    inputs.append(_array(leaf))
+                    inputs.append(keep(array_of(leaf)))
             self._arguments[name] = (module, leaves, spec)
             open_.append((module, name, inputs))
 
@@ -168,7 +173,7 @@ class TorchRunner:
                 return
             entered, name, inputs = open_.pop()
             assert entered is module
-            outputs = [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+            outputs = [keep(array_of(x)) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
             records[name] = CallRecord(type(module).__name__, inputs, outputs)
 
         handles: list[Any] = []
@@ -230,6 +235,7 @@ class TorchRunner:
         import torch
 
         self._arguments = {}
+        self._store.clear()
         with torch.no_grad():
             for tensor, value in reversed(self._kept):
                 tensor.copy_(value)
