@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .backends import TARGETS, infer_target, write
-from .backends.files import staged
+from .backends.files import settle, staged
 from .backends.mindspore_source.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
@@ -354,6 +352,7 @@ def rewrite_file(
     final = Path(path)
     target = _target(final, to)
     parent = final.parent if target == "onnx" else final
+    settle(parent)
     if not force and (final.exists() if target == "onnx" else final.is_dir() and any(final.iterdir())):
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
@@ -367,8 +366,9 @@ def rewrite_file(
         )
     if not verified:
         return save(rewritten.graph, final, target, force=force, **options), None
-    with tempfile.TemporaryDirectory(prefix="regraft-") as scratch:
-        inner = Path(scratch) / (final.name if target == "onnx" else "out")
+    names: list[str] = []
+    with staged(parent, names, force=force) as stage:
+        inner = stage / final.name if target == "onnx" else stage
         emitted = prepared(rewritten.graph, target, **_preparations(options))
         files = write(emitted, inner, target, **options)
         report = verify_written(graph, rewritten.graph, files, inner, target)
@@ -378,12 +378,7 @@ def rewrite_file(
             grouped = None if emitted is rewritten.graph else emitted
             source = comparable(graph, rewritten.graph)
             files += write_tests(inner, record_calls(source, inner, grouped=grouped))
-        base = inner.parent if target == "onnx" else inner
-        names = [str(f.relative_to(base)) for f in files]
-        with staged(parent, names, force=force) as folder:
-            for name in names:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(base / name, folder / name)
+        names += [f.name for f in files]
     return [parent / name for name in names], report
 
 

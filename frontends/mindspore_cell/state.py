@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from ...ir.own_folders import temporary_folder
 
 _COPIED = (dict, set, list)
 
@@ -29,9 +30,9 @@ def borrowed(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
         (c, dict(vars(c)), {k: _copy(v) for k, v in vars(c).items() if isinstance(v, _COPIED)}) for c in cells
     ]
     names = [(p, p.name) for p in parameters]
-    folder = tempfile.TemporaryDirectory(prefix="regraft-")
+    folder = temporary_folder()
     before = os.environ.get("MS_OM_PATH")
-    os.environ["MS_OM_PATH"] = folder.name  # where a failed compile leaves rank_0/om/analyze_fail.ir
+    os.environ["MS_OM_PATH"] = str(folder.path)  # where a failed compile leaves rank_0/om/analyze_fail.ir
     try:
         mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
         for number, parameter in enumerate(parameters):
@@ -56,7 +57,7 @@ def borrowed(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
             del os.environ["MS_OM_PATH"]
         else:
             os.environ["MS_OM_PATH"] = before
-        folder.cleanup()
+        folder.remove()
 
 
 def _copy(value: Any) -> Any:

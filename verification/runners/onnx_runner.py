@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
+import weakref
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import onnxruntime
 
 from ...backends.onnx_model import CALLS, to_model, write
 from ...ir import Graph, ModelError
+from ...ir.own_folders import temporary_folder
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -61,7 +62,7 @@ class OnnxRunner:
         self._threads = threads
         self._optimised = optimised
         self._folder: Path | None = None
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: weakref.finalize | None = None
         self._model = self._load(model)
         graph = self._model.graph
         self.runtime = f"ONNX Runtime {onnxruntime.__version__}{'' if optimised else ' (no optimisations)'}"
@@ -88,8 +89,9 @@ class OnnxRunner:
         return self._read(outside)
 
     def _made_folder(self) -> Path:
-        self._scratch = tempfile.TemporaryDirectory(prefix="regraft-")
-        return Path(self._scratch.name)
+        folder = temporary_folder()
+        self._scratch = weakref.finalize(self, folder.remove)
+        return folder.path
 
     def _read(self, path: Path, *, external: bool = False) -> onnx.ModelProto:
         self._folder = path.parent
@@ -186,7 +188,7 @@ class OnnxRunner:
         self._session = None
         self._store.clear()
         if self._scratch is not None:
-            self._scratch.cleanup()
+            self._scratch()
 
 
 def _calls(model: onnx.ModelProto) -> dict[str, dict[str, list[str]]]:
