@@ -16,7 +16,7 @@ from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
-from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError
+from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, system_errors_told
 from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
 from .passes.base import Change, Pass
@@ -96,6 +96,7 @@ class Findings:
         return len(self.findings)
 
 
+@system_errors_told()
 @collector_paused()
 def load(
     model: object,
@@ -153,6 +154,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
     return stubs(graph)
 
 
+@system_errors_told()
 def load_tree(
     model: object, *, params: str | Path | None = None, arguments: Mapping[str, object] | None = None
 ) -> Graph:
@@ -183,6 +185,7 @@ def rewrite(
     return Rewritten(new, changes, rename_rows(new))
 
 
+@system_errors_told()
 @collector_paused()
 def save(
     graph: Graph, path: str | Path, to: str | None = None, *, force: bool = False, **options: object
@@ -210,6 +213,7 @@ def save(
     return write(emitted, Path(path), target, force=force, **options)
 
 
+@system_errors_told()
 def verify(
     source: object,
     target: object,
@@ -275,6 +279,7 @@ def _captured_or_named(target: object, inputs: Inputs) -> Graph:
         return tree
 
 
+@system_errors_told()
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     """What the passes would change or report, without changing anything.
 
@@ -321,6 +326,7 @@ def _captured_or_tree(
     return load_tree(model, **given), failure
 
 
+@system_errors_told()
 def rewrite_file(
     graph: Graph,
     rewritten: Rewritten,
@@ -382,6 +388,7 @@ def rewrite_file(
     return [parent / name for name in names], report
 
 
+@system_errors_told()
 def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
     """Compare two checkpoints, tensor by tensor.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import Graph, ModelError, Parameter, TensorData
+from ..ir import Graph, ModelError, Parameter, TensorData, read_json
 from ..ir.folding import Fold
 from ..ir.provenance import Provenance, record
 
@@ -319,10 +319,7 @@ def read_renames(path: Path) -> dict[str, object]:
     Raises:
         ModelError: when it is missing, malformed or of another version.
     """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError("E101", f"cannot read `{path}`: {error}") from error
+    document = read_json(path)
     if (
         not isinstance(document, dict)
         or document.get("format") != "regraft-renames"

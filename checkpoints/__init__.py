@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..backends.files import staged
-from ..ir import ModelError, TensorData, UsageError
+from ..ir import ModelError, TensorData, UsageError, require_file
 
 __all__ = ["READABLE", "WRITABLE", "read_checkpoint", "write_checkpoint"]
 
@@ -31,6 +31,7 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
     path = Path(path)
     if path.suffix not in READABLE:
         raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
+    require_file(path)
     try:
         with path.open("rb") as file:
             magic = file.read(8)

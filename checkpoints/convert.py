@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 
 from ..backends.renames import Rename, computed
-from ..ir import ModelError, TensorData
+from ..ir import ModelError, TensorData, near_names, system_errors_told
 from . import read_checkpoint, write_checkpoint
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 
@@ -34,6 +33,7 @@ class Converted:
     notes: list[str] = field(default_factory=list)
 
 
+@system_errors_told()
 def convert_checkpoint(
     source: Path | str,
     target: Path | str,
@@ -248,6 +248,6 @@ class _Problems:
     def _names(what: str, names: list[str], others: list[str]) -> list[str]:
         lines = []
         for name in names[:_LISTED]:
-            near = get_close_matches(name, others, 1, 0.6)
+            near = near_names(name, others, 1, 0.6)
             lines.append(f"  {what}: `{name}`" + (f" (near `{near[0]}`)" if near else ""))
         return lines

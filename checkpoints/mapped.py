@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import ModelError, TensorData, numpy_dtype
+from ..ir import ModelError, TensorData, numpy_dtype, require_file, require_name, require_shape
 
 
 class MappedFile:
@@ -25,8 +25,8 @@ class MappedFile:
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path, self.kind = path, kind
+        self.size = require_file(path)
         try:
-            self.size = path.stat().st_size
             with path.open("rb") as file:
                 self.view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
         except OSError as error:
@@ -49,6 +49,8 @@ class MappedFile:
         Raises:
             ModelError: when their length is not that of the type and shape.
         """
+        require_name(name, "the name of a tensor", f"{self.path}, byte {slices[0][0]}")
+        require_shape(shape, f"`{name}` of {self.path}")
         expected, found = prod(shape) * numpy_dtype(dtype).itemsize, sum(length for _, length in slices)
         if expected != found:
             raise self.fail(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
-from ..ir import ModelError, TensorData, numpy_dtype
+from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
 from ..ir.folding import folded
 from ..ir.types import DTYPES
 
@@ -144,9 +144,13 @@ def _row(found: object, place: str) -> Rename:
         row = Rename(**{**found, "norms": [_norm(norm, place) for norm in found.get("norms", ())]})
     except TypeError as error:
         raise ModelError("E101", "expected source, source_path and target", place=place) from error
+    for name in (row.source, row.source_path, row.target, row.tie):
+        require_name(name, "the name of a tensor", place)
     sizes = [*row.shape, *row.target_shape]
-    if row.dtype not in DTYPES or not all(isinstance(d, int) and d >= 0 for d in sizes):
+    if row.dtype not in DTYPES or row.dtype == "string" or not all(type(d) is int for d in sizes):
         raise ModelError("E101", f"expected an element type and shapes, got {row.dtype} {sizes}", place=place)
+    require_shape(row.shape, place)
+    require_shape(row.target_shape, place)
     if bool(row.norms) != (row.transform.partition(":")[0] == FOLDED):
         raise ModelError("E101", f"expected `norms` with `{FOLDED}`, and only there", place=place)
     if any(not -1 <= norm.axis < len(row.shape) or not row.shape for norm in row.norms):
@@ -241,15 +245,26 @@ def unpacked(values: str, dtype: str, shape: tuple[int, ...], name: str) -> Tens
     """
     kind = numpy_dtype(dtype)
     size = prod(shape) * kind.itemsize
+    if size > _LARGEST:
+        raise ModelError(
+            "E106", f"expected values of `{name}` of at most {_LARGEST >> 20} MB, got {size >> 20}"
+        )
+
+    def load() -> np.ndarray:
+        raw = zlib.decompressobj().decompress(base64.b64decode(values, validate=True), size + 1)
+        if len(raw) != size:
+            raise ValueError(f"expected {size} bytes, got another number")
+        return np.frombuffer(raw, kind).reshape(shape)
+
     try:
-        unpacker = zlib.decompressobj()
-        raw = unpacker.decompress(base64.b64decode(values, validate=True), size + 1)
+        load()  # now rather than when half of the output is written
     except (binascii.Error, ValueError, zlib.error) as error:
         raise ModelError("E101", f"the values of `{name}` are damaged: {error}") from error
-    if len(raw) != size:
-        raise ModelError("E101", f"expected {size} bytes of values of `{name}`, got another number")
-    array = np.frombuffer(raw, kind).reshape(shape)
-    return TensorData.of(array)
+    return TensorData(dtype, shape, load)
+
+
+_LARGEST = 1 << 28
+"""Bytes of one tensor that a map holds or fills in; they compress a thousandfold."""
 
 
 def zeros(dtype: str, shape: tuple[int, ...]) -> TensorData:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import ModelError, TensorData
+from ..ir import ModelError, TensorData, require_name, require_shape
 from ..ir.types import dtype_of_onnx
 from . import protobuf
 from .mapped import MappedFile
@@ -78,8 +78,8 @@ def _tensor(file: MappedFile, field: protobuf.Field, header: _Header) -> TensorD
         raise file.fail(
             f"expected numbers in `{header.name}`, got ONNX's element type {header.number}", field.start
         )
-    if any(d < 0 for d in header.dims):
-        raise file.fail(f"expected dimensions of `{header.name}`, got {header.dims}", field.start)
+    require_name(header.name, "the name of a tensor", f"{file.path}, byte {field.start}")
+    require_shape(header.dims, f"`{header.name}` of {file.path}")
     if header.raw is not None and not header.external:
         return file.tensor(header.name, dtype, header.dims, [header.raw])
     return TensorData(dtype, header.dims, _loaded(file, field, header.name), (str(file.path), field.start))

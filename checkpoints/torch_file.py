@@ -14,7 +14,7 @@ import numpy as np
 
 from ..frontends.torch_module.capture import array_of
 from ..frontends.torch_module.export_errors import first_line
-from ..ir import BackendError, ModelError, TensorData
+from ..ir import BackendError, ModelError, TensorData, require_name
 from ..ir.types import DTYPES
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def _handle(name: str, tensor: torch.Tensor, path: Path) -> TensorData:
         raise ModelError(
             "E101", f"expected a plain tensor, got `{name}` {tensor.dtype} {tensor.layout}", place=str(path)
         )
+    require_name(name, "the name of a tensor", str(path))
     storage = ("torch", tensor.untyped_storage().data_ptr(), tensor.storage_offset())
     return TensorData(dtype, tuple(tensor.shape), lambda: array_of(tensor), storage)
 

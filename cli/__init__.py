@@ -35,33 +35,69 @@ for command in (check, show, rewrite, verify, convert_checkpoint, diff, passes, 
     main.add_command(command)
 
 
+def invoke(arguments: list[str] | None = None) -> int:
+    """Run one command line, the process's own by default, and return its exit code; errors are printed.
+
+    Raises:
+        Exception: whatever is a fault of regraft's own.
+    """
+    try:
+        result = main.main(arguments, "regraft", standalone_mode=False)
+    except click.ClickException as error:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(
+                f"{error.ctx.get_usage()}\nTry `{error.ctx.command_path} --help` for help.\n", err=True
+            )
+        from ..ir.display import shown
+
+        click.echo(f"Error: {shown(error.format_message())}", err=True)
+        return 2
+    except click.exceptions.Abort:
+        click.echo("aborted", err=True)
+        return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of printing: those of files are told where the command runs
+        from ..ir import system_error
+
+        click.echo(f"error {system_error(error)}", err=True)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
 def run() -> None:
     """Console entry: turns errors into messages and exit codes."""
     code = 0
     try:
-        result = main.main(standalone_mode=False)
-        code = result if isinstance(result, int) else 0
+        code = invoke()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
-    except click.ClickException as error:
-        error.show()
-        code = 2
-    except click.exceptions.Abort:
-        click.echo("aborted", err=True)
-        code = 2
     except BrokenPipeError:
         code = 0
     except Exception as error:  # the last line of defence: a fault of ours, said plainly
+        from ..ir.display import shown
+
         code = 3
-        click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+        click.echo(f"internal error: {type(error).__name__}: {shown(str(error))}", err=True)
         click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
         if "--debug" in sys.argv:
             raise
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        pass
+    code = _flushed(code)
     if "mindspore" in sys.modules:
         os._exit(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
     sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """The exit code once what was printed has been written, which a full disk or a closed pipe may refuse."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), stream.fileno()
+            )  # the interpreter tries again as it ends
+            if not isinstance(error, BrokenPipeError):
+                click.echo(f"error E002 cannot print: {error.strerror}", err=True)
+                code = 2
+    return code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, print_changes, print_json, reported
+from .printing import change_rows, doing, echo, print_changes, print_json, reported
 
 if TYPE_CHECKING:
     pass
@@ -45,9 +45,9 @@ def check(
         else:
             print_changes(findings.findings)
             for name, why in findings.skipped.items():
-                click.echo(f"skipped {name}: {why}")
+                echo(f"skipped {name}: {why}")
             for note in findings.notes:
-                click.echo(f"note: {note}")
+                echo(f"note: {note}")
             worst = sum(f.severity != "note" for f in findings)
-            click.echo(f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean")
+            echo(f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean")
         ctx.exit(0 if findings.clean else 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .printing import console, doing, print_json, reported, table_of
+from .printing import add_row, console, doing, echo, print_json, reported, table_of
 
 if TYPE_CHECKING:
     from ..api import Diff
@@ -64,8 +64,8 @@ def convert_checkpoint(
             )
             return
         for note in done.notes:
-            click.echo(f"note: {note}")
-        click.echo(f"wrote {done.path}: {done.tensors} tensors")
+            echo(f"note: {note}")
+        echo(f"wrote {done.path}: {done.tensors} tensors")
 
 
 @click.command()
@@ -99,7 +99,8 @@ def _print_diff(report: Diff) -> None:
     if changed:
         table = table_of("tensor", "shape", "dtype", ">max abs", ">max rel", ">mean", ">std")
         for r in changed:
-            table.add_row(
+            add_row(
+                table,
                 r.name if r.name == r.other else f"{r.name} -> {r.other}",
                 *(
                     str(left) if left == right else f"{left} -> {right}"
@@ -111,11 +112,11 @@ def _print_diff(report: Diff) -> None:
         console().print(table)
     for side, names in (("first", report.only_first), ("second", report.only_second)):
         for name in names:
-            click.echo(f"only in the {side}: {name}")
+            echo(f"only in the {side}: {name}")
     for name, other in report.elsewhere:
-        click.echo(f"equal values under another name: {name} -> {other}")
+        echo(f"equal values under another name: {name} -> {other}")
     for note in report.notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     alone = len(report.only_first) + len(report.only_second)
     count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
-    click.echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
+    echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .printing import console, print_json, reported, table_of
+from .printing import add_row, console, echo, print_json, reported, table_of
 
 
 @click.command()
@@ -22,7 +22,7 @@ def passes(as_json: bool) -> None:
         return
     table = table_of("pass", "default", "what it does")
     for row in rows:
-        table.add_row(*row)
+        add_row(table, *row)
     console().print(table)
 
 
@@ -36,9 +36,9 @@ def explain(ctx: click.Context, name: str) -> None:
 
     with reported(ctx):
         if name.upper() in CODES:
-            click.echo(f"{name.upper()}: {CODES[name.upper()]}")
+            echo(f"{name.upper()}: {CODES[name.upper()]}")
         else:
-            click.echo(api.describe(name).rstrip())
+            echo(api.describe(name).rstrip())
 
 
 def _first_line(of: object) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -22,20 +24,33 @@ if TYPE_CHECKING:
 @contextmanager
 def reported(ctx: click.Context) -> Iterator[None]:
     """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
-    from ..ir import MismatchError, RegraftError
+    from ..ir import MismatchError, RegraftError, system_errors_told
 
     try:
-        yield
+        with system_errors_told():
+            yield
     except RegraftError as error:
         if ctx.obj and ctx.obj.get("debug"):
-            raise
+            traceback.print_exc()
         report = getattr(error, "report", None)
         if ctx.params.get("as_json"):
             print_json({"error": error_row(error), "verified": None if report is None else report.to_json()})
         elif report is not None:
             print_report(report)
-        click.echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
+        echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
         ctx.exit(1 if isinstance(error, MismatchError) else 2)
+
+
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print a line or more in which nothing but our own colours steers the terminal."""
+    from ..ir.display import printable
+
+    parts = _STYLE.split(str(text))
+    parts[::2] = map(printable, parts[::2])
+    click.echo("".join(parts), err=err)
 
 
 @contextmanager
@@ -46,7 +61,9 @@ def doing(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
+    from ..ir.display import shown
+
+    with Console(stderr=True, markup=False, emoji=False).status(shown(what)):
         yield
 
 
@@ -54,12 +71,18 @@ def console() -> Console:
     """Standard output; in a pipe wide enough that tables do not fold."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    width = None if sys.stdout.isatty() else 160
+    return Console(width=width, highlight=False, markup=False, emoji=False)  # names are no markup
 
 
 def print_json(value: object) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    from ..ir.display import printable
+
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    if printable(text) != text:
+        text = json.dumps(value, indent=1, allow_nan=False, default=str)
+    click.echo(text)
 
 
 def change_rows(changes: list[Change]) -> list[dict[str, object]]:
@@ -100,11 +123,11 @@ def print_changes(changes: list[Change], *, rewritten: bool = False) -> None:
             notes[change.code] = notes.get(change.code, 0) + 1
             if notes[change.code] > _NOTES_SHOWN:
                 continue
-        click.echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
+        echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
     label = click.style("note", fg="blue", bold=True)
     for code, count in notes.items():
         if count > _NOTES_SHOWN:
-            click.echo(f"{label} {code} and {count - _NOTES_SHOWN} more (--json lists all)")
+            echo(f"{label} {code} and {count - _NOTES_SHOWN} more (--json lists all)")
 
 
 def table_of(*columns: str) -> Table:
@@ -118,6 +141,13 @@ def table_of(*columns: str) -> Table:
     return table
 
 
+def add_row(table: Table, *cells: str) -> None:
+    """Add a row of texts that come from a model."""
+    from ..ir.display import printable
+
+    table.add_row(*map(printable, cells))
+
+
 def print_report(report: Report, *, brief: bool = False) -> None:
     """What was compared; `brief`: without the rows that are equal."""
-    click.echo(report.render(brief=brief).rstrip())
+    echo(report.render(brief=brief).rstrip())

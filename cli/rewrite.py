@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options
-from .printing import change_rows, doing, print_changes, print_json, print_report, reported
+from .printing import change_rows, doing, echo, print_changes, print_json, print_report, reported
 
 if TYPE_CHECKING:
     from ..api import Rewritten
@@ -130,11 +130,11 @@ def rewrite(
         print_changes(rewritten.changes, rewritten=True)
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
-            click.echo(f"note: {note}")
+            echo(f"note: {note}")
         if report is not None:
             print_report(report, brief=True)
         for file in files:
-            click.echo(f"wrote {file}")
+            echo(f"wrote {file}")
 
 
 def _further(stubs: list[str], notes: list[str]) -> list[str]:
@@ -155,6 +155,6 @@ def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | N
         raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{print_after}`")
     at = names.index(print_after) + 1
     first = api.rewrite(graph, passes[:at], verify_each=verify_each)
-    click.echo(render(first.graph), nl=False)
+    echo(render(first.graph).rstrip("\n"))
     second = api.rewrite(first.graph, passes[at:], verify_each=verify_each)
     return api.Rewritten(second.graph, [*first.changes, *second.changes], second.renames)

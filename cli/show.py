@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options
-from .printing import console, print_json, reported, table_of
+from .printing import add_row, console, echo, print_json, reported, table_of
 
 if TYPE_CHECKING:
     pass
@@ -38,9 +38,9 @@ def show(
             graph = load(model, loading)
         else:
             graph = api.load_tree(model, params=loading.params, arguments=loading.constructor())
-            click.echo("without --input the table has no shapes and no calls", err=True)
+            echo("without --input the table has no shapes and no calls", err=True)
         if ir:
-            click.echo(render(graph), nl=False)
+            echo(render(graph).rstrip("\n"))
             return
         summary = summarise(graph, depth)
         rows = summary.rows
@@ -74,7 +74,8 @@ def show(
             return
         table = table_of("path", "class", "output", ">parameters", "notes")
         for row in rows:
-            table.add_row(
+            add_row(
+                table,
                 row.path or "(root)",
                 row.class_name,
                 "" if row.output is None else str(row.output),
@@ -83,13 +84,13 @@ def show(
             )
         console().print(table)
         unused = summary.trainable - summary.used
-        click.echo(
+        echo(
             f"{summary.trainable:,} trainable parameters, each counted once"
             + (f": {summary.used:,} used, {unused:,} never used" if unused else "")
             + (f"; {summary.buffers:,} elements of other state" if summary.buffers else "")
         )
         if unknown:
             shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
-            click.echo(f"initial distribution unknown: {shown}")
+            echo(f"initial distribution unknown: {shown}")
         for note in graph.origin.notes:
-            click.echo(f"note: {note}")
+            echo(f"note: {note}")

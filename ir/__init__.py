@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .builder import Builder, expand
 from .composites import COMPOSITES, composite
+from .display import printable, shown
+from .documents import parse_json, read_bytes, read_json, require_file
 from .errors import (
     CODES,
     BackendError,
@@ -21,9 +23,11 @@ from .graph import Graph, Origin, walk_operators
 from .inference import infer_types
 from .initializers import Initializer
 from .modules import Call, Module, ModuleTree
+from .names import near_names, require_name, require_shape
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import DOMAIN, OPSET, Signature, signature
 from .parsing import parse
+from .system import system_error, system_errors_told
 from .tensors import TensorData
 from .text import render
 from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type
@@ -67,12 +71,23 @@ __all__ = [
     "expand",
     "infer_types",
     "merge_types",
+    "near_names",
     "numpy_dtype",
     "onnx_dtype",
     "parse",
+    "parse_json",
     "parse_type",
+    "printable",
+    "read_bytes",
+    "read_json",
     "render",
+    "require_file",
+    "require_name",
+    "require_shape",
+    "shown",
     "signature",
+    "system_error",
+    "system_errors_told",
     "validate",
     "walk_operators",
 ]

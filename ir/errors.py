@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .display import shown
+
 CODES: dict[str, str] = {
     "E001": "a command-line value or argument cannot be understood",
     "E002": "an output exists already, or cannot be written",
@@ -18,6 +20,7 @@ CODES: dict[str, str] = {
     "E103": "the inputs given do not fit the model",
     "E104": "the framework refused to capture the model",
     "E105": "a framework that the model needs is not installed",
+    "E106": "a size past what is computed here, or past the memory there is",
     "E201": "operators without a lowering",
     "E202": "an operator has an attribute that its lowering does not read",
     "E203": "an operator is used in a form that its lowering does not cover",
@@ -47,7 +50,7 @@ class RegraftError(Exception):
 
     def __init__(self, code: str, message: str, *, place: str = "", hint: str = "") -> None:
         assert code in CODES, code
-        self.code, self.message, self.place, self.hint = code, message, place, hint
+        self.code, self.message, self.place, self.hint = code, shown(message), shown(place), shown(hint)
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -93,7 +96,7 @@ class Missing:
         if self.reproduction:
             lines += ["  the smallest model that has it:"]
             lines += [f"    {line}".rstrip() for line in self.reproduction.split("\n")]
-        return "\n".join(f"  {line}" for line in lines)
+        return shown("\n".join(f"  {line}" for line in lines))
 
 
 _PLACES = 8

@@ -61,12 +61,17 @@ def infer_types(
     schema = onnx_schema(operator.op_type)
     specs = signature(operator.op_type).attributes
     names = [f"i{slot}" if value is not None else "" for slot, value in enumerate(operands)]
-    node = onnx.NodeProto()
-    node.op_type = operator.op_type
-    node.input.extend(names)
-    node.output.extend(f"o{i}" for i in range(outputs))
-    for name, value in operator.attributes.items():
-        node.attribute.append(attribute_proto(name, value, specs[name].kind if name in specs else None))
+    node = onnx.NodeProto(op_type=operator.op_type, input=names, output=[f"o{i}" for i in range(outputs)])
+    try:
+        for name, value in operator.attributes.items():
+            kind = specs[name].kind if name in specs else None
+            node.attribute.append(attribute_proto(name, value, kind))
+    except (TypeError, ValueError, OverflowError) as error:  # numbers that ONNX's 64 or 32 bits cannot hold
+        raise InvalidGraphError(
+            "E301",
+            f"attribute `{name}` of `{operator.op_type}` cannot be written: {error}",
+            place=operator.location,
+        ) from error
     known: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for name, value, type_ in zip(names, operands, types, strict=True):
@@ -81,8 +86,10 @@ def infer_types(
         return [None] * outputs
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, node, known, data, opset_imports=_OPSETS)
-    except onnx.shape_inference.InferenceError as error:
-        detail = str(error).strip().splitlines()[-1] if str(error).strip() else "inference failed"
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        detail = next(
+            (line for line in reversed(str(error).splitlines()) if line.strip()), "inference failed"
+        )
         got = ", ".join(str(t) for t in types)
         raise InvalidGraphError(
             "E301",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...ir import Graph, InvalidGraphError, ModelError, UnsupportedError
+from ...ir import Graph, ModelError, UnsupportedError
 from ..options import LoadOptions
 from .binding import bind, input_types
 from .lower import lower, require_lowerings
@@ -58,7 +58,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     else:
         try:
             graph = lowered(dynamic_batch=True)
-        except (UnsupportedError, InvalidGraphError) as error:
+        except (UnsupportedError, ModelError) as error:
             graph = lowered(dynamic_batch=False)  # what fails for another reason fails here again
             place = f" - at {error.place}" if error.place else ""
             graph.origin.notes.append(f"the batch size is fixed: {error.message}{place}")

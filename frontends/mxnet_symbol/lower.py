@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir import Builder, Graph, ModelError, Operator, TensorType, UnsupportedError, Value
+from ...ir import (
+    Builder,
+    Graph,
+    InvalidGraphError,
+    ModelError,
+    Operator,
+    TensorType,
+    UnsupportedError,
+    Value,
+)
 from . import (
     activation,
     attention,
@@ -133,6 +142,13 @@ def _lowered(use: Use) -> list[Value]:
     except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
         # attributes are what a file says: types and axes that are not there, sizes that nothing can hold
         raise use.unsupported(f"cannot be lowered with {dict(use.node.attributes)}: {error}") from error
+    except InvalidGraphError as error:  # a file's node that ONNX's rules refuse: its author's, not ours
+        raise ModelError(
+            "E103",
+            f"`{use.node.op}` does not fit its inputs: {error.message}",
+            place=use.node.place,
+            hint="check the shapes and element types given with --input, and the attributes of this node",
+        ) from error
 
 
 def _apply(use: Use) -> list[Value]:
@@ -206,13 +222,14 @@ def output_names(symbol: Symbol) -> list[str]:
     for index, output in symbol.heads:
         counts[index] = max(counts.get(index, 0), output)
     nodes = {node.index: node for node in symbol.nodes}
-    names: list[str] = []
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for index, output in symbol.heads:
         node = nodes[index]
         suffix = f"_output{output}" if counts.get(index) else "_output"
         name = base = node.name if node.is_variable else f"{node.name}{suffix}"
-        number = 1
         while name in names:
-            name, number = f"{base}_{number}", number + 1
-        names.append(name)
-    return names
+            numbers[base] = numbers.get(base, 0) + 1
+            name = f"{base}_{numbers[base]}"
+        names[name] = None
+    return list(names)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...ir import ModelError, TensorData, numpy_dtype
+from ...ir import ModelError, TensorData, numpy_dtype, require_file, require_name, require_shape
 
 FILE_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -35,6 +35,8 @@ DTYPES = (
 _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUXILIARY = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
 _MAX_RANK = 32
+_DENSE_BYTES, _DENSE_RATIO = 1 << 28, 64
+"""A sparse array becomes a dense one of at most so many bytes, or so many times the file's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ def read_params(path: Path) -> list[SavedArray]:
     Raises:
         ModelError: when the file is missing, truncated or malformed, with the byte at fault.
     """
+    size = require_file(path)
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
             view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
@@ -109,9 +111,10 @@ class _Reader:
         raw = self.view[self.at : self.at + length]
         self.at += length
         try:
-            return raw.decode("utf-8")
+            name = raw.decode("utf-8")
         except UnicodeDecodeError:
             raise self.fail("expected a name in UTF-8", self.at - length) from None
+        return require_name(name, "the name of an array", f"{self.path}, byte {self.at - length}")
 
     def array(self) -> TensorData:
         start = self.at
@@ -132,18 +135,49 @@ class _Reader:
         self.take("ii", "a device")
         dtype = self.dtype()
         kinds = [(self.dtype(), self.shape()) for _ in range(_AUXILIARY[storage])]
+        if stored is not None:
+            self.check_sparse(storage, shape, stored, kinds, start)
+            self.check_dense(shape, dtype, start)
         main = self.block(dtype, shape if stored is None else stored)
         auxiliary = [self.block(*kind) for kind in kinds]
-        load = main if storage == _DENSE else _densified(storage, shape, numpy_dtype(dtype), main, auxiliary)
+        if storage == _DENSE:
+            return TensorData(dtype, shape, main, (str(self.path), start))
+        place = f"{self.path}, byte {start}"
+        load = _densified(storage, shape, numpy_dtype(dtype), main, auxiliary, place)
         return TensorData(dtype, shape, load, (str(self.path), start))
+
+    def check_sparse(
+        self,
+        storage: int,
+        shape: tuple[int, ...],
+        stored: tuple[int, ...],
+        kinds: list[tuple[str, tuple[int, ...]]],
+        start: int,
+    ) -> None:
+        """Check that the parts of a sparse array are those of its kind and shape."""
+        whole = all(dtype.startswith(("int", "uint")) for dtype, _ in kinds)
+        parts = [part for _, part in kinds]
+        if storage == _ROW_SPARSE:
+            fits = bool(shape and stored) and stored[1:] == shape[1:] and parts == [stored[:1]]
+        else:
+            fits = len(shape) == 2 and len(stored) == 1 and parts == [(shape[0] + 1,), stored]
+        if not whole or not (fits or not any(map(prod, (stored, *parts)))):
+            raise self.fail(
+                f"expected the parts of a sparse array {list(shape)}, got {list(stored)} with {kinds}", start
+            )
+
+    def check_dense(self, shape: tuple[int, ...], dtype: str, start: int) -> None:
+        """Refuse a sparse array that is far larger than the file that states it."""
+        size = prod(shape) * numpy_dtype(dtype).itemsize
+        if size > max(_DENSE_BYTES, _DENSE_RATIO * self.size):
+            raise self.fail(f"expected a sparse array in proportion to the file, got {list(shape)}", start)
 
     def shape(self, dim: str = "q") -> tuple[int, ...]:
         (rank,) = self.take("I", "a rank")
         if rank > _MAX_RANK:
             raise self.fail(f"expected an array of at most {_MAX_RANK} dimensions, got {rank}", self.at - 4)
         shape = self.take(f"{rank}{dim}", "a shape") if rank else ()
-        if any(d < 0 for d in shape):
-            raise self.fail(f"expected dimensions of at least 0, got {shape}")
+        require_shape(shape, f"{self.path}, byte {self.at}")
         return shape
 
     def dtype(self) -> str:
@@ -169,23 +203,31 @@ def _densified(
     dtype: np.dtype,
     values: Callable[[], np.ndarray],
     auxiliary: list[Callable[[], np.ndarray]],
+    place: str,
 ) -> Callable[[], np.ndarray]:
     """A loader that makes a row-sparse or CSR array dense; refuses indices outside the array."""
 
     def load() -> np.ndarray:
         dense = np.zeros(shape, dtype)
         data = values()
+        if not data.size:
+            return dense
         if storage == _ROW_SPARSE:
             rows = auxiliary[0]()
             if ((rows < 0) | (rows >= shape[0])).any():
-                raise ModelError("E101", f"expected row numbers below {shape[0]} in a sparse array")
+                raise ModelError("E101", f"expected row numbers below {shape[0]}", place=place)
             dense[rows] = data
             return dense
         starts, columns = auxiliary[0](), auxiliary[1]()
-        lengths = np.diff(starts)
-        if (lengths < 0).any() or lengths.sum() != len(data) or ((columns < 0) | (columns >= shape[1])).any():
+        lengths = np.diff(starts.astype(np.int64))  # unsigned differences are never negative
+        if (
+            starts[0] != 0
+            or (lengths < 0).any()
+            or lengths.sum() != len(data)
+            or ((columns < 0) | (columns >= shape[1])).any()
+        ):
             raise ModelError(
-                "E101", "expected increasing row starts and column numbers inside a sparse array"
+                "E101", "expected increasing row starts and columns inside a sparse array", place=place
             )
         dense[np.repeat(np.arange(shape[0]), lengths), columns] = data
         return dense

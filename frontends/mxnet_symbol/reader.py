@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...ir import ModelError
+from ...ir import ModelError, parse_json, read_bytes, require_name
 from .signatures import ALIASES, slot_names
 
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -15,6 +15,11 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 
 ARGMAX_CHANGED = 905
 """Version in which ``axis=-1`` of argmax and argmin stopped meaning "all axes"."""
+
+MOST_NODES, MOST_INPUTS = 1 << 15, 1 << 17
+"""Nodes, and inputs of all nodes and the symbol together: ten times what the largest nets have."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +72,36 @@ def read_symbol(path: Path) -> Symbol:
     Raises:
         ModelError: when it is missing, no JSON, or no symbol; with the byte or the node at fault.
     """
+    raw = read_bytes(path)
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError("E101", "expected UTF-8 text", place=f"{path}, byte {error.start}") from error
-    try:
-        return parse_symbol(text)
+        return parse_symbol(raw)
     except ModelError as error:
         place = f"{path}, {error.place}" if error.place else str(path)
         raise ModelError(error.code, error.message, place=place, hint=error.hint) from error
 
 
-def parse_symbol(text: str) -> Symbol:
+def parse_symbol(raw: bytes | str) -> Symbol:
     """Read a symbol from JSON text.
 
     Raises:
         ModelError: as `read_symbol` does.
     """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        at = len(text[: error.pos].encode())
-        raise ModelError("E101", f"expected JSON: {error.msg.lower()}", place=f"byte {at}") from error
-    except (RecursionError, ValueError) as error:
-        raise ModelError(
-            "E101", "expected a symbol, got JSON nested too deep or a number too long"
-        ) from error
+    document = parse_json(raw.encode() if isinstance(raw, str) else raw)
     if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
         raise ModelError("E101", "expected a symbol: an object with a list of `nodes`")
     version = _version(document)
     records = document["nodes"]
     if not records:
         raise ModelError("E101", "expected at least one node, got none")
+    if len(records) > MOST_NODES:
+        raise ModelError("E106", f"expected at most {MOST_NODES} nodes, got {len(records)}")
     nodes = [_node(record, index, len(records)) for index, record in enumerate(records)]
     heads = document.get("heads", document.get("head"))
     if not isinstance(heads, list) or not heads:
         raise ModelError("E101", "expected a list of `heads`, the outputs")
+    count = len(heads) + sum(len(node.inputs) for node in nodes)
+    if count > MOST_INPUTS:
+        raise ModelError("E106", f"expected at most {MOST_INPUTS} inputs of nodes and outputs, got {count}")
     outputs = tuple(_reference(head, len(nodes), f"head {i}") for i, head in enumerate(heads))
     return _upgrade(_ordered(nodes, outputs), version)
 
@@ -114,7 +111,7 @@ def _version(document: dict[str, object]) -> int:
     entry = attributes.get("mxnet_version") if isinstance(attributes, dict) else None
     if entry is None:
         return 800  # as MXNet's own loader has it
-    if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], int):
+    if isinstance(entry, list) and len(entry) == 2 and type(entry[1]) is int:
         return entry[1]
     raise ModelError("E101", f'expected `mxnet_version` to be ["int", number], got {entry!r}')
 
@@ -126,6 +123,8 @@ def _node(record: object, index: int, count: int) -> SymbolNode:
     op, name = record.get("op"), record.get("name")
     if not isinstance(op, str) or not isinstance(name, str):
         raise ModelError("E101", "expected text as `op` and `name`", place=place)
+    require_name(op, "an operator", place)
+    require_name(name, "a name", place)
     place = f"{place} `{name}`"
     given: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):
@@ -133,6 +132,12 @@ def _node(record: object, index: int, count: int) -> SymbolNode:
         if not isinstance(part, dict) or not all(isinstance(v, str) for v in part.values()):
             raise ModelError("E101", f"expected `{key}` to map names to text", place=place)
         given |= part
+    for key, value in given.items():
+        require_name(key, "the name of an attribute", place)
+        if not key.startswith("__"):
+            require_name(value, f"`{key}`", place)
+        elif _SURROGATE.search(value):
+            raise ModelError("E101", f"expected text as `{key}`, got half of a surrogate pair", place=place)
     inputs = record.get("inputs", [])
     if not isinstance(inputs, list):
         raise ModelError("E101", "expected a list of `inputs`", place=place)

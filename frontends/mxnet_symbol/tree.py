@@ -46,7 +46,7 @@ def build_tree(graph: Graph, symbol: Symbol, variables: Variables, stored: Store
     tree = Tree(graph)
     _check_stored(variables, stored)
     root = graph.modules.add(name)
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for node in symbol.operators():
         slots = parameter_slots(node.op, node.attributes)
         held = {
@@ -139,13 +139,14 @@ def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
                 tree.graph.parameter(gamma.node).trainable = False
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """A node name as attribute name: without dots, and once."""
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """A node name as attribute name: without dots, and once; `taken` holds the last number tried of each."""
     plain = name.replace(".", "_") or "unnamed"
-    result, number = plain, 1
+    result = plain
     while result in taken:
-        result, number = f"{plain}_{number}", number + 1
-    taken.add(result)
+        taken[plain] += 1
+        result = f"{plain}_{taken[plain]}"
+    taken[result] = 0
     return result
 
 

@@ -6,14 +6,12 @@ stands for everything below it under equal names, null for what has no counterpa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 from ...backends.renames import read_renames
-from ...ir import ModelError
+from ...ir import ModelError, near_names, read_json, require_name
 from .layers import plain_name
 
 
@@ -62,7 +60,7 @@ class PairMap:
         return found
 
     def _unknown(self, name: str, side: int, known: Sequence[str]) -> ModelError:
-        near = get_close_matches(name, known, 3, 0.5)
+        near = near_names(name, known)
         return ModelError(
             "E703",
             f"`{name}` is no module with parameters and no parameter of the {('source', 'target')[side]}"
@@ -86,10 +84,7 @@ def read_pair_map(path: Path | str) -> PairMap:
         ModelError: when it is missing, malformed, or no object of paths (E101).
     """
     path = Path(path)
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError("E101", f"cannot read the map: {error}", place=str(path)) from error
+    document = read_json(path)
     if isinstance(document, dict) and document.get("format") == "regraft-renames":
         return _of_renames(read_renames(path), str(path))
     if not isinstance(document, dict) or not all(v is None or isinstance(v, str) for v in document.values()):
@@ -99,10 +94,12 @@ def read_pair_map(path: Path | str) -> PairMap:
             place=str(path),
             hint='for example {"layer1.0": "stage1.block0", "fc.weight": "head.weight", "aux": null}',
         )
-    taken = [v for v in document.values() if v is not None]
-    twice = next((v for v in taken if taken.count(v) > 1), None)
-    if twice is not None:
-        raise ModelError("E101", f"`{twice}` stands for several paths of the source", place=str(path))
+    taken: set[str] = set()
+    for source, target in document.items():
+        require_name(source, "a path", str(path))
+        if target is not None and require_name(target, "a path", str(path)) in taken:
+            raise ModelError("E101", f"`{target}` stands for several paths of the source", place=str(path))
+        taken.add(target)
     return PairMap(
         {k: v for k, v in document.items() if v is not None},
         frozenset(k for k, v in document.items() if v is None),
@@ -117,6 +114,11 @@ def _of_renames(document: Mapping[str, object], place: str) -> PairMap:
         for r in rows
     ):
         raise ModelError("E101", "expected a list of rows under `parameters`", place=place)
+    for row in rows:
+        for name in (row["source"], row["target"], row.get("source_path") or ""):
+            if not isinstance(name, str):
+                raise ModelError("E101", f"expected the name of a parameter, got `{name}`", place=place)
+            require_name(name, "the name of a parameter", place)
     pairs = {
         str(row.get("source_path") or row["source"]): row["target"]
         for row in rows

@@ -1,0 +1,100 @@
+"""A process that fuzzes until its time is over, within a limit of memory; prints a line of JSON a fault."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from .mutation import seeded
+from .oracle import BYTES, SECONDS, _status, attempt
+from .registry import Target, regressions, targets
+
+_SHARE = 0.1
+"""How often an input is a further mutation of one that once failed."""
+
+
+def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, limit: float = SECONDS) -> int:
+    """Fuzz targets in turn; returns the number of inputs.
+
+    Args:
+        names: the targets; empty for all.
+        seconds: how long.
+        seed: of the mutations.
+        report: gets (target, input, fault).
+        current: a file that holds the input being tried, for whoever finds this process dead.
+        limit: seconds of one input.
+    """
+    random = Random(seed)
+    chosen = [t for name, t in targets().items() if not names or name in names]
+    seeds = {t.name: [*t.seeds()] for t in chosen}
+    known = {t.name: [p.read_bytes() for p in regressions(t.name)] for t in chosen}
+    warm_up(chosen, seeds, current.parent / "case")
+    limit_memory()
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        (target,) = random.choices(chosen, [t.share for t in chosen])
+        pool = known[target.name] if known[target.name] and random.random() < _SHARE else seeds[target.name]
+        try:
+            data = seeded(pool, target.mutate, random)
+        except (ValueError, RecursionError):  # a regression that is no document cannot be changed as one
+            continue
+        current.write_bytes(target.name.encode() + b"\n" + data)
+        fault = attempt(target, data, current.parent / "case", limit)
+        count += 1
+        if fault is not None:
+            report(target, data, fault)
+    return count
+
+
+def warm_up(chosen: list[Target], seeds: dict[str, list[bytes]], folder: Path) -> None:
+    """Run the first seeds of each, so that what they import is no input's doing."""
+    for target in chosen:
+        for data in seeds[target.name][:2]:
+            attempt(target, data, folder, 300)
+
+
+def limit_memory() -> None:
+    """Let an input have no more than `BYTES` beyond what this process has mapped."""
+    mapped = _status("VmSize")
+    if mapped:
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + BYTES + (256 << 20), resource.RLIM_INFINITY))
+
+
+def main() -> None:
+    """Command line of a worker; `__main__.py` starts it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--targets", default="")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--current", type=Path)
+    given = parser.parse_args()
+    os.environ.setdefault("GLOG_v", "4")
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no report
+
+    def report(target: Target, data: bytes, fault) -> None:
+        row = {"target": target.name, "kind": fault.kind, "what": fault.what, "detail": fault.detail}
+        print(json.dumps({**row, "input": base64.b64encode(data).decode()}), file=stdout, flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="regraft-fuzz-") as scratch:
+        current = given.current or Path(scratch) / "current"
+        if given.current:
+            current.parent.mkdir(parents=True, exist_ok=True)
+        names = [n for n in given.targets.split(",") if n]
+        count = fuzz(names, given.seconds, given.seed, report, current)
+    print(json.dumps({"count": count}), file=stdout, flush=True)
+    stdout.close()
+    sys.stderr.flush()
+    os._exit(0)  # frameworks that tear down slowly have nothing to add
+
+
+if __name__ == "__main__":
+    main()
