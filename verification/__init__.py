@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .compare import Comparison, compare
+from .compare import Comparison, Yardstick, compare
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .two_nets.pair_map import read_pair_map
 from .verifying import verify
@@ -13,6 +13,7 @@ __all__ = [
     "OutputRow",
     "Report",
     "TrainingRow",
+    "Yardstick",
     "compare",
     "read_pair_map",
     "verify",

@@ -53,22 +53,12 @@ class Cases:
         self, case: str, inputs: Mapping[str, np.ndarray], modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
         source = self.sides.source.run(inputs, calls=modules)
-        exact = self.sides.exactly(inputs, modules)
         target = self.sides.target.run(inputs, calls=modules)
-        outputs = self.sides.outputs(case, source, target, exact)
+        rounding = self.sides.rounding(inputs, source, calls=modules)
+        outputs = self.sides.outputs(case, source, target, rounding)
         if not modules:
             return outputs, [], None
-        sides = self.sides
-        comparison = ModuleComparison(
-            self.graph.modules,
-            source,
-            target,
-            sides.target,
-            exact,
-            sides.exact,
-            sides.ulps,
-            sides.slack_alone,
-        )
+        comparison = ModuleComparison(self.graph.modules, source, target, self.sides.target, rounding)
         rows = comparison.rows()
         culprit = comparison.culprit(rows)
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
@@ -111,7 +101,6 @@ class Cases:
                 f"the source does not run with {case}, so that the target was not tried: {error.message}"
             )
             return []
-        exact = self.sides.exactly(inputs, False)
         try:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
@@ -129,7 +118,7 @@ class Cases:
                 )
                 for name, a in source.outputs
             ]
-        return self.sides.outputs(case, source, target, exact)
+        return self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
 
 
 def case_of(sizes: dict[str, int]) -> str:

@@ -1,26 +1,65 @@
-"""Compares arrays: how far apart they are, how far they may be, and why they fail."""
+"""Compares arrays: how far apart they are, how far they may be, why they fail, and what agreement proves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 MULTIPLE = 4
-"""How many times further from the float64 result than the source's own float32 a target may be."""
+"""How many times further than rounding alone moves the source a target may be."""
 
 IMPLAUSIBLE = 1e-2
-"""A float64 result further than this from the source, relative to its scale, is not a more exact one."""
+"""A float64 result further than this from the source, relative to its scale, needs a second witness."""
+
+WITNESSED = 32
+"""Such a result is the source's own rounding where perturbed runs move at least that fraction of it."""
+
+JUMP = 4
+"""An element that a larger perturbation moves so many times further than in proportion is decided by it."""
 
 DEFAULTS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
-"""Element type -> tolerance relative to the largest absolute value, where no float64 result is at hand."""
+"""Element type -> tolerance relative to the largest absolute value, where nothing could be measured."""
 
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""Element type -> one unit in the last place of 1."""
 
+_RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
+
+_COMPLEX: dict[str, str] = {"complex128": "float64", "complex64": "float32"}
 
 Exact = Callable[[], "np.ndarray | None"]
 """Gives the source's result in float64, or None; called where source and target are not close anyway."""
+
+Noise = Callable[[int], "np.ndarray | None"]
+"""Gives how far each element moves when the source's values move by so many units in the last place.
+
+For integers and booleans it is not 0 where an element changes. A scalar where only the largest move is known;
+NaN where two equal runs of the source differ; None where the source cannot be perturbed."""
+
+
+Types = Literal["exact", "floats", "kind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """What an array may be off by; everything that takes a run is measured when it is asked for.
+
+    Attributes:
+        exact: the source's result in float64, where there is one.
+        noise: how far rounding alone moves the source's result, where that can be measured.
+        ulps: units in the last place of the scale that are allowed whatever was measured.
+        scale: the least scale: what an operator adds up inside may be larger than what it gives.
+        types: which element types must be the same: of all arrays, of floats only, or only their kinds.
+    """
+
+    exact: Exact | None = None
+    noise: Noise | None = None
+    ulps: int = 16
+    scale: float = 0.0
+    types: Types = "kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +72,9 @@ class Comparison:
         max_rel: `max_abs` relative to the source's largest absolute value.
         tolerance: what was allowed; 0 for integers and booleans.
         passed: whether the target is within it.
-        reason: why not, or a remark ("degenerate: 0 everywhere"); empty otherwise.
+        reason: why not, or a remark; empty otherwise.
+        noise: how far rounding alone moves the source's result; None where it was not asked for.
+        unproven: why agreement proves nothing ("NaN everywhere"); empty where it proves something.
     """
 
     shape: tuple[int, ...]
@@ -42,81 +83,133 @@ class Comparison:
     tolerance: float
     passed: bool
     reason: str = ""
+    noise: float | None = None
+    unproven: str = ""
 
 
-def compare(
-    source: np.ndarray, target: np.ndarray, *, exact: Exact | None = None, ulps: int = 16
-) -> Comparison:
+def compare(source: np.ndarray, target: np.ndarray, by: Yardstick | None = None) -> Comparison:
     """Compare a target's array with the source's.
 
-    Args:
-        source: what the source computed.
-        target: what the target computed.
-        exact: the source's result in float64, where there is one: then the target may be at most `MULTIPLE`
-            times further from it than `source` is, plus `ulps` units in the last place of its scale. A
-            target within `ulps` of the source is so whatever that result is, and none is asked for.
-        ulps: see `exact`; without it the tolerance is at least that too.
+    A target within `by.ulps` units in the last place of the scale is equal, and nothing is measured. Beyond
+    it, the target may be `MULTIPLE` times as far from the float64 result as the source is, or from the source
+    as rounding alone moves that, plus those units. An integer or boolean may differ only where rounding alone
+    changes it in the source too.
     """
+    by = by or Yardstick()
     shape = tuple(source.shape)
-
-    def failed(reason: str, tolerance: float = 0.0) -> Comparison:
-        return Comparison(shape, float("nan"), float("nan"), tolerance, False, reason)
-
-    if kind_of(source) != kind_of(target):
-        return failed(f"expected element type {source.dtype}, got {target.dtype}")
+    wanted, got = source.dtype, target.dtype
+    floating = kind_of(source) in "fc"
+    strict = by.types == "exact" or (by.types == "floats" and floating)
+    if kind_of(source) != kind_of(target) or (strict and wanted != got):
+        return _failed(shape, f"expected element type {wanted}, got {got}")
     if source.shape != target.shape:
-        return failed(f"expected shape {list(source.shape)}, got {list(target.shape)}")
-    remark = _remark(source)
-    if kind_of(source) not in "fc":
-        wrong = int(np.count_nonzero(source != target))
-        difference = np.abs(source.astype(np.float64) - target.astype(np.float64)).max(initial=0.0)
-        scale = float(np.abs(source.astype(np.float64)).max(initial=0.0))
-        reason = f"{wrong} of {source.size} elements differ" if wrong else remark
-        return Comparison(shape, float(difference), _ratio(float(difference), scale), 0.0, not wrong, reason)
-    dtype = max(source.dtype.name, target.dtype.name, key=lambda name: _EPSILON.get(name, 0.0))
+        return _failed(shape, f"expected shape {list(source.shape)}, got {list(target.shape)}")
+    compared = _compare_floats if floating else _compare_discrete
+    return compared(source, target, by)
+
+
+def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
+    """Integers and booleans: equal, but for elements that rounding alone decides."""
+    s, t = source.astype(np.float64), target.astype(np.float64)
+    differing = source != target
+    wrong = int(np.count_nonzero(differing))
+    difference, scale = float(np.abs(s - t).max(initial=0.0)), float(np.abs(s).max(initial=0.0))
+    decided, remark = np.ones(source.shape, bool), ""
+    moved = by.noise(max(MULTIPLE, by.ulps)) if wrong and by.noise is not None else None
+    if moved is not None and moved.shape == source.shape:
+        if bool(np.isnan(moved).any()):
+            return _failed(tuple(source.shape), _RANDOM)
+        decided = moved == 0
+        if not bool(np.any(differing & decided)):
+            remark = _undecided(wrong, source.size)
+    unproven = _constant(source[decided], source.size)
+    found = Comparison(tuple(source.shape), difference, _ratio(difference, scale), 0.0, not wrong)
+    if wrong and not remark:
+        return replace(found, reason=f"{wrong} of {source.size} elements differ")
+    return replace(found, passed=True, reason=remark or _remark(unproven), unproven=unproven)
+
+
+def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
+    shape = tuple(source.shape)
     for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
         wrong = int(np.count_nonzero(test(s) != test(t)))
         if wrong:
-            return failed(f"{wrong} of {s.size} elements are {name} on one side only")
+            return _failed(shape, f"{wrong} of {s.size} elements are {name} on one side only")
     if bool(np.any(np.isinf(s) & (s != t))):
-        return failed("infinite elements of opposite sign")
+        return _failed(shape, "infinite elements of opposite sign")
     finite = np.isfinite(s)
     s, t = s[finite], t[finite]
-    max_abs, scale = float(np.abs(s - t).max(initial=0.0)), float(np.abs(s).max(initial=0.0))
-    close = ulps * _EPSILON.get(dtype, 2.0**-23) * scale
-    if exact is not None and max_abs <= close:
-        return Comparison(shape, max_abs, _ratio(max_abs, scale), close, True, remark)
-    measured = _measured(s, t, None if exact is None else exact(), finite)
-    if measured is not None:
-        own, other = measured
-        tolerance = MULTIPLE * own + close
-        passed = other <= tolerance
-        reason = "" if passed else f"{other:.3g} from the float64 result, the source itself is {own:.3g}"
+    off = np.abs(s - t)
+    max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
+    dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
+    close = by.ulps * _epsilon(dtype) * max(scale, by.scale)
+    found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)
+    if max_abs > close:
+        found = _measured(found, (s, t), finite, by, close)
+        if found is None:
+            relative = max(DEFAULTS.get(real_type(dtype), 1e-4), by.ulps * _epsilon(dtype))
+            allowed = relative * max(scale, 1e-6)
+            found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
+            found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
+    if not found.passed:
+        return found
+    if source.size and not s.size:
+        unproven = f"{source.flat[0]} everywhere" if np.isnan(source).all() else "no finite element"
     else:
-        relative = max(DEFAULTS.get(dtype, 1e-4), ulps * _EPSILON.get(dtype, 2.0**-23))
-        tolerance = relative * max(scale, 1e-6)
-        passed = max_abs <= tolerance
-        reason = "" if passed else f"{max_abs:.3g} apart"
-    return Comparison(shape, max_abs, _ratio(max_abs, scale), tolerance, passed, reason or remark)
+        unproven = found.unproven or _constant(s, source.size) or _within(s, found.tolerance)
+    return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
 
 
 def _measured(
-    source: np.ndarray, target: np.ndarray, exact: np.ndarray | None, finite: np.ndarray
-) -> tuple[float, float] | None:
-    """How far source and target are from the float64 result; None where that is no measure.
-
-    It is none where it is missing, not finite, or so far from the source that the source cannot be the same
-    function rounded (a model that draws random numbers, or casts for itself): then it would excuse anything.
-    """
-    if exact is None or exact.shape != finite.shape:
-        return None
-    e = exact[finite].astype(source.dtype)
-    if not np.isfinite(e).all():
-        return None
-    own, other = float(np.abs(source - e).max(initial=0.0)), float(np.abs(target - e).max(initial=0.0))
-    return None if own > IMPLAUSIBLE * float(np.abs(e).max(initial=0.0)) else (own, other)
+    found: Comparison, pair: tuple[np.ndarray, np.ndarray], finite: np.ndarray, by: Yardstick, close: float
+) -> Comparison | None:
+    """The comparison by what rounding does to the source; None where that cannot be measured."""
+    source, target = pair
+    scale = float(np.abs(source).max(initial=0.0))
+    exact = None if by.exact is None else by.exact()
+    own = other = None
+    if exact is not None and exact.shape == finite.shape and bool(np.isfinite(exact[finite]).all()):
+        e = exact[finite].astype(source.dtype)
+        own, other = (float(np.abs(side - e).max(initial=0.0)) for side in pair)
+    plausible = own is not None and own <= IMPLAUSIBLE * scale
+    if plausible and own is not None and other is not None:
+        allowed = MULTIPLE * own + close
+        if other <= allowed:
+            return replace(found, tolerance=allowed, noise=own)
+    moved = None if by.noise is None else by.noise(1)
+    if moved is not None and bool(np.isnan(moved).any()):
+        return replace(found, passed=False, reason=_RANDOM)
+    if moved is None or moved.shape not in (finite.shape, ()):
+        if not plausible or own is None or other is None:
+            return None
+        reason = f"{other:.3g} from the float64 result, the source itself is {own:.3g}"
+        return replace(found, tolerance=MULTIPLE * own + close, passed=False, reason=reason, noise=own)
+    moved = moved[finite] if moved.shape else moved
+    noise, remark = float(moved.max(initial=0.0)), ""
+    if own is not None and (plausible or own <= WITNESSED * noise):
+        noise = max(own, noise)
+        if not plausible:
+            remark = f"the source's own {_percent(own, scale)} from its float64 result"
+    elif own is not None:
+        remark = "its float64 result is another function's, and was not used"
+    allowed = MULTIPLE * noise + close
+    off = np.abs(source - target)
+    found = replace(found, tolerance=allowed, noise=noise)
+    beyond = off > allowed
+    if not beyond.any():
+        return replace(found, reason=remark)
+    jumps = None if by.noise is None or not moved.shape else by.noise(max(MULTIPLE, by.ulps))
+    if jumps is not None and jumps.shape == finite.shape:
+        far = jumps[finite]
+        regular = float(np.median(moved))
+        jumping = far > JUMP * max(MULTIPLE, by.ulps) * max(regular, close)
+        if not bool(np.any(beyond & ~(jumping & (off <= MULTIPLE * far)))):
+            said = _undecided(int(np.count_nonzero(beyond)), finite.size)
+            return replace(found, reason=said, unproven=_constant(source[~jumping], finite.size))
+    reason = f"{found.max_abs:.3g} apart, rounding alone moves the source by {noise:.3g}"
+    return replace(found, passed=False, reason=f"{reason}; {remark}" if remark else reason)
 
 
 def exactly(arrays: Callable[[], Sequence[np.ndarray] | None], index: int, count: int) -> Exact:
@@ -140,19 +233,54 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def kind_of(array: np.ndarray) -> str:
     """One letter for what the elements are: f, c, i (signed or not), b, or NumPy's own."""
-    if array.dtype.name in _EPSILON:
+    if array.dtype.name in EPSILON:
         return "f"
     return "i" if array.dtype.kind == "u" else array.dtype.kind
+
+
+def _failed(shape: tuple[int, ...], reason: str) -> Comparison:
+    return Comparison(shape, float("nan"), float("nan"), 0.0, False, reason)
+
+
+def real_type(dtype: str) -> str:
+    """The element type of real and imaginary parts."""
+    return _COMPLEX.get(dtype, dtype)
+
+
+def _epsilon(dtype: str) -> float:
+    return EPSILON.get(real_type(dtype), 2.0**-23)
 
 
 def _ratio(difference: float, scale: float) -> float:
     return difference / scale if scale else (0.0 if not difference else float("inf"))
 
 
-def _remark(source: np.ndarray) -> str:
-    """A remark on a comparison that proves little."""
-    if not source.size:
-        return "degenerate: no elements"
-    if source.size > 1 and bool((source == source.flat[0]).all()):
-        return f"degenerate: {source.flat[0]} everywhere"
+def _percent(own: float, scale: float) -> str:
+    return f"float32 is {100 * own / scale:.2g} %" if scale else f"float32 is {own:.3g}"
+
+
+def _undecided(count: int, size: int) -> str:
+    return f"{count} of {size} elements differ where rounding alone decides, in the source too"
+
+
+def _remark(unproven: str) -> str:
+    return f"proves nothing: {unproven}" if unproven else ""
+
+
+def _constant(decided: np.ndarray, size: int) -> str:
+    """Why elements prove nothing, of an array of `size`: there is none, or one value is all there is."""
+    if not size:
+        return "no elements"
+    if not decided.size:
+        return "rounding alone decides every element"
+    if size > 1 and bool((decided == decided.flat[0]).all()):
+        return f"{decided.flat[0]} everywhere"
     return ""
+
+
+def _within(finite: np.ndarray, tolerance: float) -> str:
+    """Why elements prove nothing: a constant would be within the tolerance."""
+    if not tolerance or kind_of(finite) == "c":
+        return ""
+    reach = (float(finite.max()) - float(finite.min())) / 2 if finite.size > 1 else float(np.abs(finite[0]))
+    return "rounding alone moves it as far as its values are apart" if reach <= tolerance else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
 from ..ir import ModelError, ModuleTree
-from .compare import Comparison, compare, distance, exactly, kind_of
+from .compare import Comparison, Yardstick, compare, distance, kind_of
+from .conditioning import Rounding
 from .report import ModuleRow
 from .runners.runs import CallRecord, Run, Runner
 
@@ -26,27 +26,14 @@ class ModuleComparison:
         source: the source's run.
         target: the target's run.
         runner: the target's runner.
-        exact: makes the source's run in float64, where there can be one; asked for where it decides.
-        exact_runner: its runner, after that run.
-        ulps: what the runtimes' arithmetic may cost, in all that was computed before a boundary.
-        alone: what it may cost in one call alone.
+        rounding: what rounding does in the source's run.
     """
 
     def __init__(
-        self,
-        tree: ModuleTree,
-        source: Run,
-        target: Run,
-        runner: Runner,
-        exact: Callable[[], Run | None] | None = None,
-        exact_runner: Runner | None = None,
-        ulps: int = 16,
-        alone: Callable[[str], int] | None = None,
+        self, tree: ModuleTree, source: Run, target: Run, runner: Runner, rounding: Rounding
     ) -> None:
-        self._tree = tree
-        self._source, self._target, self._exact = source, target, exact
-        self._runner, self._exact_runner, self._ulps = runner, exact_runner, ulps
-        self._alone = alone or (lambda _: ulps)
+        self._tree, self._source, self._target = tree, source, target
+        self._runner, self._rounding = runner, rounding
         self._runs = [source, target]
         self._counts = [Counter(map(_path, run.calls)) for run in (source, target)]
 
@@ -78,18 +65,19 @@ class ModuleComparison:
                 shapes = ", ".join(str(list(a.shape)) for a in found.outputs) or "none"
                 return replace(row, reason=f"its values in the target ({shapes}) match none of its outputs")
 
-        worst = self._worst(record.outputs, found.outputs, pairs, lambda: self._at_boundary(name))
+        worst = self._worst(
+            record.outputs, found.outputs, pairs, lambda index: self._rounding.boundary(name, index)
+        )
         row = replace(
-            row, max_abs=worst.max_abs, max_rel=worst.max_rel, tolerance=worst.tolerance, passed=worst.passed
+            row,
+            max_abs=worst.max_abs,
+            max_rel=worst.max_rel,
+            tolerance=worst.tolerance,
+            passed=worst.passed,
+            noise=worst.noise,
         )
         row = replace(row, reason=worst.reason if worst.passed else f"at its boundary: {worst.reason}")
         return self._isolate(row, record, found, pairs)
-
-    def _at_boundary(self, name: str) -> list[np.ndarray] | None:
-        run = self._exact() if self._exact is not None else None
-        if run is not None and not any(run is known for known in self._runs):
-            self._runs.append(run)
-        return run.calls[name].outputs if run is not None and name in run.calls else None
 
     def _isolate(self, row: ModuleRow, record: CallRecord, found: CallRecord, pairs: list[int]) -> ModuleRow:
         """Run the target's module alone on what entered the source's."""
@@ -100,12 +88,17 @@ class ModuleComparison:
             outputs = self._runner.run_module(row.call, [record.inputs[i] for i in chosen])
         except ModelError as error:
             return replace(row, passed=False, isolated_passed=False, reason=f"alone: {error.message}")
-        exact = cache(lambda: self._exact_outputs(row.call, record))
-        worst = self._worst(record.outputs, outputs, pairs, exact, self._alone(row.call))
+        worst = self._worst(record.outputs, outputs, pairs, self._rounding.alone(row.call, record))
         if not worst.passed and row.passed and chosen and self._moved(record, found, chosen):
             # a layer that another module holds too may be called before the target's module, not in it
             return replace(row, reason="not run alone: other values enter it in the target")
-        row = replace(row, isolated_max_abs=worst.max_abs, isolated_passed=worst.passed)
+        row = replace(
+            row,
+            isolated_max_abs=worst.max_abs,
+            isolated_passed=worst.passed,
+            isolated_tolerance=worst.tolerance,
+            unproven=worst.unproven,
+        )
         if worst.passed:
             return row
         return replace(row, passed=False, reason=f"alone, on the source's own inputs: {worst.reason}")
@@ -115,35 +108,15 @@ class ModuleComparison:
         pairs = [(record.inputs[i], array) for i, array in zip(chosen, found.inputs, strict=True)]
         return any(distance(a, b) > _MOVED * np.abs(a).max(initial=0.0) for a, b in pairs)
 
-    def _exact_outputs(self, call: str, record: CallRecord) -> list[np.ndarray] | None:
-        if self._exact_runner is None or self._at_boundary(call) is None:  # that run records the arguments
-            return None
-        try:
-            outputs = self._exact_runner.run_module(call, record.inputs)
-        except (ModelError, KeyError):
-            return None
-        return outputs
-
     def _worst(
         self,
         source: Sequence[np.ndarray],
         target: Sequence[np.ndarray],
         pairs: Sequence[int],
-        exact: Callable[[], Sequence[np.ndarray] | None] | None,
-        ulps: int | None = None,
+        by: Callable[[int], Yardstick],
     ) -> Comparison:
         """The comparison that is furthest beyond its tolerance."""
-        if self._exact is None:
-            exact = None
-        found = [
-            compare(
-                source[i],
-                array,
-                exact=None if exact is None else exactly(exact, i, len(source)),
-                ulps=self._ulps if ulps is None else ulps,
-            )
-            for i, array in zip(pairs, target, strict=True)
-        ]
+        found = [compare(source[i], array, by(i)) for i, array in zip(pairs, target, strict=True)]
         return max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))
 
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:

@@ -21,6 +21,8 @@ class OutputRow:
         tolerance: what was allowed.
         passed: whether it is within the tolerance.
         reason: why not, or a remark.
+        noise: how far rounding alone moves the source's result; None where the error was too small to ask.
+        unproven: why agreement proves nothing ("NaN everywhere"); empty where it proves something.
     """
 
     name: str
@@ -31,6 +33,8 @@ class OutputRow:
     tolerance: float
     passed: bool
     reason: str = ""
+    noise: float | None = None
+    unproven: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class ModuleRow:
         isolated_passed: whether that is within tolerance; None when it was not run.
         passed: whether boundary and isolated run are; None when nothing was compared.
         reason: why it failed, or why it was not compared.
+        noise: how far rounding alone moves the source's outputs; None where the error was too small to ask.
+        isolated_tolerance: what was allowed when it runs alone.
+        unproven: why its agreement alone proves nothing; empty where it proves something.
     """
 
     call: str
@@ -58,6 +65,9 @@ class ModuleRow:
     isolated_passed: bool | None = None
     passed: bool | None = None
     reason: str = ""
+    noise: float | None = None
+    isolated_tolerance: float | None = None
+    unproven: str = ""
 
     @property
     def verdict(self) -> str:

@@ -8,8 +8,8 @@ from functools import cache, cached_property
 import numpy as np
 
 from ..ir import Graph, ModelError, walk_operators
-from .compare import DEFAULTS, MULTIPLE, compare
-from .compare import exactly as one_exactly
+from .compare import EPSILON, MULTIPLE, Types, compare
+from .conditioning import Again, Rounding
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner
@@ -26,14 +26,18 @@ class Sides:
         source: the source's runner.
         target: the target's runner.
         exact: the source's runner in float64, where there is one.
+        by_hand: whether the target was written apart from the source, and not from it.
 
     Attributes:
         notes: what a reader of the report should know besides.
         ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
     """
 
-    def __init__(self, graph: Graph, source: Runner, target: Runner, exact: Runner | None) -> None:
+    def __init__(
+        self, graph: Graph, source: Runner, target: Runner, exact: Runner | None, *, by_hand: bool = False
+    ) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
+        self._types: Types = "floats" if by_hand else "exact"
         self.notes: list[str] = []
         self.ulps = self._slack({node.op_type for _, node in walk_operators(graph)})
         if self.ulps > _WIDE:
@@ -47,9 +51,62 @@ class Sides:
                 "came after the lowering"
             )
 
-    def outputs(
-        self, case: str, source: Run, target: Run, exact: Callable[[], Run | None] | None
-    ) -> list[OutputRow]:
+    def rounding(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        source: Run,
+        *,
+        calls: bool = False,
+        recorded: bool = False,
+    ) -> Rounding:
+        """What rounding does in a run of the source.
+
+        Args:
+            inputs: of the run.
+            source: what it gave.
+            calls: whether it recorded modules.
+            recorded: whether what it gave is compared with arrays from elsewhere, whose types mean nothing.
+        """
+        return Rounding(
+            self.source,
+            source,
+            inputs,
+            types="kind" if recorded else self._types,
+            exact=self._exactly(inputs, calls),
+            exact_runner=self.exact,
+            ulps=self.ulps,
+            alone=self.slack_alone,
+            coarsest=self._coarsest,
+            note=self._note,
+        )
+
+    def rounding_of_step(
+        self, inputs: Mapping[str, np.ndarray], source: Run, exact: Run | None, again: Again
+    ) -> Rounding:
+        """What rounding does in a training step of the source, as a run; `again` makes it on other inputs."""
+        return Rounding(
+            self.source,
+            source,
+            inputs,
+            types=self._types,
+            again=again,
+            exact=None if exact is None else lambda: exact,
+            ulps=self.ulps,
+            coarsest=self._coarsest,
+            note=self._note,
+        )
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    @cached_property
+    def _coarsest(self) -> str:
+        """The coarsest floating-point type that the source computes in."""
+        found = {t.dtype for _, node in walk_operators(self.graph) for t in node.types if t is not None}
+        return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
+
+    def outputs(self, case: str, source: Run, target: Run, rounding: Rounding) -> list[OutputRow]:
         """One row per output of the source, paired by position."""
         rows: list[OutputRow] = []
         nan = float("nan")
@@ -59,18 +116,14 @@ class Sides:
                     OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the target")
                 )
                 continue
-            c = compare(
-                array,
-                target.outputs[index][1],
-                exact=None if exact is None else one_exactly(_arrays(exact), index, len(source.outputs)),
-                ulps=self.ulps,
-            )
-            rows.append(OutputRow(name, case, c.shape, c.max_abs, c.max_rel, c.tolerance, c.passed, c.reason))
+            c = compare(array, target.outputs[index][1], rounding.output(index))
+            error = (c.max_abs, c.max_rel, c.tolerance)
+            rows.append(OutputRow(name, case, c.shape, *error, c.passed, c.reason, c.noise, c.unproven))
         for name, array in target.outputs[len(source.outputs) :]:
             rows.append(OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the source"))
         return rows
 
-    def exactly(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Callable[[], Run | None] | None:
+    def _exactly(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Callable[[], Run | None] | None:
         """Makes the float64 run, which is made where something else does not decide before."""
         return None if self.exact is None else cache(lambda: self._exact_run(inputs, calls))
 
@@ -104,26 +157,18 @@ class Sides:
 
     def yardstick(self) -> str:
         """What is allowed, in words."""
-        if self.exact is not None:
-            return (
-                f"at most {MULTIPLE} times as far from the source's float64 result as its own float32 is, "
-                f"plus {self.ulps} units in the last place of the largest value"
-            )
-        shown = ", ".join(f"{dtype} {value:g}" for dtype, value in DEFAULTS.items())
-        least = f", at least {self.ulps} units in the last place" if self.ulps > _WIDE else ""
-        return f"relative to the largest absolute value: {shown}{least}; integers and booleans equal"
+        measured = (
+            "its own float32 is from its float64 result"
+            if self.exact is not None
+            else "it moves when its inputs and weights do by one unit in the last place"
+        )
+        return (
+            f"{self.ulps} units in the last place of the largest value; beyond them, {MULTIPLE} times as far "
+            f"as the source's own rounding: as {measured}; integers and booleans equal where rounding does "
+            "not decide them"
+        )
 
     def title(self, runner: Runner) -> str:
         """What a side is, for the report."""
         reference = self.graph.origin.reference if runner is self.source else ""
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
-
-
-def _arrays(run: Callable[[], Run | None]) -> Callable[[], list[np.ndarray] | None]:
-    """The outputs of a run that is made when they are asked for."""
-
-    def arrays() -> list[np.ndarray] | None:
-        found = run()
-        return None if found is None else [array for _, array in found.outputs]
-
-    return arrays

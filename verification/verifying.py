@@ -78,7 +78,7 @@ def verify(
         exact = exact_runner(source)
         if exact is not None:
             runners.append(exact)
-        sides = Sides(source, runners[0], runners[1], exact)
+        sides = Sides(source, runners[0], runners[1], exact, by_hand=paired is not None)
         if paired is not None:
             sides.notes[:0] = paired.notes()
         before: list[OutputRow] = []
@@ -123,7 +123,9 @@ def _recorded(
     if len(names) != len(expected):
         names = [f"output{i}" for i in range(len(expected))]
     truth = Run(list(zip(names, expected, strict=True)))
+    source = sides.source.run(inputs, calls=False)
+    rounding = sides.rounding(inputs, source, recorded=True)
     rows: list[OutputRow] = []
-    for side, runner in (("source", sides.source), ("target", sides.target)):
-        rows += sides.outputs(f"recorded, {side}", truth, runner.run(inputs, calls=False), None)
+    for side, run in (("source", source), ("target", sides.target.run(inputs, calls=False))):
+        rows += sides.outputs(f"recorded, {side}", truth, run, rounding)
     return rows

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from regraft.verification import ModuleRow, OutputRow, Report, compare
+from regraft.verification import ModuleRow, OutputRow, Report, Yardstick, compare
+from regraft.verification.compare import Noise, Types
 from regraft.verification.modules import match
 
 NORMAL = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
@@ -48,15 +49,34 @@ def test_integers_of_another_width_are_the_same_kind() -> None:
     assert compare(np.array([1, 2], np.int64), np.array([1, 2], np.int32)).passed
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0])
-def test_constant_output_is_noted_as_degenerate(value: float) -> None:
-    array = np.full((2, 3), value, np.float32)
+@pytest.mark.parametrize("types", ["exact", "floats"])
+def test_width_of_a_float_is_a_difference_where_types_are_compared(types: Types) -> None:
+    wider = compare(NORMAL, NORMAL.astype(np.float64), Yardstick(types=types))
+    assert not wider.passed
+    assert wider.reason == "expected element type float32, got float64"
+    integers = compare(np.array([1, 2], np.int64), np.array([1, 2], np.int32), Yardstick(types=types))
+    assert integers.passed is (types == "floats")
+
+
+@pytest.mark.parametrize(
+    ("array", "why"),
+    [
+        (np.zeros((2, 3), np.float32), "0.0 everywhere"),
+        (np.full((2, 3), 3.0, np.float32), "3.0 everywhere"),
+        (np.full((2, 3), np.nan, np.float32), "nan everywhere"),
+        (np.full((2, 3), np.inf, np.float32), "no finite element"),
+        (np.ones((2, 3), bool), "True everywhere"),
+        (np.zeros((0, 3), np.float32), "no elements"),
+    ],
+)
+def test_constant_arrays_agree_and_prove_nothing(array: np.ndarray, why: str) -> None:
     found = compare(array, array.copy())
     assert found.passed
-    assert found.reason.startswith("degenerate")
+    assert found.unproven == why
+    assert found.reason == f"proves nothing: {why}"
 
 
-def test_default_tolerance_is_relative_to_the_largest_value() -> None:
+def test_without_a_measure_the_tolerance_is_relative_to_the_largest_value() -> None:
     scale = float(np.abs(NORMAL).max())
     assert compare(NORMAL, NORMAL + np.float32(0.5e-4 * scale)).passed
     assert not compare(NORMAL, NORMAL + np.float32(2e-4 * scale)).passed
@@ -66,13 +86,77 @@ def test_float64_result_is_a_sharper_yardstick() -> None:
     exact = NORMAL.astype(np.float64)
     slightly = NORMAL * np.float32(1 + 1e-5)
     assert compare(NORMAL, slightly).passed
-    assert not compare(NORMAL, slightly, exact=lambda: exact).passed
+    assert not compare(NORMAL, slightly, Yardstick(lambda: exact)).passed
     # and a fair one: a source that is itself that far from the truth allows its target as much
-    assert compare(NORMAL, slightly, exact=lambda: exact * (1 + 0.5e-5)).passed
+    assert compare(NORMAL, slightly, Yardstick(lambda: exact * (1 + 0.5e-5))).passed
 
 
 def test_float64_result_of_another_function_excuses_nothing() -> None:
-    assert not compare(NORMAL, NORMAL * 1.5, exact=lambda: NORMAL.astype(np.float64) * 1.5).passed
+    assert not compare(NORMAL, NORMAL * 1.5, Yardstick(lambda: NORMAL.astype(np.float64) * 1.5)).passed
+
+
+class TestNoise:
+    @staticmethod
+    def of(move: float, jumps: float | None = None) -> Noise:
+        """Rounding that moves every element by `move` a unit; `jumps`: the first one, from two units on."""
+
+        def noise(ulps: int) -> np.ndarray:
+            found = np.full(NORMAL.shape, move * ulps)
+            if jumps is not None and ulps > 1:
+                found[0, 0] = jumps
+            return found
+
+        return noise
+
+    def test_bound_is_a_multiple_of_it(self) -> None:
+        for move in (1e-6, 1e-5, 1e-3):
+            close = compare(NORMAL, NORMAL + np.float32(3 * move), Yardstick(noise=self.of(move), ulps=2))
+            assert close.passed
+            far = compare(NORMAL, NORMAL + np.float32(9 * move), Yardstick(noise=self.of(move), ulps=2))
+            assert not far.passed
+            assert far.noise == move
+
+    def test_is_not_measured_within_a_few_units(self) -> None:
+        def noise(_: int) -> np.ndarray:
+            raise AssertionError
+
+        assert compare(NORMAL, NORMAL * np.float32(1 + 2e-7), Yardstick(noise=noise, ulps=4)).passed
+
+    def test_float64_result_that_is_far_off_is_used_where_noise_explains_it(self) -> None:
+        exact = NORMAL.astype(np.float64) * 1.04
+        target = NORMAL * np.float32(1.05)
+        chaotic = compare(NORMAL, target, Yardstick(lambda: exact, self.of(0.02)))
+        assert chaotic.passed
+        assert chaotic.reason == "the source's own float32 is 4 % from its float64 result"
+        assert not compare(NORMAL, target, Yardstick(lambda: exact, self.of(1e-6))).passed
+
+    def test_that_reaches_across_all_values_proves_nothing(self) -> None:
+        found = compare(NORMAL, -NORMAL, Yardstick(noise=self.of(2.0)))
+        assert found.passed
+        assert found.unproven == "rounding alone moves it as far as its values are apart"
+
+    def test_of_a_random_source_fails(self) -> None:
+        found = compare(NORMAL, NORMAL + 1, Yardstick(noise=lambda _: np.full(NORMAL.shape, np.nan)))
+        assert not found.passed
+        assert "the source draws random numbers" in found.reason
+
+    def test_an_element_that_jumps_does_not_loosen_the_others(self) -> None:
+        jumped, other = NORMAL.copy(), NORMAL.copy()
+        jumped[0, 0] += 1
+        other[1, 1] += 1
+        by = Yardstick(noise=self.of(1e-7, jumps=1.0))
+        found = compare(NORMAL, jumped, by)
+        assert found.passed
+        assert found.reason == "1 of 20 elements differ where rounding alone decides, in the source too"
+        assert not compare(NORMAL, other, by).passed
+
+    def test_integers_may_differ_only_where_rounding_decides(self) -> None:
+        source = np.array([3, 1, 4, 1])
+        by = Yardstick(noise=lambda _: np.array([0.0, 1.0, 0.0, 0.0]))
+        tie = compare(source, np.array([3, 2, 4, 1]), by)
+        assert tie.passed
+        assert tie.reason == "1 of 4 elements differ where rounding alone decides, in the source too"
+        assert not compare(source, np.array([3, 2, 4, 2]), by).passed
 
 
 def test_match_pairs_by_shape_then_by_value() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from ...frontends.mindspore_cell.tree import walk
 from ...ir import Graph, ModelError
+from ..compare import kind_of
 from ..training.step import Step
 from .emitted_net import emitted_net
 from .mindspore_cells import (
@@ -147,6 +149,19 @@ class MindSporeRunner:
             parameter = self._parameters[name]
             self._kept.append((parameter, array_of(parameter)))
             set_value(parameter, value)
+
+    @contextmanager
+    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+        """Give every floating-point Parameter other values inside; see `Runner`."""
+        cells = [c for _, c in cells_of(self._arguments[call][0])] if call else self._cells
+        kept = [(p, v) for p in parameters_of(cells) if kind_of(v := array_of(p)) in "fc"]
+        try:
+            for parameter, value in kept:
+                set_value(parameter, change(value))
+            yield
+        finally:
+            for parameter, value in kept:
+                set_value(parameter, value)
 
     def _recorder(self, records: dict[str, CallRecord]) -> Callable[..., Any]:
         """What replaces `Cell.__call__` while recording."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,10 @@ class OnnxRunner:
         self._sliced = _Slices(self._model)
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
+        names = _weights(model)
+        self._weights = [t for t in graph.initializer if t.name in names]
+        self._altered: dict[str, np.ndarray] = {}
+        self._taking: dict[tuple[str, ...], onnxruntime.InferenceSession] = {}
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
         if isinstance(model, onnx.ModelProto):
@@ -135,9 +140,7 @@ class OnnxRunner:
         boundaries from further sessions that have them as outputs, so many of them as fit into memory.
         """
         feeds = self._feeds(inputs)
-        if self._session is None:
-            self._session = self.session(self._model)
-        outputs = _run(self._session, self.outputs, feeds)
+        outputs = _run(self._whole(()), self.outputs, feeds)
         values = {**feeds, **dict(zip(self.outputs, outputs, strict=True))}
         named = list(zip(self.outputs, outputs, strict=True))
         if not calls or not self.calls:
@@ -147,8 +150,8 @@ class OnnxRunner:
         }
         self._store = ValueStore()
         for names in self._sliced.grouped(list(boundaries), feeds, IN_MEMORY):
-            probed = self.session(self._sliced.with_outputs(names))
-            values.update(zip(names, map(self._store.keep, _run(probed, names, feeds)), strict=True))
+            found = _run(self._whole(tuple(names)), names, feeds)
+            values.update(zip(names, map(self._store.keep, found), strict=True))
         return Run(
             named,
             {
@@ -162,21 +165,52 @@ class OnnxRunner:
             self._store,
         )
 
+    def _whole(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
+        """A session on the whole model, kept where it takes weights as inputs or has no further outputs."""
+        if self._altered:
+            if further not in self._taking:
+                taking = self._sliced.with_outputs(further)
+                _take(taking, self._altered)
+                self._taking[further] = self.session(taking)
+            return self._taking[further]
+        if further:
+            return self.session(self._sliced.with_outputs(further))
+        if self._session is None:
+            self._session = self.session(self._model)
+        return self._session
+
+    @contextmanager
+    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+        """Give every floating-point parameter of a graph other values inside; see `Runner`."""
+        used = self._weights
+        if call:
+            record = self.calls[call]
+            part = self._sliced.between(record["inputs"], record["outputs"])
+            names = {t.name for t in part.graph.initializer}
+            used = [t for t in used if t.name in names]
+        base = "" if self._folder is None else str(self._folder.resolve())
+        self._altered = {t.name: change(onnx.numpy_helper.to_array(t, base)) for t in used}
+        try:
+            yield
+        finally:
+            self._altered = {}
+
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if set(self.inputs) <= set(inputs):
-            return {name: inputs[name] for name in self.inputs}
+            return {**{name: inputs[name] for name in self.inputs}, **self._altered}
         if len(self.inputs) != len(inputs):
             raise ModelError(
                 "E702",
                 f"expected {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {', '.join(inputs)}",
             )
-        return dict(zip(self.inputs, inputs.values(), strict=True))
+        return {**dict(zip(self.inputs, inputs.values(), strict=True)), **self._altered}
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the part of the model between a call's inputs and its outputs; see `Runner`."""
         record = self.calls[call]
         part = self._sliced.between(record["inputs"], record["outputs"])
-        feeds = dict(zip(record["inputs"], inputs, strict=True))
+        _take(part, self._altered)
+        feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return _run(self.session(part), record["outputs"], feeds)
 
     def slack(self, operators: Set[str]) -> int:
@@ -187,6 +221,7 @@ class OnnxRunner:
         """Free the session and the temporary files."""
         self._session = None
         self._store.clear()
+        self._taking = {}
         if self._scratch is not None:
             self._scratch()
 
@@ -196,6 +231,28 @@ def _calls(model: onnx.ModelProto) -> dict[str, dict[str, list[str]]]:
         if entry.key == CALLS:
             return json.loads(entry.value)
     return {}
+
+
+def _weights(model: Graph | onnx.ModelProto | Path | str) -> set[str]:
+    """Names of the parameters that may be altered; constants of the arithmetic are none."""
+    known = ("float16", "float32", "float64")
+    return (
+        {p.name for p in model.parameters() if p.data.dtype in known} if isinstance(model, Graph) else set()
+    )
+
+
+def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
+    """Make inputs of some of a model's initializers."""
+    if not names:
+        return
+    taken = [t for t in model.graph.initializer if t.name in names]
+    left = [t for t in model.graph.initializer if t.name not in names]
+    known = {i.name for i in model.graph.input}
+    model.graph.input.extend(
+        onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in taken if t.name not in known
+    )
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(left)
 
 
 def _run(

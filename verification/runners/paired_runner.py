@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from typing import cast
 
 import numpy as np
@@ -37,6 +38,12 @@ class PairedRunner:
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
         """One training step, with the target's own names of parameters."""
         return cast(Trainer, self._runner).step(inputs, seed)
+
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = ""
+    ) -> AbstractContextManager[None]:
+        """See `Runner`."""
+        return self._runner.altered(change, _renamed(call, self._theirs) if call else "")
 
     def slack(self, operators: Set[str]) -> int:
         """See `Runner`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,6 +73,12 @@ class Runner(Protocol):
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one module call on its own, on inputs in the order of its `CallRecord` in the last `run`."""
+        ...
+
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = ""
+    ) -> AbstractContextManager[None]:
+        """Give every floating-point weight other values inside; `call`: only those of that call's module."""
         ...
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,20 @@ class TorchRunner:
             for name, value in values.items():
                 self._kept.append((named[name], named[name].detach().clone()))
                 named[name].copy_(tensor_of(value))
+
+    @contextmanager
+    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+        """Give every floating-point parameter and buffer other values inside; see `Runner`."""
+        import torch
+
+        module = self._arguments[call][0] if call else self._model
+        held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
+        tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
+        with values_kept(tensors):
+            with torch.no_grad():
+                for tensor in tensors:
+                    tensor.copy_(tensor_of(change(array_of(tensor))))
+            yield
 
     def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
         """Hooks that record every call; values are kept, as a later in-place operator may change them."""
@@ -281,6 +295,17 @@ def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
             if child is not None and registered is not None:
                 stack.append((child, registered))
     return found
+
+
+def _is_alterable(tensor: Any) -> bool:
+    """Whether a tensor holds floating-point numbers of its own, each at one place."""
+    import torch
+
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
+        return False
+    return tensor.layout == torch.strided and all(
+        step or size < 2 for step, size in zip(tensor.stride(), tensor.shape, strict=True)
+    )
 
 
 def _is_transformed() -> bool:

@@ -81,8 +81,12 @@ def _step(
     runs = [None if step is None else Run(step.outputs) for step in (source, other, exact)]
     assert runs[0] is not None
     assert runs[1] is not None
-    precise = None if runs[2] is None else lambda: runs[2]
-    outputs = sides.outputs(f"training, {case_of(sizes)}", runs[0], runs[1], precise)
+
+    def again(given: Mapping[str, np.ndarray], _: bool) -> Run:
+        return Run(cast(Trainer, sides.source).step(given, seed).outputs)
+
+    rounding = sides.rounding_of_step(first, runs[0], runs[2], again)
+    outputs = sides.outputs(f"training, {case_of(sizes)}", runs[0], runs[1], rounding)
     rows = TrainingComparison(sides.graph, source, other, exact, sides.ulps).rows(target)
     return TrainingAttempt(outputs, rows, notes)
 

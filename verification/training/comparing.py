@@ -10,13 +10,11 @@ import numpy as np
 
 from ...backends.renames import computed
 from ...ir import Graph
-from ..compare import DEFAULTS, IMPLAUSIBLE, MULTIPLE
+from ..compare import DEFAULTS, EPSILON, IMPLAUSIBLE, MULTIPLE
 from ..report import TrainingRow
 from ..two_nets.pairing import Pairing
 from .pairs import Pair, paired
 from .step import LEARNING_RATE, Step, Trained
-
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 _NOISE = 64
 """How many times the source's rounding error a target may have where the exact result is 0."""
@@ -38,7 +36,7 @@ class TrainingComparison:
     def rows(self, target: Pairing | Path) -> list[TrainingRow]:
         """One row per parameter and floating-point buffer of the source, in its order."""
         pairs = paired(self.graph, self.source, self.target, target)
-        held = [t for t in self.source.tensors.values() if t.before.dtype.name in _EPSILON]
+        held = [t for t in self.source.tensors.values() if t.before.dtype.name in EPSILON]
         statistics = [_scale(t.forward) for t in held if not t.trainable and _moved(t)]
         largest = (max((_scale(t.gradient) for t in held), default=0.0), max(statistics, default=0.0))
         rows = [row for pair in pairs if (row := self._row(pair, largest)) is not None]
@@ -52,7 +50,7 @@ class TrainingComparison:
     def _row(self, pair: Pair, largest: tuple[float, float]) -> TrainingRow | None:
         name = " + ".join(pair.sources)
         source = _summed(self.source, pair)
-        if source.before.dtype.name not in _EPSILON:
+        if source.before.dtype.name not in EPSILON:
             return None  # a counter of batches, a table of positions
         if pair.target not in self.target.tensors:
             reached = bool(_scale(source.gradient)) or _moved(source)
@@ -154,7 +152,7 @@ class TrainingComparison:
             if own <= rounding * largest:
                 remark = "rounding only: it is 0 or nearly in float64"
                 return _NOISE * own + epsilon * largest, off, remark
-        name = next(n for n, e in _EPSILON.items() if e == epsilon)
+        name = next(n for n, e in EPSILON.items() if e == epsilon)
         relative = max(DEFAULTS[name], rounding)
         remark = "" if scale else "no gradient on either side" if not _scale(other) else ""
         return relative * max(scale, _SMALL * largest), _distance(mine, other), remark
@@ -235,7 +233,7 @@ def _moved(trained: Trained) -> bool:
 
 
 def _coarser(source: Trained, target: Trained) -> float:
-    return max(_EPSILON[source.before.dtype.name], _EPSILON.get(target.before.dtype.name, 0.0))
+    return max(EPSILON[source.before.dtype.name], EPSILON.get(target.before.dtype.name, 0.0))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,221 @@
+"""How far rounding alone moves what a source computes: it runs again on values that are a unit apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from ..ir import ModelError
+from .compare import EPSILON, Exact, Noise, Types, Yardstick, exactly, kind_of, real_type
+from .runners.runs import CallRecord, Run, Runner
+
+SAMPLES = 2
+"""Patterns of random signs; each is tried with both signs: what a choice hangs on then moves either way."""
+
+_EXACT = 2.0**16
+"""Integers below it are left alone: they are masks, counts and factors, which no rounding makes."""
+
+Again = Callable[[Mapping[str, np.ndarray], bool], Run]
+"""Runs a source on inputs; the flag: whether it records modules."""
+
+
+class Rounding:
+    """What rounding does in one run of a source; each measurement is made when it is asked for, once.
+
+    Args:
+        runner: the source's runner.
+        run: what it gave.
+        inputs: on what.
+        types: whether the element types of outputs must be the same; see `Yardstick`.
+        again: runs the source on other inputs; None for its runner's own way.
+        exact: makes the same run in float64, where there can be one.
+        exact_runner: its runner, after that run.
+        ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
+        alone: what it may cost in one call alone.
+        coarsest: the coarsest element type that the source computes in.
+        note: takes what a reader of the report should know.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        run: Run,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        types: Types = "kind",
+        again: Again | None = None,
+        exact: Callable[[], Run | None] | None = None,
+        exact_runner: Runner | None = None,
+        ulps: int = 16,
+        alone: Callable[[str], int] | None = None,
+        coarsest: str = "float64",
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        self._runner, self._run, self._inputs, self._coarsest = runner, run, inputs, coarsest
+        self._types: Types = types
+        self._again = again or (lambda inputs, calls: runner.run(inputs, calls=calls))
+        self._exact, self._exact_runner = exact, exact_runner
+        self._ulps, self._alone = ulps, alone or (lambda _: ulps)
+        self._note = note or (lambda _: None)
+        self._outputs: dict[int, list[np.ndarray] | None] = {}
+        self._boundaries: dict[int, dict[str, list[np.ndarray]]] = {}
+
+    def output(self, index: int) -> Yardstick:
+        """What an output of the model may be off by."""
+        exact = None
+        if self._exact is not None:
+            exact = exactly(self._exact_arrays, index, len(self._run.outputs))
+        return Yardstick(
+            exact, lambda ulps: self._at(self._moved(ulps), index), self._ulps, types=self._types
+        )
+
+    def boundary(self, call: str, index: int) -> Yardstick:
+        """What an output of a module call in the whole model may be off by."""
+        count = len(self._run.calls[call].outputs)
+        exact = None if self._exact is None else exactly(lambda: self._exact_call(call), index, count)
+
+        def noise(ulps: int) -> np.ndarray | None:
+            self._moved(ulps, calls=True)
+            return self._at(self._boundaries[ulps].get(call), index)
+
+        return Yardstick(exact, noise, self._ulps)
+
+    def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
+        """What each output of a module call that runs alone on recorded inputs may be off by."""
+        outputs = cache(lambda: self._exact_alone(call, record))
+        moved = cache(lambda ulps: self._moved_alone(call, record, ulps))
+        count = len(record.outputs)
+
+        def yardstick(index: int) -> Yardstick:
+            exact: Exact | None = None if self._exact is None else exactly(outputs, index, count)
+            noise: Noise = lambda ulps: self._at(moved(ulps), index)  # noqa: E731
+            return Yardstick(exact, noise, self._alone(call))
+
+        return yardstick
+
+    @staticmethod
+    def _at(arrays: Sequence[np.ndarray] | None, index: int) -> np.ndarray | None:
+        return None if arrays is None or index >= len(arrays) else arrays[index]
+
+    def _exact_arrays(self) -> list[np.ndarray] | None:
+        run = None if self._exact is None else self._exact()
+        return None if run is None else [array for _, array in run.outputs]
+
+    def _exact_call(self, call: str) -> list[np.ndarray] | None:
+        run = None if self._exact is None else self._exact()
+        return run.calls[call].outputs if run is not None and call in run.calls else None
+
+    def _exact_alone(self, call: str, record: CallRecord) -> list[np.ndarray] | None:
+        if self._exact_runner is None or self._exact_call(call) is None:  # that run records the arguments
+            return None
+        try:
+            return self._exact_runner.run_module(call, record.inputs)
+        except (ModelError, KeyError):
+            return None
+
+    def _moved(self, ulps: int, *, calls: bool = False) -> list[np.ndarray] | None:
+        """How far each element of each output moves; NaN where two equal runs differ by as much."""
+        if ulps in self._outputs and (not calls or ulps in self._boundaries):
+            return self._outputs[ulps]
+        arrays = [array for _, array in self._run.outputs]
+        boundaries: dict[str, list[np.ndarray]] = {}
+        moved: list[np.ndarray] | None = None
+        try:
+            again = [array for _, array in self._again(self._inputs, False).outputs]
+            moved = [_differs(a, b) for a, b in zip(arrays, again, strict=True)]
+            for change in changes(ulps):
+                with self._runner.altered(change):
+                    run = self._again(altered_inputs(self._inputs, change, self._coarsest), calls)
+                for most, a, (_, b) in zip(moved, arrays, run.outputs, strict=True):
+                    np.maximum(most, moves(a, b), out=most)
+                for name, record in self._run.calls.items() if calls else ():
+                    if name in run.calls:
+                        found = [
+                            _largest(a, b)
+                            for a, b in zip(record.outputs, run.calls[name].outputs, strict=False)
+                        ]
+                        known = boundaries.setdefault(name, found)
+                        boundaries[name] = [np.maximum(x, y) for x, y in zip(known, found, strict=False)]
+        except (ModelError, ValueError) as error:  # other values may lead to other shapes
+            self._note(f"how far rounding moves the source could not be measured: {error}")
+            moved = None
+        self._outputs[ulps], self._boundaries[ulps] = moved, boundaries
+        return moved
+
+    def _moved_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:
+        """The same of one call alone."""
+        try:
+            arrays = self._runner.run_module(call, record.inputs)
+            moved = [np.zeros(a.shape) for a in arrays]
+            for change in changes(ulps):
+                with self._runner.altered(change, call):
+                    found = self._runner.run_module(call, [change(a) for a in record.inputs])
+                for most, a, b in zip(moved, arrays, found, strict=True):
+                    np.maximum(most, moves(a, b), out=most)
+        except (ModelError, KeyError, ValueError):
+            return None
+        return moved
+
+
+Change = Callable[..., np.ndarray]
+"""Gives an array with every element a few units in the last place off."""
+
+
+def changes(ulps: int, samples: int = SAMPLES) -> list[Change]:
+    """Changes by so many units in the last place, at random signs; in pairs of opposite signs."""
+    return [_change(sample, sign * ulps) for sample in range(samples) for sign in (1, -1)]
+
+
+def _change(sample: int, ulps: int) -> Change:
+    def change(array: np.ndarray, dtype: str = "") -> np.ndarray:
+        kind = kind_of(array)
+        if kind not in "fc" or not array.size:
+            return array
+        name = real_type(str(array.dtype))
+        epsilon = ulps * max(EPSILON[name], EPSILON.get(dtype, 0.0))
+        random = np.random.default_rng([sample, array.size])
+        wide = array if name in ("float32", "float64") else array.astype(np.float32)
+        real = np.float64 if name == "float64" else np.float32
+        with np.errstate(all="ignore"):
+            signs = random.integers(0, 2, array.shape, np.int8) * np.int8(2) - np.int8(1)
+            moved = (wide * (1 + real(epsilon) * signs.astype(real))).astype(array.dtype)
+            kept = ~np.isfinite(moved) | ((wide == np.rint(wide)) & (np.abs(wide) < _EXACT))
+        return np.where(kept, array, moved)
+
+    return change
+
+
+def altered_inputs(
+    inputs: Mapping[str, np.ndarray], change: Change, coarsest: str = "float64"
+) -> dict[str, np.ndarray]:
+    """Inputs changed by units of the coarsest type that the model computes in."""
+    return {name: change(array, coarsest) for name, array in inputs.items()}
+
+
+def moves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How far each element is from its counterpart; infinite where one side only is finite."""
+    if a.shape != b.shape:
+        raise ValueError(f"a shape became {list(b.shape)}, from {list(a.shape)}")
+    if kind_of(a) not in "fc":
+        return (a != b).astype(np.float64)
+    wide = np.complex128 if kind_of(a) == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    with np.errstate(invalid="ignore"):
+        found = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Zeros; NaN throughout where two equal runs differ in more than the order of additions."""
+    found = moves(a, b)
+    scale = float(np.abs(a[np.isfinite(a)].astype(np.float64)).max(initial=0.0)) if a.size else 0.0
+    close = 4 * EPSILON.get(a.dtype.name, 2.0**-23) * scale if kind_of(a) in "fc" else 0.0
+    return np.full(a.shape, np.nan if bool((found > close).any()) else 0.0)
+
+
+def _largest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The largest move of floats as a scalar array; each move of integers and booleans."""
+    found = moves(a, b)
+    return found if kind_of(a) not in "fc" else np.asarray(found.max(initial=0.0))
