@@ -75,6 +75,7 @@ class ModuleComparison:
             tolerance=worst.tolerance,
             passed=worst.passed,
             noise=worst.noise,
+            unproven=worst.unproven,
         )
         row = replace(row, reason=worst.reason if worst.passed else f"at its boundary: {worst.reason}")
         return self._isolate(row, record, found, pairs)
@@ -97,7 +98,7 @@ class ModuleComparison:
             isolated_max_abs=worst.max_abs,
             isolated_passed=worst.passed,
             isolated_tolerance=worst.tolerance,
-            unproven=worst.unproven,
+            isolated_unproven=worst.unproven,
         )
         if worst.passed:
             return row
@@ -117,7 +118,8 @@ class ModuleComparison:
     ) -> Comparison:
         """The comparison that is furthest beyond its tolerance."""
         found = [compare(source[i], array, by(i)) for i, array in zip(pairs, target, strict=True)]
-        return max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))
+        worst = max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))
+        return replace(worst, unproven=next((c.unproven for c in found if c.unproven), ""))
 
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:
         """The call in which the target first goes wrong.

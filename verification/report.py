@@ -53,7 +53,8 @@ class ModuleRow:
         reason: why it failed, or why it was not compared.
         noise: how far rounding alone moves the source's outputs; None where the error was too small to ask.
         isolated_tolerance: what was allowed when it runs alone.
-        unproven: why its agreement alone proves nothing; empty where it proves something.
+        unproven: why agreement at its boundary proves nothing; empty where it proves something.
+        isolated_unproven: why its agreement alone proves nothing.
     """
 
     call: str
@@ -68,6 +69,7 @@ class ModuleRow:
     noise: float | None = None
     isolated_tolerance: float | None = None
     unproven: str = ""
+    isolated_unproven: str = ""
 
     @property
     def verdict(self) -> str:
@@ -122,6 +124,7 @@ class Report:
             distributions compare; None for a target that was made from the source.
         laws: how the initial distributions of an emitted folder compare with the source's; None for any
             other target.
+        unproven: outputs whose agreement proves nothing -> why ("nan everywhere").
     """
 
     source: str
@@ -135,18 +138,25 @@ class Report:
     training_divergence: str | None = None
     nets: Nets | None = None
     laws: Laws | None = None
+    unproven: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, and all of it is within tolerance."""
+        """Whether something was compared, all of it is within tolerance, and that proves something."""
         compared = any(math.prod(row.shape) for row in self.outputs)
         return (
             compared
+            and not self.unproven
             and all(r.passed for r in self.outputs)
             and all(r.passed is not False for r in [*self.modules, *self.training])
             and (self.nets is None or self.nets.passed)
             and (self.laws is None or not self.laws.differing)
         )
+
+    @property
+    def differs(self) -> bool:
+        """Whether something compared is beyond tolerance; what is not proven need not be."""
+        return any(r.passed is False for r in [*self.outputs, *self.modules, *self.training])
 
     def to_json(self) -> dict[str, object]:
         """The report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
@@ -158,7 +168,9 @@ class Report:
         Args:
             brief: leave out the rows that passed.
         """
-        outputs = [row for row in self.outputs if not (brief and row.passed)]
+        outputs = [
+            row for row in self.outputs if not (brief and row.passed and row.name not in self.unproven)
+        ]
         modules = [row for row in self.modules if not (brief and row.passed is not False)]
         lines = [self.summary()]
         if not brief:
@@ -206,6 +218,9 @@ class Report:
         if self.laws is not None and self.laws.differing:
             count = self.laws.differing
             return f"DIFFERENT in {count} initial distributions: {what}, none beyond tolerance"
+        if self.unproven:
+            why = ", ".join(f"`{name}` is {reason}" for name, reason in self.unproven.items())
+            return f"NOT PROVEN, {why}: {what}"
         return f"NOT PROVEN: {what}"
 
 

@@ -17,6 +17,9 @@ from .runners.runs import Run, Runner
 _WIDE = 100
 """Units in the last place from which on the report explains its tolerance."""
 
+_SAME = 4
+"""Units in the last place where both sides run in one framework: operators are merged, none is another's."""
+
 
 class Sides:
     """The two sides of a comparison.
@@ -139,6 +142,8 @@ class Sides:
 
     def _slack(self, operators: Set[str]) -> int:
         """What the runtimes' arithmetic in operators may cost; a float64 result shows the source's own."""
+        if _framework(self.target) == _framework(self.source):
+            return _SAME
         target, source = self.target.slack(operators), self.source.slack(operators)
         return target if self.exact is not None else max(target, source)
 
@@ -172,3 +177,8 @@ class Sides:
         """What a side is, for the report."""
         reference = self.graph.origin.reference if runner is self.source else ""
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
+
+
+def _framework(runner: Runner) -> str:
+    """``MindSpore 2.10`` of ``MindSpore 2.10 (PyNative, evaluation mode)``."""
+    return runner.runtime.partition(" (")[0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir import Graph
 from .cases import Cases
+from .proof import find_unproven
 from .report import OutputRow, Report, TrainingRow
 from .runners.choice import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
 from .runners.runs import Run, Runner
@@ -103,6 +104,7 @@ def verify(
             trained,
             divergence(source, trained),
             None if paired is None else paired.nets,
+            unproven=find_unproven(source, [*before, *outputs], rows),
         )
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed

@@ -20,9 +20,10 @@ class VerificationError(MismatchError):
 
     def __init__(self, report: Report, path: Path) -> None:
         self.report = report
+        proof = "that is not proven" if not report.differs else "it does not"
         super().__init__(
             "E701",
-            "expected the output to compute what the source computes, and it does not",
+            f"expected the output to compute what the source computes, and {proof}",
             place=report.first_divergence or str(path),
             hint="nothing was written; --no-verify writes it all the same",
         )

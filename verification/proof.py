@@ -1,0 +1,96 @@
+"""What agreement does not prove: outputs that agree whatever was computed, and what stands in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from ..backends.onnx_model.boundaries import call_boundaries
+from ..ir import Graph, Input, Operator, Value
+from .report import ModuleRow, OutputRow
+
+_MOVING = frozenset(
+    {
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Operators that only move elements: their shapes are compared, and layers behind them see their order."""
+
+
+def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[ModuleRow]) -> dict[str, str]:
+    """Outputs that agree in every case and in none of them prove anything -> why.
+
+    An output that is NaN or one number everywhere is proved by another draw on which it is not; or by the
+    modules under it, where each operator from the last values that agree and prove something lies in a module
+    that agrees alone; or by agreeing where no input reaches it.
+
+    Args:
+        graph: the source's graph.
+        outputs: rows of outputs, of all cases.
+        modules: rows of module calls.
+    """
+    names = {name: key for key, name in graph.modules.call_names().items()}
+    alone = {names[r.call] for r in modules if r.isolated_passed and not r.isolated_unproven}
+    boundaries = call_boundaries(graph)
+    agreed = {
+        value
+        for row in modules
+        if row.passed and not row.unproven and row.call in names
+        for value in boundaries.get(names[row.call], ((), ()))[1]
+    }
+    values = dict(
+        zip(dict.fromkeys(row.name for row in outputs), (v for _, v in graph.outputs), strict=False)
+    )
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        rows = [row for row in outputs if row.name == name]
+        vacuous = [row for row in rows if row.unproven]
+        if len(vacuous) < len(rows) or not all(row.passed for row in rows):
+            continue
+        if all(row.max_abs == 0 for row in rows) and not _reads_input(graph, value):
+            continue
+        left = _unproved_operators(graph, value, alone, agreed)
+        if left:
+            places = ", ".join(f"`{node.op_type}`" for node in left[:3])
+            more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+            found[name] = f"{vacuous[0].unproven}, and no module alone proves {places}{more}"
+    return found
+
+
+def _reads_input(graph: Graph, value: Value) -> bool:
+    return any(isinstance(graph.node(key), Input) for key in _upstream(graph, value, frozenset()))
+
+
+def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:
+    """Operators between an output and values that agree, in no module that agrees alone; the last first."""
+    nodes = (graph.node(key) for key in _upstream(graph, value, agreed))
+    return [
+        node
+        for node in nodes
+        if isinstance(node, Operator)
+        and node.op_type not in _MOVING
+        and alone.isdisjoint(graph.modules.ancestors(node.call))
+    ]
+
+
+def _upstream(graph: Graph, value: Value, agreed: Set[Value]) -> list[int]:
+    """Keys of the nodes under a value, down to values that agree; nearest first."""
+    found: dict[int, None] = {}
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if current in agreed or current.node in found:
+            continue
+        found[current.node] = None
+        if isinstance(graph.node(current.node), Operator):
+            operands = [*graph.operands(current.node), *graph.captured(current.node)]
+            stack.extend(v for v in operands if v is not None)
+    return list(found)
