@@ -292,6 +292,7 @@ class _Slices:
         sizes = {
             dim.dim_param: size
             for name, array in feeds.items()
+            if name in self.infos
             for dim, size in zip(self.infos[name].type.tensor_type.shape.dim, array.shape, strict=False)
         }
         known = {name: self._bytes(name, sizes) for name in names}
