@@ -13,6 +13,7 @@ from .complex_numbers import Pair, on_a_last_axis, part_of
 from .context import Call, Context, Result
 from .control_flow import conditional, loop
 from .coverage import Coverage
+from .known_values import KnownValues
 from .nodes import (
     CONTROL_FLOW,
     RUN_WHOLE,
@@ -51,6 +52,7 @@ class Lowering:
         self.calls: dict[str, int] = {}
         self.environment: dict[Node, Result] = {}
         self.stubs: set[str] = set()
+        self.known_values = KnownValues(self.program)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -161,7 +163,8 @@ class Lowering:
         keys = normalised_stack(node.meta.get("nn_module_stack") or {})
         call = self._call_of(keys, None) if keys else self._call_without_stack(node)
         with self.b.inside(call, source_line(node) or self.b.location) if own_call else nullcontext():
-            self.environment[node] = self._lower(node)
+            known = self.known_values.of(node)
+            self.environment[node] = self._lower(node) if known is None else self.b.constant(known)
         self.aliases.add(node)
         mutated = written_argument(node)
         if mutated is not None:
