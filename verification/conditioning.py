@@ -71,6 +71,13 @@ class Rounding:
             exact, lambda ulps: self._at(self._moved(ulps), index), self._ulps, types=self._types
         )
 
+    def largest(self, name: str) -> float | None:
+        """How far rounding moves the output of that name at most; None where that cannot be measured."""
+        names = [n for n, _ in self._run.outputs]
+        moved = self._at(self._moved(1), names.index(name)) if name in names else None
+        found = None if moved is None else float(moved.max(initial=0.0))
+        return found if found is not None and np.isfinite(found) else None
+
     def boundary(self, call: str, index: int) -> Yardstick:
         """What an output of a module call in the whole model may be off by."""
         count = len(self._run.calls[call].outputs)
@@ -141,7 +148,9 @@ class Rounding:
         except (ModelError, ValueError) as error:  # other values may lead to other shapes
             self._note(f"how far rounding moves the source could not be measured: {error}")
             moved = None
-        self._outputs[ulps], self._boundaries[ulps] = moved, boundaries
+        self._outputs[ulps] = moved
+        if calls:
+            self._boundaries[ulps] = boundaries
         return moved
 
     def _moved_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:

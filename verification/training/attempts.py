@@ -16,7 +16,7 @@ from ..report import OutputRow, TrainingRow
 from ..runners.runs import Run
 from ..sides import Sides
 from ..two_nets.pairing import Pairing
-from .comparing import TrainingComparison
+from .comparing import TrainingComparison, as_run
 from .step import Step, Trainer
 
 _DRAWS = 3
@@ -78,16 +78,15 @@ def _step(
             exact = cast(Trainer, sides.exact).step(first, seed)
         except ModelError as error:
             notes.append(f"no float64 gradients to measure by: {error.message}")
-    runs = [None if step is None else Run(step.outputs) for step in (source, other, exact)]
-    assert runs[0] is not None
-    assert runs[1] is not None
+    runs = (Run(source.outputs), Run(other.outputs))
 
     def again(given: Mapping[str, np.ndarray], _: bool) -> Run:
-        return Run(cast(Trainer, sides.source).step(given, seed).outputs)
+        return as_run(cast(Trainer, sides.source).step(given, seed))
 
-    rounding = sides.rounding_of_step(first, runs[0], runs[2], again)
-    outputs = sides.outputs(f"training, {case_of(sizes)}", runs[0], runs[1], rounding)
-    rows = TrainingComparison(sides.graph, source, other, exact, sides.ulps).rows(target)
+    precise = None if exact is None else as_run(exact)
+    rounding = sides.rounding_of_step(first, as_run(source), precise, again)
+    outputs = sides.outputs(f"training, {case_of(sizes)}", *runs, rounding)
+    rows = TrainingComparison(sides.graph, source, other, exact, sides.ulps, rounding.largest).rows(target)
     return TrainingAttempt(outputs, rows, notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,28 +10,34 @@ import numpy as np
 
 from ...backends.renames import computed
 from ...ir import Graph
-from ..compare import DEFAULTS, EPSILON, IMPLAUSIBLE, MULTIPLE
+from ..compare import DEFAULTS, EPSILON, IMPLAUSIBLE, MULTIPLE, WITNESSED
 from ..report import TrainingRow
+from ..runners.runs import Run
 from ..two_nets.pairing import Pairing
 from .pairs import Pair, paired
 from .step import LEARNING_RATE, Step, Trained
 
 _NOISE = 64
-"""How many times the source's rounding error a target may have where the exact result is 0."""
+"""How many times the source's rounding a target may be off where that is all there is."""
 
 _SMALL = 1e-3
-"""Without a float64 result: what is this much smaller than the largest of its kind is measured by that."""
+"""Where nothing could be measured: what is this much smaller than the largest of its kind goes by that."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingComparison:
-    """The steps of both sides, and of the source in float64 where that can be had."""
+    """The steps of both sides, and of the source in float64 where that can be had.
+
+    Attributes:
+        noise: how far rounding alone moves what `as_run` calls by a name, where that can be measured.
+    """
 
     graph: Graph
     source: Step
     target: Step
     exact: Step | None
     ulps: int
+    noise: Callable[[str], float | None]
 
     def rows(self, target: Pairing | Path) -> list[TrainingRow]:
         """One row per parameter and floating-point buffer of the source, in its order."""
@@ -82,7 +88,8 @@ class TrainingComparison:
         mine, other = _wide(source.forward), _wide(target.forward)
         epsilon = _coarser(source, target)
         precise = None if exact is None else _wide(exact.forward)
-        tolerance, error, remark = self._tolerance(mine, other, precise, epsilon, largest)
+        noise = self._noise("forward", name)
+        tolerance, error, remark = self._tolerance(mine, other, precise, epsilon, largest, noise)
         passed = error <= tolerance  # NaN fails
         frozen = passed and not _moved(source)
         reason = "frozen" if frozen else remark if passed else f"{error:.3g} off after the forward"
@@ -113,9 +120,9 @@ class TrainingComparison:
             return replace(row, reason=row.reason or "NaN in places, in the same ones on both sides")
         distance, scale = _distance(mine, other), _scale(mine)
         epsilon = _coarser(source, target)
-        tolerance, error, remark = self._tolerance(
-            mine, other, None if exact is None else _gradient_of(exact), epsilon, largest
-        )
+        precise = None if exact is None else _gradient_of(exact)
+        noise = self._noise("gradient", name)
+        tolerance, error, remark = self._tolerance(mine, other, precise, epsilon, largest, noise)
         step = _distance(_wide(source.after), _wide(target.after))
         allowed = LEARNING_RATE * max(tolerance, distance) + 4 * epsilon * _scale(source.before)
         if source.trainable != target.trainable:
@@ -139,23 +146,56 @@ class TrainingComparison:
             reason=reason or remark,
         )
 
+    def _noise(self, kind: str, sources: str) -> Callable[[], float | None]:
+        """How far rounding alone moves what the parameters of a row sum up to."""
+
+        def largest() -> float | None:
+            found = [self.noise(f"{kind} {name}") for name in sources.split(" + ")]
+            return None if None in found else sum(f for f in found if f is not None)
+
+        return largest
+
     def _tolerance(
-        self, mine: np.ndarray, other: np.ndarray, exact: np.ndarray | None, epsilon: float, largest: float
+        self,
+        mine: np.ndarray,
+        other: np.ndarray,
+        exact: np.ndarray | None,
+        epsilon: float,
+        largest: float,
+        noise: Callable[[], float | None],
     ) -> tuple[float, float, str]:
-        """(what is allowed, the target's error, a remark)."""
-        scale = _scale(mine)
-        rounding = self.ulps * epsilon
-        if exact is not None:
-            own, off = _distance(mine, exact), _distance(other, exact)
-            if own <= IMPLAUSIBLE * _scale(exact):
-                return MULTIPLE * own + rounding * scale, off, ""
-            if own <= rounding * largest:
-                remark = "rounding only: it is 0 or nearly in float64"
-                return _NOISE * own + epsilon * largest, off, remark
+        """(what is allowed, the target's error, a remark); see `compare`, of which this is the like."""
+        scale, apart = _scale(mine), _distance(mine, other)
+        close = self.ulps * epsilon * scale
+        remark = "no gradient on either side" if not scale and not _scale(other) else ""
+        if apart <= close:
+            return close, apart, remark
+        own = None if exact is None else _distance(mine, exact)
+        plausible = own is not None and own <= IMPLAUSIBLE * scale
+        if own is not None and exact is not None and plausible:
+            off = _distance(other, exact)
+            if off <= MULTIPLE * own + close:
+                return MULTIPLE * own + close, off, ""
+        moved = noise()
+        if moved is not None and own is not None and (plausible or own <= WITNESSED * moved):
+            moved = max(moved, own)
+        known = own if moved is None else moved
+        if known is not None and max(scale, known) <= self.ulps * epsilon * largest:
+            return _NOISE * known + epsilon * largest, apart, "rounding only: it is 0 or nearly"
+        if moved is not None:
+            return MULTIPLE * moved + close, apart, ""
         name = next(n for n, e in EPSILON.items() if e == epsilon)
-        relative = max(DEFAULTS[name], rounding)
-        remark = "" if scale else "no gradient on either side" if not _scale(other) else ""
-        return relative * max(scale, _SMALL * largest), _distance(mine, other), remark
+        relative = max(DEFAULTS[name], self.ulps * epsilon)
+        return relative * max(scale, _SMALL * largest), apart, remark
+
+
+def as_run(step: Step) -> Run:
+    """A step as a run, whose outputs are its own, then what became of every tensor."""
+    found = list(step.outputs)
+    for name, trained in step.tensors.items():
+        found.append((f"gradient {name}", _gradient_of(trained)))
+        found.append((f"forward {name}", trained.forward))
+    return Run(found)
 
 
 def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
