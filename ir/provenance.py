@@ -45,6 +45,8 @@ class Provenance:
         folds: key of a parameter -> the normalisations that it took in, in order.
         folded: key of a call whose result is nowhere, as a normalisation was folded into it -> the key of the
             normalisation's call, whose result its own is now; None where more than that layer ran in it.
+        entered: keys of calls that other values enter now than the source's, as what they began with is done
+            before them.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
@@ -56,6 +58,7 @@ class Provenance:
     merged: dict[int, int] = field(default_factory=dict)
     folds: dict[int, tuple[Fold, ...]] = field(default_factory=dict)
     folded: dict[int, int | None] = field(default_factory=dict)
+    entered: set[int] = field(default_factory=set)
     changes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Provenance:
@@ -69,6 +72,7 @@ class Provenance:
             dict(self.merged),
             dict(self.folds),
             dict(self.folded),
+            set(self.entered),
             list(self.changes),
         )
 

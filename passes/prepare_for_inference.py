@@ -181,13 +181,18 @@ class _Folding:
         return bias
 
     def _mark_calls(self, layer: Operator, norm: Operator) -> None:
-        """Write down which calls' results are nowhere now, and that a layer's are its normalisation's."""
+        """Write down which calls' values at their edges are not the source's now.
+
+        The results of calls with the layer are nowhere, or its normalisation's, and what enters calls that
+        begin with the normalisation is normalised already.
+        """
         provenance, modules = self.graph.provenance, self.graph.modules
         if provenance is None or layer.call is None:
             return
         around = set() if norm.call is None else set(modules.ancestors(norm.call))
         for call in set(modules.ancestors(layer.call)) - around:
             provenance.folded[call] = None
+        provenance.entered |= around - set(modules.ancestors(layer.call))
         if norm.call is not None and layer.call != norm.call and {layer.call, norm.call} <= self._single:
             provenance.folded[layer.call] = norm.call
 

@@ -58,8 +58,9 @@ class Cases:
         outputs = self.sides.outputs(case, source, target, rounding)
         if not modules:
             return outputs, [], None
-        comparison = ModuleComparison(self.graph.modules, source, target, self.sides.target, rounding)
-        rows = comparison.rows()
+        runners = self.sides.source, self.sides.target
+        comparison = ModuleComparison(self.graph.modules, inputs, (source, target), runners, rounding)
+        rows = comparison.rows(agree=all(row.passed for row in outputs))
         culprit = comparison.culprit(rows)
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
             culprit = "#1"  # every module is right: it is the root's own code after the last of them

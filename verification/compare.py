@@ -223,11 +223,12 @@ def exactly(arrays: Callable[[], Sequence[np.ndarray] | None], index: int, count
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest absolute difference of two arrays of one shape; infinite where one side is not finite."""
+    """The largest absolute difference of two arrays of one shape; infinite where one only is not finite."""
     if not a.size:
         return 0.0
+    x, y = a.astype(np.complex128), b.astype(np.complex128)
     with np.errstate(invalid="ignore"):
-        found = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
+        found = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
     return float(np.where(np.isnan(found), np.inf, found).max())
 
 

@@ -17,6 +17,8 @@ SAMPLES = 2
 _EXACT = 2.0**16
 """Integers below it are left alone: they are masks, counts and factors, which no rounding makes."""
 
+_SIDES = ("inputs", "outputs")
+
 Again = Callable[[Mapping[str, np.ndarray], bool], Run]
 """Runs a source on inputs; the flag: whether it records modules."""
 
@@ -60,7 +62,7 @@ class Rounding:
         self._ulps, self._alone = ulps, alone or (lambda _: ulps)
         self._note = note or (lambda _: None)
         self._outputs: dict[int, list[np.ndarray] | None] = {}
-        self._boundaries: dict[int, dict[str, list[np.ndarray]]] = {}
+        self._boundaries: dict[int, dict[tuple[str, str], list[np.ndarray]]] = {}
 
     def output(self, index: int) -> Yardstick:
         """What an output of the model may be off by."""
@@ -78,14 +80,21 @@ class Rounding:
         found = None if moved is None else float(moved.max(initial=0.0))
         return found if found is not None and np.isfinite(found) else None
 
+    def entering(self, call: str, index: int) -> Yardstick:
+        """What an input of a module call in the whole model may be off by."""
+        return self._edge(call, "inputs", index)
+
     def boundary(self, call: str, index: int) -> Yardstick:
         """What an output of a module call in the whole model may be off by."""
-        count = len(self._run.calls[call].outputs)
-        exact = None if self._exact is None else exactly(lambda: self._exact_call(call), index, count)
+        return self._edge(call, "outputs", index)
+
+    def _edge(self, call: str, side: str, index: int) -> Yardstick:
+        count = len(getattr(self._run.calls[call], side))
+        exact = None if self._exact is None else exactly(lambda: self._exact_call(call, side), index, count)
 
         def noise(ulps: int) -> np.ndarray | None:
             self._moved(ulps, calls=True)
-            return self._at(self._boundaries[ulps].get(call), index)
+            return self._at(self._boundaries[ulps].get((call, side)), index)
 
         return Yardstick(exact, noise, self._ulps)
 
@@ -110,9 +119,9 @@ class Rounding:
         run = None if self._exact is None else self._exact()
         return None if run is None else [array for _, array in run.outputs]
 
-    def _exact_call(self, call: str) -> list[np.ndarray] | None:
+    def _exact_call(self, call: str, side: str = "outputs") -> list[np.ndarray] | None:
         run = None if self._exact is None else self._exact()
-        return run.calls[call].outputs if run is not None and call in run.calls else None
+        return getattr(run.calls[call], side) if run is not None and call in run.calls else None
 
     def _exact_alone(self, call: str, record: CallRecord) -> list[np.ndarray] | None:
         if self._exact_runner is None or self._exact_call(call) is None:  # that run records the arguments
@@ -127,7 +136,7 @@ class Rounding:
         if ulps in self._outputs and (not calls or ulps in self._boundaries):
             return self._outputs[ulps]
         arrays = [array for _, array in self._run.outputs]
-        boundaries: dict[str, list[np.ndarray]] = {}
+        boundaries: dict[tuple[str, str], list[np.ndarray]] = {}
         moved: list[np.ndarray] | None = None
         try:
             again = [array for _, array in self._again(self._inputs, False).outputs]
@@ -138,13 +147,13 @@ class Rounding:
                 for most, a, (_, b) in zip(moved, arrays, run.outputs, strict=True):
                     np.maximum(most, moves(a, b), out=most)
                 for name, record in self._run.calls.items() if calls else ():
-                    if name in run.calls:
-                        found = [
-                            _largest(a, b)
-                            for a, b in zip(record.outputs, run.calls[name].outputs, strict=False)
+                    for side in _SIDES if name in run.calls else ():
+                        edges = zip(getattr(record, side), getattr(run.calls[name], side), strict=False)
+                        found = [_largest(a, b) for a, b in edges]
+                        known = boundaries.setdefault((name, side), found)
+                        boundaries[name, side] = [
+                            np.maximum(x, y) for x, y in zip(known, found, strict=False)
                         ]
-                        known = boundaries.setdefault(name, found)
-                        boundaries[name] = [np.maximum(x, y) for x, y in zip(known, found, strict=False)]
         except (ModelError, ValueError) as error:  # other values may lead to other shapes
             self._note(f"how far rounding moves the source could not be measured: {error}")
             moved = None

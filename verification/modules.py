@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,48 +15,94 @@ from .conditioning import Rounding
 from .report import ModuleRow
 from .runners.runs import CallRecord, Run, Runner
 
-_MOVED = 1e-3
-"""Inputs of a module that are this far apart, relative to the largest element, are not the same rounded."""
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What is known of one call.
+
+    Attributes:
+        row: its boundary compared; `passed` is None where it could not be.
+        record: its values in the source.
+        found: its values in the target; None where there are none to compare.
+        pairs: for each of the target's outputs, which of the source's it is.
+        chosen: for each of the target's inputs likewise; None where they are not the source's.
+        alone: the target's module alone on the source's inputs; None where it was not run.
+        why: why it was not.
+    """
+
+    row: ModuleRow
+    record: CallRecord
+    found: CallRecord | None = None
+    pairs: tuple[int, ...] = ()
+    chosen: tuple[int, ...] | None = None
+    alone: Comparison | None = None
+    why: str = ""
 
 
 class ModuleComparison:
     """The comparison of all module calls of one run.
 
+    Outputs decide whether two models are equal. A module that runs alone on the source's inputs says *where*
+    they are not, and that they are not although no output shows it: behind a gamma of zeros. That counts only
+    where what enters the module and what leaves it are the same values in the target, which a pass may have
+    changed: a transpose or a normalisation may be done in the next module instead.
+
     Args:
         tree: the source's module tree.
+        inputs: of the run.
         source: the source's run.
         target: the target's run.
-        runner: the target's runner.
+        runners: the source's and the target's.
         rounding: what rounding does in the source's run.
     """
 
     def __init__(
-        self, tree: ModuleTree, source: Run, target: Run, runner: Runner, rounding: Rounding
+        self,
+        tree: ModuleTree,
+        inputs: Mapping[str, np.ndarray],
+        runs: tuple[Run, Run],
+        runners: tuple[Runner, Runner],
+        rounding: Rounding,
     ) -> None:
-        self._tree, self._source, self._target = tree, source, target
-        self._runner, self._rounding = runner, rounding
-        self._runs = [source, target]
-        self._counts = [Counter(map(_path, run.calls)) for run in (source, target)]
+        self._tree, self._inputs, self._rounding = tree, inputs, rounding
+        self._source, self._target = runs
+        self._source_runner, self._runner = runners
+        self._counts = [Counter(map(_path, run.calls)) for run in runs]
 
-    def rows(self) -> list[ModuleRow]:
-        """One row per call of the source but the root's own, in call order."""
-        rows: list[ModuleRow] = []
+    def rows(self, *, agree: bool) -> list[ModuleRow]:
+        """One row per call of the source but the root's own, in call order; `agree`: whether outputs do."""
+        findings: dict[str, _Finding] = {}
         for name, record in self._source.calls.items():
             if _path(name):
-                rows.append(self._row(name, record))
-                for run in self._runs:
-                    run.release()
-        return rows
+                findings[name] = self._finding(name, record)
+                self._source.release()
+                self._target.release()
+        parents, wrong = self._parents(), set[str]()
+        rows: dict[str, ModuleRow] = {}
+        for name in reversed(findings):  # what a module calls stands behind it, and is judged first
+            finding = findings[name]
+            doubt = ""
+            if finding.alone is not None and not finding.alone.passed and name not in wrong:
+                doubt = self._doubt(finding, findings, agree=agree)
+            rows[name] = _judged(finding, doubt, agree=agree)
+            if rows[name].isolated_passed is False and name in parents:
+                wrong.add(parents[name])
+        return [rows[name] for name in findings]
 
-    def _row(self, name: str, record: CallRecord) -> ModuleRow:
+    def _parents(self) -> dict[str, str]:
+        names = self._tree.call_names()
+        return {names[c.key]: names[c.parent] for c in self._tree.calls() if c.parent is not None}
+
+    def _finding(self, name: str, record: CallRecord) -> _Finding:
         row = ModuleRow(name, record.class_name)
         if not self._target.calls:
-            return replace(row, reason="the target does not say where its modules begin and end")
+            row = replace(row, reason="the target does not say where its modules begin and end")
+            return _Finding(row, record)
         own, other = (counts[_path(name)] for counts in self._counts)
-        if not other:
-            return replace(row, reason="no module of that name computes anything in the target")
         if own != other:
-            return replace(row, reason=f"called {own} times in the source, {other} times in the target")
+            times = f"called {own} times in the source, {other} times in the target"
+            reason = times if other else "no module of that name computes anything in the target"
+            return _Finding(replace(row, reason=reason), record)
         found = self._target.calls[name]
         pairs = match(found.outputs, record.outputs)
         if pairs is None:
@@ -63,11 +110,9 @@ class ModuleComparison:
                 pairs = [0]  # one against one, of different shape or element type: that is the fault
             else:
                 shapes = ", ".join(str(list(a.shape)) for a in found.outputs) or "none"
-                return replace(row, reason=f"its values in the target ({shapes}) match none of its outputs")
-
-        worst = self._worst(
-            record.outputs, found.outputs, pairs, lambda index: self._rounding.boundary(name, index)
-        )
+                reason = f"its values in the target ({shapes}) match none of its outputs"
+                return _Finding(replace(row, reason=reason), record)
+        worst = self._worst(record.outputs, found.outputs, pairs, partial(self._rounding.boundary, name))
         row = replace(
             row,
             max_abs=worst.max_abs,
@@ -76,38 +121,64 @@ class ModuleComparison:
             passed=worst.passed,
             noise=worst.noise,
             unproven=worst.unproven,
+            reason=worst.reason,
         )
-        row = replace(row, reason=worst.reason if worst.passed else f"at its boundary: {worst.reason}")
-        return self._isolate(row, record, found, pairs)
+        return self._isolated(_Finding(row, record, found, tuple(pairs)))
 
-    def _isolate(self, row: ModuleRow, record: CallRecord, found: CallRecord, pairs: list[int]) -> ModuleRow:
+    def _isolated(self, finding: _Finding) -> _Finding:
         """Run the target's module alone on what entered the source's."""
+        found, record, call = finding.found, finding.record, finding.row.call
+        assert found is not None
+        if not found.alone:
+            return replace(finding, why="a pass has done before it what it begins with")
         chosen = match(found.inputs, record.inputs) if found.inputs else []
         if chosen is None:
-            return row
+            return replace(finding, why="what enters it in the target is not what enters it in the source")
         try:
-            outputs = self._runner.run_module(row.call, [record.inputs[i] for i in chosen])
+            outputs = self._runner.run_module(call, [record.inputs[i] for i in chosen])
         except ModelError as error:
-            return replace(row, passed=False, isolated_passed=False, reason=f"alone: {error.message}")
-        worst = self._worst(record.outputs, outputs, pairs, self._rounding.alone(row.call, record))
-        if not worst.passed and row.passed and chosen and self._moved(record, found, chosen):
-            # a layer that another module holds too may be called before the target's module, not in it
-            return replace(row, reason="not run alone: other values enter it in the target")
-        row = replace(
-            row,
-            isolated_max_abs=worst.max_abs,
-            isolated_passed=worst.passed,
-            isolated_tolerance=worst.tolerance,
-            isolated_unproven=worst.unproven,
-        )
-        if worst.passed:
-            return row
-        return replace(row, passed=False, reason=f"alone, on the source's own inputs: {worst.reason}")
+            return replace(finding, why=f"it does not run alone: {error.message}")
+        worst = self._worst(record.outputs, outputs, finding.pairs, self._rounding.alone(call, record))
+        return replace(finding, chosen=tuple(chosen), alone=worst)
 
-    def _moved(self, record: CallRecord, found: CallRecord, chosen: list[int]) -> bool:
-        """Whether what entered the target's module is not what entered the source's."""
-        pairs = [(record.inputs[i], array) for i, array in zip(chosen, found.inputs, strict=True)]
-        return any(distance(a, b) > _MOVED * np.abs(a).max(initial=0.0) for a, b in pairs)
+    def _doubt(self, finding: _Finding, findings: Mapping[str, _Finding], *, agree: bool) -> str:
+        """Why a module that is wrong alone need not be wrong; empty where it is."""
+        found, record, call = finding.found, finding.record, finding.row.call
+        assert found is not None
+        for i, array in zip(finding.chosen or (), found.inputs, strict=True):
+            if not compare(record.inputs[i], array, self._rounding.entering(call, i)).passed:
+                return "other values enter it in the target"
+        for side, runner, own in (("source", self._source_runner, record), ("target", self._runner, found)):
+            if not _replays(runner, call, own):
+                return f"alone it gives not what it gave in the whole {side}"
+        if agree and not self._leaves(finding, findings):
+            return "other values leave it in the target, with which the next modules are right"
+        return ""
+
+    def _leaves(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
+        """Whether the target stays as right as it is with the source's values of a call in place of its own.
+
+        If something else in it goes wrong then, it wants other values there than the source has: part of what
+        the module did is done behind it.
+        """
+        found, record, call = finding.found, finding.record, finding.row.call
+        assert found is not None
+        given = [record.outputs[i] for i in finding.pairs]
+        if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(given, found.outputs, strict=True)):
+            return False
+        try:
+            run = self._runner.run_with(self._inputs, call, given)
+        except ModelError:
+            return False
+        for index, ((_, a), (_, b)) in enumerate(zip(self._source.outputs, run.outputs, strict=False)):
+            if not compare(a, b, self._rounding.output(index)).passed:
+                return False
+        for name, other in findings.items():
+            if other.row.passed and name in run.calls and len(run.calls[name].outputs) == len(other.pairs):
+                by = partial(self._rounding.boundary, name)
+                if not self._worst(other.record.outputs, run.calls[name].outputs, other.pairs, by).passed:
+                    return False
+        return True
 
     def _worst(
         self,
@@ -128,10 +199,7 @@ class ModuleComparison:
         it that does so too; where no isolated run diverges, the first call whose boundary does.
         """
         wrong = {row.call for row in rows if row.isolated_passed is False}
-        names = self._tree.call_names()
-        parents = {
-            names[c.key]: names[c.parent] if c.parent is not None else None for c in self._tree.calls()
-        }
+        parents = self._parents()
         current = next((row.call for row in rows if row.call in wrong), None)
         while current is not None:
             deeper = next((r.call for r in rows if r.call in wrong and parents.get(r.call) == current), None)
@@ -141,6 +209,43 @@ class ModuleComparison:
         failing = [row.call for row in rows if row.passed is False]
         inner = [call for call in failing if not any(parents.get(other) == call for other in failing)]
         return next(iter(inner), None)
+
+
+def _judged(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
+    """The row of a call: what is known of it, and what that proves."""
+    row, alone = finding.row, finding.alone
+    if row.passed is None:
+        return row
+    doubt = doubt or finding.why
+    if alone is not None and (alone.passed or not doubt):
+        row = replace(
+            row,
+            isolated_max_abs=alone.max_abs,
+            isolated_passed=alone.passed,
+            isolated_tolerance=alone.tolerance,
+            isolated_unproven=alone.unproven,
+        )
+        if not alone.passed:
+            return replace(row, passed=False, reason=f"alone, on the source's own inputs: {alone.reason}")
+    if row.passed:
+        return replace(row, reason=f"not run alone: {doubt}") if doubt and not row.reason else row
+    if agree:
+        right = "alone it is right" if alone is not None and alone.passed else doubt
+        return replace(
+            row, passed=None, reason=f"{row.reason} at its boundary, and no output shows it; {right}"
+        )
+    return replace(row, reason=f"at its boundary: {row.reason}")
+
+
+def _replays(runner: Runner, call: str, record: CallRecord) -> bool:
+    """Whether a module alone gives again what it gave in the whole run."""
+    try:
+        again = runner.run_module(call, record.inputs)
+    except (ModelError, KeyError):
+        return False
+    return len(again) == len(record.outputs) and all(
+        compare(a, b).passed for a, b in zip(record.outputs, again, strict=True)
+    )
 
 
 def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[int] | None:

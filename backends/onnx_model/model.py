@@ -96,6 +96,7 @@ class _Emission:
         self.call_names = graph.modules.call_names()
         # a layer that took in a normalisation computes what that did, and no longer what it did itself
         self.folded = {} if graph.provenance is None else graph.provenance.folded
+        self.entered = set() if graph.provenance is None else graph.provenance.entered
         inputs = {node.name for node in graph.input_nodes()}
         self.names = Names({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}
@@ -116,6 +117,7 @@ class _Emission:
                 "class": graph.modules.module(graph.modules.call(named).module).class_name,
                 "inputs": [self.values[v] for v in inputs],
                 "outputs": [self.values[v] for v in outputs],
+                **({"alone": False} if named in self.entered else {}),
             }
             for call, (inputs, outputs) in call_boundaries(graph).items()
             if (named := self.folded.get(call, call)) is not None

@@ -63,7 +63,8 @@ def test_fault_inside_a_branch_is_found() -> None:
 
 @pytest.mark.parametrize("batch", [1, 5])
 def test_inputs_given_by_name(batch: int) -> None:
-    report = verify(nested(), nested(), {"x": np.ones((batch, 4), np.float32)})
+    x = np.linspace(-0.2, 0.2, 4 * batch, dtype=np.float32).reshape(batch, 4)
+    report = verify(nested(), nested(), {"x": x})
     assert report.passed
     assert report.outputs[0].case == f"N={batch}"
 

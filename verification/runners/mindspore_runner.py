@@ -31,6 +31,7 @@ from .mindspore_values import (
     array_of,
     filled,
     mapped,
+    replaced,
     results,
     set_value,
     tensors_of,
@@ -114,11 +115,20 @@ class MindSporeRunner:
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the Cell; see `Runner`."""
+        return self._run(inputs, calls, {})
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the Cell with other values in place of what one call gives; see `Runner`."""
+        return self._run(inputs, True, {call: outputs})
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
         records: dict[str, CallRecord] = {}
         if calls:
             self._arguments = {}
             self._store = ValueStore()
-        with evaluating(self._cells), intercepted(self._recorder(records) if calls else None):
+        with evaluating(self._cells), intercepted(self._recorder(records, given) if calls else None):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 arrays = [array_of(found) for found in results(self._net(*self._bind(inputs)))]
@@ -163,8 +173,10 @@ class MindSporeRunner:
             for parameter, value in kept:
                 set_value(parameter, value)
 
-    def _recorder(self, records: dict[str, CallRecord]) -> Callable[..., Any]:
-        """What replaces `Cell.__call__` while recording."""
+    def _recorder(
+        self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Callable[..., Any]:
+        """What replaces `Cell.__call__` while recording; `given`: what calls are to give instead."""
         from mindspore.nn import Cell
 
         original, keep = Cell.__call__, self._store.keep
@@ -191,6 +203,8 @@ class MindSporeRunner:
                 type(cell).__name__, inputs, []
             )  # keeps the place: parents before children
             result = original(cell, *arguments, **keywords)
+            if name in given:
+                result = replaced(result, given[name])
             records[name].outputs.extend(keep(t.asnumpy()) for t in tensors_of(result))
             return result
 

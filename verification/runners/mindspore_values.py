@@ -73,6 +73,22 @@ def tensors_of(value: Any) -> list[Any]:
     return [t for v in value for t in tensors_of(v)] if isinstance(value, (tuple, list)) else []
 
 
+def replaced(value: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """A result with other values for its tensors, in order."""
+    from mindspore import Tensor
+
+    left = list(arrays)
+
+    def visit(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return Tensor(np.array(left.pop(0), copy=True))
+        if type(part) in (tuple, list):
+            return type(part)(map(visit, part))
+        return {k: visit(v) for k, v in part.items()} if isinstance(part, dict) else part
+
+    return visit(value)
+
+
 def set_value(parameter: Any, value: np.ndarray) -> None:
     """Give a Parameter an array's values in its own element type."""
     from mindspore import Tensor

@@ -152,18 +152,30 @@ class OnnxRunner:
         for names in self._sliced.grouped(list(boundaries), feeds, IN_MEMORY):
             found = _run(self._whole(tuple(names)), names, feeds)
             values.update(zip(names, map(self._store.keep, found), strict=True))
-        return Run(
-            named,
-            {
-                call: CallRecord(
-                    str(record.get("class", "")),
-                    [values[name] for name in record["inputs"]],
-                    [values[name] for name in record["outputs"]],
-                )
-                for call, record in self.calls.items()
-            },
-            self._store,
-        )
+        return Run(named, self._records(values), self._store)
+
+    def _records(self, values: Mapping[str, np.ndarray]) -> dict[str, CallRecord]:
+        return {
+            call: CallRecord(
+                str(record.get("class", "")),
+                [values[name] for name in record["inputs"]],
+                [values[name] for name in record["outputs"]],
+                record.get("alone") is not False,
+            )
+            for call, record in self.calls.items()
+        }
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the model with other values in place of what one call gives; see `Runner`."""
+        feeds = self._feeds(inputs)
+        values = {**feeds, **dict(zip(self.calls[call]["outputs"], outputs, strict=True))}
+        edges = [n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]]
+        wanted = [n for n in dict.fromkeys([*self.outputs, *edges]) if n not in values]
+        given, store = dict(values), ValueStore()
+        for names in self._sliced.grouped(wanted, feeds, IN_MEMORY):
+            found = _run(self.session(self._sliced.between(list(given), names)), names, given)
+            values.update(zip(names, map(store.keep, found), strict=True))
+        return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
 
     def _whole(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
         """A session on the whole model, kept where it takes weights as inputs or has no further outputs."""

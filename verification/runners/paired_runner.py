@@ -28,12 +28,18 @@ class PairedRunner:
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the target; calls of modules without a pair are left out."""
-        run = self._runner.run(inputs, calls=calls)
+        return self._named(self._runner.run(inputs, calls=calls))
+
+    def _named(self, run: Run) -> Run:
         return Run(run.outputs, {n: r for c, r in run.calls.items() if (n := _renamed(c, self._ours))})
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one call; see `Runner`."""
         return self._runner.run_module(_renamed(call, self._theirs), inputs)
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the target with other values in place of what one call gives; see `Runner`."""
+        return self._named(self._runner.run_with(inputs, _renamed(call, self._theirs), outputs))
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
         """One training step, with the target's own names of parameters."""

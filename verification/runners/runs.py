@@ -16,12 +16,19 @@ from .records import ValueStore
 class CallRecord:
     """One module call: the tensors that entered it and those that left it, in the runtime's order.
 
-    Nobody writes into them: values that are equal are one array.
+    Nobody writes into the arrays: values that are equal are one.
+
+    Attributes:
+        class_name: the module's class.
+        inputs: what entered.
+        outputs: what left.
+        alone: whether it is the source's function of what enters; a pass may have done its beginning before.
     """
 
     class_name: str
     inputs: list[np.ndarray]
     outputs: list[np.ndarray]
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,10 @@ class Runner(Protocol):
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one module call on its own, on inputs in the order of its `CallRecord` in the last `run`."""
+        ...
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the model with other values in place of what one call gives, in the order of its record."""
         ...
 
     def altered(

@@ -6,7 +6,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,25 @@ class TorchRunner:
         self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
         self._kept: list[tuple[Any, Any]] = []
         self._store = ValueStore()
+        self._widens = double
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
+        if self._widens:
+            try:
+                return self._run(inputs, calls, {})
+            except ModelError:  # code that looks at element types may not take others than it asked for
+                self._widens = False
+        return self._run(inputs, calls, {})
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the module with other values in place of what one call gives; see `Runner`."""
+        return self._run(inputs, True, {call: outputs})
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
         import torch
         from torch.utils import _pytree as pytree
 
@@ -71,10 +86,10 @@ class TorchRunner:
             if calls:
                 self._arguments = {}
                 self._store = ValueStore()
-                handles = self._hook(records)
+                handles = self._hook(records, given)
             try:
                 arguments, keywords = self._bind(inputs)
-                with torch.no_grad(), plainly():
+                with torch.no_grad(), plainly(), self._widening():
                     result = self._model(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
                 raise ModelError(
@@ -94,6 +109,14 @@ class TorchRunner:
             dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
             self._store,
         )
+
+    def _widening(self) -> AbstractContextManager[object]:
+        """In which what the model makes or casts in less than float64 is float64."""
+        if not self._widens:
+            return nullcontext()
+        from .torch_double import in_double
+
+        return in_double()
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], dict[str, Any]]:
         """Inputs by keyword where `forward` has parameters of their names, else by position."""
@@ -157,8 +180,13 @@ class TorchRunner:
                     tensor.copy_(tensor_of(change(array_of(tensor))))
             yield
 
-    def _hook(self, records: dict[str, CallRecord]) -> list[Any]:
-        """Hooks that record every call; values are kept, as a later in-place operator may change them."""
+    def _hook(self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]) -> list[Any]:
+        """Hooks that record every call; values are kept, as a later in-place operator may change them.
+
+        Args:
+            records: where to.
+            given: what calls are to give instead of their own results.
+        """
         import torch
         from torch.compiler import is_dynamo_compiling
         from torch.utils import _pytree as pytree
@@ -182,13 +210,19 @@ class TorchRunner:
             self._arguments[name] = (module, leaves, spec)
             open_.append((module, name, inputs))
 
-        def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> None:
+        def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> Any:
             if is_dynamo_compiling() or _is_transformed():
-                return
+                return None
             entered, name, inputs = open_.pop()
             assert entered is module
+            if name in given:
+                left = list(map(tensor_of, given[name]))
+                leaves, spec = pytree.tree_flatten(result)
+                leaves = [left.pop(0) if isinstance(x, torch.Tensor) else x for x in leaves]
+                result = pytree.tree_unflatten(leaves, spec)
             outputs = [keep(array_of(x)) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
             records[name] = CallRecord(type(module).__name__, inputs, outputs)
+            return result if name in given else None
 
         handles: list[Any] = []
         for module in self._paths:
@@ -208,7 +242,7 @@ class TorchRunner:
         filled = [tensors[x.index] if isinstance(x, Slot) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         frozen = _Frozen(self._model, keep=self._programme)
-        with frozen, self._state_kept(), torch.no_grad(), plainly():
+        with frozen, self._state_kept(), torch.no_grad(), plainly(), self._widening():
             try:
                 result = module(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything

@@ -1,0 +1,95 @@
+"""Runs torch code in float64 throughout: what it makes or casts in less is float64 too."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def in_double() -> AbstractContextManager[object]:
+    """A with block in which nothing is rounded to less than float64 or complex128.
+
+    A model in float64 is not computed in float64 where it says `.float()`, `dtype=torch.float32` or
+    `torch.arange(16.0)`: sines of `time * exp(...)` then are as far off as in float32. Inside, the element
+    types that it asks for become wide ones, and so does what comes out of operators that are asked for none.
+    Random numbers are drawn as in float32, since there are others in float64.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    aten = torch.ops.aten
+
+    class InDouble(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = kwargs or {}
+            schema = getattr(func, "_schema", None)
+            if schema is None:  # an operator on functions, which calls others
+                return func(*args, **given)
+            if func is aten._assert_tensor_metadata.default:  # of an exported programme
+                return None
+            if func is aten._to_copy.default:
+                cast = _cast(args[0], given)
+                if cast is not None:
+                    return cast
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                return _widened(func(*args, **_drawn_in_float(func, args, given)))
+            shares = any(a.alias_info is not None for a in schema.arguments)
+            if shares and func is not aten.lift_fresh.default:  # a view, or a write in place
+                return func(*args, **given)
+            args, given = _widened(args), _widened(given)
+            if func in (aten._softmax.default, aten._log_softmax.default):
+                args = (*args[:2], False)  # whether to make float32 of float16
+            return _widened(func(*args, **given))
+
+    return InDouble()
+
+
+@cache
+def _wide() -> dict[torch.dtype, torch.dtype]:
+    """Element type -> the wide one that takes its place."""
+    import torch
+
+    real = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
+    return {**real, torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+
+
+def _cast(tensor: Any, keywords: dict[str, Any]) -> Any:
+    """What a cast gives that changes nothing here; None for any other."""
+    import torch
+
+    wanted = keywords.get("dtype")
+    others = [v for k, v in keywords.items() if k not in ("dtype", "non_blocking") and v is not None]
+    if others or wanted not in _wide() or tensor.dtype is not _wide()[wanted]:
+        return None
+    as_it_is = wanted in (torch.float32, torch.complex64)  # where the model's own cast is no copy
+    return tensor if as_it_is else tensor.clone()
+
+
+def _drawn_in_float(func: Any, args: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Keywords with which numbers like those of a wide tensor are drawn in float32."""
+    import torch
+
+    takes = any(a.name == "dtype" for a in func._schema.arguments)
+    like = bool(args) and isinstance(args[0], torch.Tensor) and args[0].dtype is torch.float64
+    return {**keywords, "dtype": torch.float32} if like and takes and not keywords.get("dtype") else keywords
+
+
+def _widened(values: Any) -> Any:
+    """Values with their tensors and element types wide."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def widen(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return _wide().get(value, value)
+        if isinstance(value, torch.Tensor) and value.dtype in _wide():
+            return value.to(_wide()[value.dtype])
+        return value
+
+    return pytree.tree_map(widen, values)
