@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, ModelError, UsageError
-from .inputs import Inputs, InputSpec, arrays_of, as_arrays, is_nested
+from .inputs import Inputs, InputSpec, arrays_of, as_arrays, holds_values, is_nested
 from .options import LoadOptions
 from .python_file import framework_of, load_object
 
@@ -94,6 +94,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
     if framework != "torch":
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
     graph = _frontend(framework).read(found, arrays, options)
+    graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))
     return _name(graph, model)
 
 

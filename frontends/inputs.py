@@ -78,6 +78,15 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     return out
 
 
+def holds_values(inputs: object) -> bool:
+    """Whether some input is given by its values, an array or a tensor, rather than by its shape."""
+    if isinstance(inputs, Mapping):
+        return holds_values(list(inputs.values()))
+    if isinstance(inputs, (list, tuple)):
+        return any(map(holds_values, inputs))
+    return _is_array(inputs) or bool(parts_of(inputs))
+
+
 _SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?", re.IGNORECASE)
 
 

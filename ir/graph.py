@@ -26,6 +26,7 @@ class Origin:
         reference: what a person would call the model: ``net.py:Net``, ``x-symbol.json``.
         model: the live model object or path that the framework can run, or None.
         inputs: example inputs by name.
+        given: whether the user gave their values rather than their shapes.
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
@@ -35,6 +36,7 @@ class Origin:
     reference: str = ""
     model: object = None
     inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    given: bool = False
     notes: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None

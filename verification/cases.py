@@ -1,17 +1,34 @@
-"""Which inputs are compared: the first with all modules, then outputs on further draws and at other sizes."""
+"""Which inputs are compared: the first with all modules, then outputs on other kinds of draws and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import ModelError
+from .bending import WHOLE, Bending, multiplied
 from .branches import branches
-from .inputs import KINDS, bindings, make_inputs, other_sizes, resized
+from .compare import kind_of
+from .coverage import Covered
+from .driving import drive
+from .inputs import (
+    KIND_OF_DRAW,
+    KINDS,
+    batch_symbols,
+    bindings,
+    is_varied,
+    make_inputs,
+    other_sizes,
+    resized,
+)
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
+from .runners.runs import Run
 from .sides import Sides
+
+Arrays = Mapping[str, np.ndarray]
 
 
 class Cases:
@@ -20,38 +37,78 @@ class Cases:
     Args:
         sides: what is run.
         seed: of the inputs.
+
+    Attributes:
+        covered: what was compared so far.
     """
 
     def __init__(self, sides: Sides, seed: int) -> None:
         self.sides, self.graph, self.notes, self.seed = sides, sides.graph, sides.notes, seed
+        self.covered = Covered()
+        self._failed: tuple[str, Arrays] | None = None
+        self._bending = Bending(self.graph)
+        self._usual = ""
 
     def rows(
-        self, inputs: Mapping[str, np.ndarray] | None, modules: bool
+        self, inputs: Arrays | None, modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
         """Rows of outputs and module calls, and the call in which the target goes wrong.
 
+        The user's own example comes first, then standard normal inputs with all modules, then what differs
+        from them in kind and in size. Where the source gives nothing on normal ones, the example is what the
+        modules are compared on.
+
         Args:
-            inputs: arrays by input name; None makes seeded ones.
+            inputs: arrays by input name, which are compared and no others; None draws them.
             modules: whether to compare modules too.
         """
-        sizes, seed = bindings(self.graph, inputs), self.seed
-        first = make_inputs(self.graph, sizes, seed) if inputs is None else dict(inputs)
-        outputs, rows, culprit = self._first(case_of(sizes), first, modules)
-        outputs += self._branches(first, sizes, seed, drawn=inputs is None)
-        if self.graph.origin.assumed and inputs is None:
-            outputs += self._contradicting(sizes, seed)
+        sizes = bindings(self.graph, inputs)
+        outputs: list[OutputRow] = []
+        first, name, drawn = inputs, "the inputs given", inputs is None
+        if inputs is None:
+            first, name = make_inputs(self.graph, sizes, self.seed), "normal"
+            example = dict(self.graph.origin.inputs)
+            if self.graph.origin.given:
+                if self._gives_nothing(f"{case_of(sizes)}, normal", first):
+                    first, name, drawn = example, "the example", False
+                else:
+                    outputs += self._compared(f"{case_of(sizes)}, the example", example)
+                    self.covered.draws.append("the example")
+        assert first is not None
+        self._usual = name
+        draws: dict[str, Arrays] = {}
+        if inputs is None and is_varied(self.graph) and not self.graph.origin.assumed:
+            draws = {kind: make_inputs(self.graph, sizes, self.seed, kind) for kind in KIND_OF_DRAW}
+        for given in (first, *draws.values()):
+            self._bending.note(given)
+        found, rows, culprit = self._first(self._case(sizes, name), first, modules)
+        outputs += found
+        self.covered.add(name, sizes, batch_symbols(self.graph))
+        outputs += self._branches(first, sizes, drawn=drawn)
+        if inputs is None and self.graph.origin.assumed:
+            outputs += self._contradicting(sizes)
+        for kind, given in {**draws, **self._amplified(first, bool(draws))}.items():
+            outputs += self._another(sizes, kind, given)
         for further in other_sizes(self.graph, sizes):
-            again = (
-                make_inputs(self.graph, further, seed + 1)
-                if inputs is None
-                else resized(self.graph, inputs, further)
-            )
-            outputs += self._another(case_of(further), again)
+            drawing = make_inputs(self.graph, further, self.seed + 1) if drawn else None
+            again = resized(self.graph, first, further) if drawing is None else drawing
+            outputs += self._another(further, name, again)
+        self.covered.bends = sum(len(bend.regions) for bend in self._bending.bends)
+        self.covered.unreached += self._bending.remark()
+        if modules and self._failed is not None and not any(row.passed is False for row in rows):
+            _, again, culprit = self._first(*self._failed, modules)  # where it goes wrong on those inputs
+            wrong = {row.call: row for row in again if row.passed is False}
+            rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
 
+    def _case(self, sizes: Mapping[str, int], name: str) -> str:
+        """``N=2, x10``; the draw on which modules are compared is left out."""
+        return case_of(sizes) if name == self._usual else f"{case_of(sizes)}, {name}"
+
     def _first(
-        self, case: str, inputs: Mapping[str, np.ndarray], modules: bool
+        self, case: str, inputs: Arrays, modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
+        """Rows of one case whose modules are compared too; both sides must run it."""
         source = self.sides.source.run(inputs, calls=modules)
         target = self.sides.target.run(inputs, calls=modules)
         rounding = self.sides.rounding(inputs, source, calls=modules)
@@ -61,67 +118,123 @@ class Cases:
         runners = self.sides.source, self.sides.target
         comparison = ModuleComparison(self.graph.modules, inputs, (source, target), runners, rounding)
         rows = comparison.rows(agree=all(row.passed for row in outputs))
+        if self._bending.unseen:
+            rows = drive(self._bending, rows, self.sides, (source, target), rounding)
         culprit = comparison.culprit(rows)
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
 
-    def _branches(
-        self, first: Mapping[str, np.ndarray], sizes: dict[str, int], seed: int, *, drawn: bool
-    ) -> list[OutputRow]:
+    def _compared(self, case: str, inputs: Arrays) -> list[OutputRow]:
+        """The outputs of one case that both sides must run."""
+        source = self.sides.source.run(inputs, calls=False)
+        target = self.sides.target.run(inputs, calls=False)
+        return self._kept(
+            case, inputs, self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
+        )
+
+    def _gives_nothing(self, case: str, inputs: Arrays) -> bool:
+        """Whether the source refuses inputs, or gives no number on them; then that is noted."""
+        try:
+            outputs = self.sides.source.run(inputs, calls=False).outputs
+        except ModelError as error:
+            self._refuse(case, error.message)
+            return True
+        if any(not _is_void(array) for _, array in outputs):
+            return False
+        self._refuse(case, "it gives NaN only")
+        return True
+
+    def _refuse(self, case: str, why: str) -> None:
+        self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")
+        self.covered.refused.append(case)
+
+    def _branches(self, first: Arrays, sizes: dict[str, int], *, drawn: bool) -> list[OutputRow]:
         """The outputs on further inputs, until every branch of the graph was taken; what was not is noted."""
         found = branches(self.graph)
         if found is None:
             return []
         found.note(first)
-        rows = self._draws(found.further(sizes, seed) if drawn else (), sizes)
+        rows = self._draws(found.further(sizes, self.seed) if drawn else (), sizes)
         remark = found.remark(drawn)
         self.notes += [remark] if remark else []
+        self.covered.unreached += [found.names[number] for number in found.unseen]
         return rows
 
-    def _contradicting(self, sizes: dict[str, int], seed: int) -> list[OutputRow]:
+    def _amplified(self, first: Arrays, drawn: bool) -> dict[str, Arrays]:
+        """The first inputs multiplied, where that leads into regions that nothing else did."""
+        found: dict[str, Arrays] = {}
+        for factor in WHOLE if drawn else ():
+            inputs = {name: multiplied(array, factor) for name, array in first.items()}
+            if self._bending.note(inputs):
+                found[f"x{factor:g}"] = inputs
+        return found
+
+    def _contradicting(self, sizes: dict[str, int]) -> list[OutputRow]:
         """The outputs on inputs of several kinds, for one of which what was assumed may not hold."""
-        draws = ((draw, make_inputs(self.graph, sizes, seed + draw, draw)) for draw in range(1, KINDS))
+        draws = ((n, make_inputs(self.graph, sizes, self.seed + n, n)) for n in range(1, KINDS))
         rows = self._draws(draws, sizes)
         if not all(row.passed for row in rows):
             self.notes += self.graph.origin.assumed
         return rows
 
-    def _draws(
-        self, draws: Iterable[tuple[int, Mapping[str, np.ndarray]]], sizes: dict[str, int]
-    ) -> list[OutputRow]:
+    def _draws(self, draws: Iterable[tuple[int, Arrays]], sizes: dict[str, int]) -> list[OutputRow]:
         """The outputs on further inputs of the same sizes, each with its number."""
-        return [row for n, given in draws for row in self._another(f"{case_of(sizes)}, draw {n}", given)]
+        return [row for n, given in draws for row in self._another(sizes, f"draw {n}", given)]
 
-    def _another(self, case: str, inputs: Mapping[str, np.ndarray]) -> list[OutputRow]:
-        """The outputs at other sizes, where the source itself runs with them."""
+    def _another(self, sizes: dict[str, int], name: str, inputs: Arrays) -> list[OutputRow]:
+        """The outputs of a further case, where the source itself runs it; a draw may be none of its own."""
+        case = self._case(sizes, name)
         try:
             source = self.sides.source.run(inputs, calls=False)
         except ModelError as error:
-            self.notes.append(
-                f"the source does not run with {case}, so that the target was not tried: {error.message}"
-            )
+            self._refuse(case, error.message)
             return []
+        if other := self._other_rank(sizes, source):
+            self._refuse(case, other)
+            return []
+        self.covered.add(name, sizes, batch_symbols(self.graph))
         try:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
-            nan = float("nan")
+            nan, reason = float("nan"), f"the target does not run: {error.message}"
             return [
-                OutputRow(
-                    name,
-                    case,
-                    tuple(a.shape),
-                    nan,
-                    nan,
-                    0.0,
-                    False,
-                    f"the target does not run: {error.message}",
-                )
+                OutputRow(name, case, tuple(a.shape), nan, nan, 0.0, False, reason)
                 for name, a in source.outputs
             ]
-        return self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
+        rows = self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
+        void = {name for name, array in source.outputs if _is_void(array)}
+        rows = [_excused(row) if row.name in void and not row.passed else row for row in rows]
+        return self._kept(case, inputs, rows)
+
+    def _kept(self, case: str, inputs: Arrays, rows: list[OutputRow]) -> list[OutputRow]:
+        """The rows; the first case in which one of them fails is remembered, to find the module."""
+        if self._failed is None and not all(row.passed for row in rows):
+            self._failed = case, inputs
+        return rows
+
+    def _other_rank(self, sizes: Mapping[str, int], run: Run) -> str:
+        """How the source's outputs at batch 1 have fewer axes than at others (`squeeze`); empty where not."""
+        if all(sizes.get(symbol) != 1 for symbol in batch_symbols(self.graph)):
+            return ""
+        for (name, value), (_, array) in zip(self.graph.outputs, run.outputs, strict=False):
+            type_ = self.graph.type_of(value)
+            if type_ is not None and type_.shape is not None and len(type_.shape) != array.ndim:
+                return f"it gives `{name}` the shape {list(array.shape)}, which is {type_} otherwise"
+        return ""
 
 
-def case_of(sizes: dict[str, int]) -> str:
+def case_of(sizes: Mapping[str, int]) -> str:
     """``N=2``; "static" for a graph without symbols."""
     return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "static"
+
+
+def _is_void(array: np.ndarray) -> bool:
+    """Whether an array holds floating-point elements of which none is a number."""
+    return kind_of(array) in "fc" and array.size > 0 and bool(np.isnan(array).all())
+
+
+def _excused(row: OutputRow) -> OutputRow:
+    """The row of an output that is no number in the source itself: that proves nothing, and is no fault."""
+    why = "NaN everywhere"
+    return replace(row, passed=True, reason=f"proves nothing: {why} in the source", unproven=why)

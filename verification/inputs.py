@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -14,26 +14,31 @@ _PASS_THROUGH = frozenset(
 """Operators whose result holds the same numbers as their first operand, as far as indexing goes."""
 
 
-_OTHER_BATCH = 3
-"""The second batch size: odd, prime, and not what anybody traces with."""
+_BATCHES = (1, 2, 5)
+"""Sizes of the batch: one, at which axes vanish; the usual example; more than the vectors of four."""
 
 
 def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
     """Further sizes of the graph's symbols that are worth a run, since a symbol alone promises nothing.
 
-    The batch (a symbol on axis 0 of an input) becomes 3; then the other symbols double, which keeps what
-    is divisible divisible.
+    The batch (a symbol on axis 0 of an input) becomes 1, 2 and 5; then the other symbols double, which keeps
+    what is divisible divisible.
     """
     symbols = {s for node in graph.input_nodes() for s in node.type.shape or () if isinstance(s, str)}
     free = {s for s in symbols if s.isidentifier()}
-    leading = {node.type.shape[0] for node in graph.input_nodes() if node.type.shape}
-    batch = {s for s in free if s in leading}
+    batch = free & batch_symbols(graph)
     found: list[dict[str, int]] = []
     if batch:
-        found.append({s: _OTHER_BATCH if sizes[s] != _OTHER_BATCH else _OTHER_BATCH + 1 for s in batch})
+        found += [dict.fromkeys(sorted(batch), size) for size in _BATCHES]
     if free - batch:
-        found.append({s: 2 * sizes[s] for s in free - batch})
-    return [{**sizes, **changed} for changed in found]
+        found.append({s: 2 * sizes[s] for s in sorted(free - batch)})
+    return [further for changed in found if (further := {**sizes, **changed}) != sizes]
+
+
+def batch_symbols(graph: Graph) -> set[str]:
+    """The symbols on axis 0 of the inputs."""
+    leading = {node.type.shape[0] for node in graph.input_nodes() if node.type.shape}
+    return {symbol for symbol in leading if isinstance(symbol, str)}
 
 
 def bindings(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, int]:
@@ -65,14 +70,27 @@ KINDS = len(_VARIATIONS)
 """How many draws there are that differ in kind."""
 
 
-def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int = 0) -> dict[str, np.ndarray]:
+KIND_OF_DRAW: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "x10": lambda random, shape: 10 * random.standard_normal(shape),
+    "+3": lambda random, shape: random.standard_normal(shape) + 3,
+    "zeros": lambda _, shape: np.zeros(shape),
+    "data-like": lambda random, shape: random.random(shape),
+}
+"""Floats other than standard normal ones, by what the report calls them: large, far from zero on average,
+none, and as images are. Integers keep their range, since it may mean something."""
+
+
+def make_inputs(
+    graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int | str = 0
+) -> dict[str, np.ndarray]:
     """Inputs by name: floats standard normal, indices within their table, other integers as the example.
 
     Args:
         graph: the source graph.
         sizes: symbol -> size.
         seed: the same seed gives the same inputs.
-        draw: above 0, floats and integers are further from the usual, each number in a way of its own.
+        draw: a number above 0: floats and integers are further from the usual, each number in a way of its
+            own; a name of `KIND_OF_DRAW`: floats are of that kind.
 
     Raises:
         UsageError: when an input's shape is not known.
@@ -81,6 +99,14 @@ def make_inputs(graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int = 
         node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]), draw)
         for position, node in enumerate(graph.input_nodes())
     }
+
+
+def is_varied(graph: Graph) -> bool:
+    """Whether some input differs between the kinds of draws: one of real numbers that selects nothing."""
+    return any(
+        "float" in node.type.dtype and next(_table_rows(graph, Value(node.key)), None) is None
+        for node in graph.input_nodes()
+    )
 
 
 def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
@@ -95,7 +121,7 @@ def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int
 
 
 def _array(
-    graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator, draw: int
+    graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator, draw: int | str
 ) -> np.ndarray:
     shape = _shape(node.type, sizes, graph.origin.inputs.get(node.name))
     if shape is None:
@@ -111,10 +137,15 @@ def _array(
         return random.integers(0, max(rows, 1), shape).astype(dtype)
     if node.type.dtype.startswith("complex"):
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+    example = graph.origin.inputs.get(node.name)
     if "float" in node.type.dtype:
+        if draw == "data-like" and graph.origin.given and example is not None and example.size:
+            return random.choice(example.ravel(), shape).astype(dtype)  # as the user's data are
+        if isinstance(draw, str):
+            return np.asarray(KIND_OF_DRAW[draw](random, shape), dtype)
         varied = _VARIATIONS[draw % len(_VARIATIONS)](random.standard_normal(shape))
         return np.asarray(varied, dtype)
-    example = graph.origin.inputs.get(node.name)
+    draw = 0 if isinstance(draw, str) else draw
     if example is not None and example.ndim == len(shape) and example.size:
         for axis, size in enumerate(shape):  # repeat or cut the example: its values mean something
             example = np.take(example, np.arange(size) % example.shape[axis], axis=axis)

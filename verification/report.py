@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
+from .coverage import Coverage
 from .two_nets.report import Laws, Nets
 
 
@@ -125,6 +126,7 @@ class Report:
         laws: how the initial distributions of an emitted folder compare with the source's; None for any
             other target.
         unproven: outputs whose agreement proves nothing -> why ("nan everywhere").
+        coverage: what was compared, and what that does not prove.
     """
 
     source: str
@@ -139,6 +141,7 @@ class Report:
     nets: Nets | None = None
     laws: Laws | None = None
     unproven: dict[str, str] = field(default_factory=dict)
+    coverage: Coverage | None = None
 
     @property
     def passed(self) -> bool:
@@ -172,7 +175,7 @@ class Report:
             row for row in self.outputs if not (brief and row.passed and row.name not in self.unproven)
         ]
         modules = [row for row in self.modules if not (brief and row.passed is not False)]
-        lines = [self.summary()]
+        lines = [self.summary(), *([] if self.coverage is None else [self.coverage.line()])]
         if not brief:
             lines += [f"source: {self.source}", f"target: {self.target}", f"tolerance: {self.yardstick}"]
         if outputs:

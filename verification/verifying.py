@@ -90,7 +90,8 @@ def verify(
             step = train_step(sides, inputs, seed, Path(str(target)) if paired is None else paired.pairing)
             before, trained = before + step.outputs, step.rows
             sides.notes += step.notes
-        outputs, rows, culprit = Cases(sides, seed).rows(inputs, modules)
+        cases = Cases(sides, seed)
+        outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
         report = Report(
@@ -105,6 +106,7 @@ def verify(
             divergence(source, trained),
             None if paired is None else paired.nets,
             unproven=find_unproven(source, [*before, *outputs], rows),
+            coverage=cases.covered.of(rows),
         )
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed

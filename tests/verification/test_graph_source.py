@@ -74,7 +74,13 @@ def test_recorded_outputs_are_compared_with_both_sides() -> None:
     right = np.tanh(x * 3 + 2)
     report = verify(nested(), nested(), {"x": x}, expected=[right])
     assert report.passed, report.render()
-    assert [row.case for row in report.outputs] == ["recorded, source", "recorded, target", "N=2", "N=3"]
+    assert [row.case for row in report.outputs] == [
+        "recorded, source",
+        "recorded, target",
+        "N=2",
+        "N=1",
+        "N=5",
+    ]
     assert not verify(nested(), nested(), {"x": x}, expected=[right + np.float32(1e-3)]).passed
 
 

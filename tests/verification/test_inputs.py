@@ -51,8 +51,9 @@ def test_symbols_take_the_examples_sizes_then_others() -> None:
     graph = lookup()
     sizes = bindings(graph)
     assert sizes == {"N": 4, "S": 6}
-    assert other_sizes(graph, sizes) == [{"N": 3, "S": 6}, {"N": 4, "S": 12}]
-    assert other_sizes(graph, {"N": 3, "S": 6})[0]["N"] == 4
+    further = [{"N": 1, "S": 6}, {"N": 2, "S": 6}, {"N": 5, "S": 6}, {"N": 4, "S": 12}]
+    assert other_sizes(graph, sizes) == further
+    assert [found["N"] for found in other_sizes(graph, {"N": 2, "S": 6})] == [1, 5, 2]
 
 
 def test_given_inputs_are_resized_along_their_symbols() -> None:

@@ -60,11 +60,12 @@ def graph(net: nn.Module) -> Graph:
     return regraft.load(net, (torch.randn(2, 3, 16, 16),))
 
 
-def test_equal_graph_passes_at_two_batch_sizes(graph: Graph) -> None:
+def test_equal_graph_passes_on_the_example_then_on_draws_then_at_other_batch_sizes(graph: Graph) -> None:
     report = verify(graph, graph)
     assert report.passed, report.render()
+    kinds = ["N=2, the example", "N=2", "N=2, x10", "N=2, +3", "N=2, zeros", "N=2, data-like", "N=1", "N=5"]
     assert [(row.name, row.case) for row in report.outputs] == [
-        (name, case) for case in ("N=2", "N=3") for name, _ in graph.outputs
+        (name, case) for case in kinds for name, _ in graph.outputs
     ]
     assert report.first_divergence is None
     assert "float64" in report.yardstick
@@ -202,12 +203,12 @@ def test_fault_after_the_last_module_is_put_down_to_the_root() -> None:
     assert report.first_divergence == "#1"
 
 
-def test_baked_in_batch_fails_at_the_second_size(graph: Graph, tmp_path: Path) -> None:
+def test_baked_in_batch_fails_at_other_sizes(graph: Graph, tmp_path: Path) -> None:
     model = to_model(graph)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
     report = verify(graph, model)
     assert not report.passed
-    assert [row.case for row in report.outputs if not row.passed] == ["N=3", "N=3"]
+    assert [row.case for row in report.outputs if not row.passed] == ["N=1"] * 2 + ["N=5"] * 2
     assert "the target does not run" in report.outputs[-1].reason
 
 
@@ -228,7 +229,12 @@ def test_given_inputs_are_used(graph: Graph) -> None:
     name = graph.input_nodes()[0].name
     report = verify(graph, graph, {name: np.zeros((4, 3, 16, 16), np.float32)})
     assert report.passed
-    assert {(row.case, row.shape[0]) for row in report.outputs} == {("N=4", 4), ("N=3", 3)}
+    assert {(row.case, row.shape[0]) for row in report.outputs} == {
+        ("N=4", 4),
+        ("N=1", 1),
+        ("N=2", 2),
+        ("N=5", 5),
+    }
 
 
 # -- other sources and targets -------------------------------------------------------------------------

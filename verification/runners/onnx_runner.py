@@ -217,6 +217,18 @@ class OnnxRunner:
             )
         return {**dict(zip(self.inputs, inputs.values(), strict=True)), **self._altered}
 
+    def part(
+        self, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+        """Runs the part of the model between some values and others, any number of times in one session."""
+        session = self.session(self._sliced.between(inputs, outputs))
+        return lambda arrays: _run(session, outputs, dict(zip(inputs, arrays, strict=True)))
+
+    def dims(self, name: str) -> list[int | None]:
+        """The sizes of a value, None for those that are not known."""
+        dims = self._sliced.infos[name].type.tensor_type.shape.dim if name in self._sliced.infos else []
+        return [d.dim_value if d.HasField("dim_value") else None for d in dims]
+
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the part of the model between a call's inputs and its outputs; see `Runner`."""
         record = self.calls[call]

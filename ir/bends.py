@@ -1,0 +1,139 @@
+"""Where operators bend: the values between which they are one function, and beyond which another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .graph import Graph
+from .nodes import Constant, Input, Operator, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Bend:
+    """One operator that bends.
+
+    Attributes:
+        node: key of the operator.
+        value: what decides in which region an element lies.
+        minus: what is subtracted from it, or None.
+        points: where the regions meet, ascending.
+        regions: the regions in words, one more than there are points.
+    """
+
+    node: int
+    value: Value
+    minus: Value | None
+    points: tuple[float, ...]
+    regions: tuple[str, ...]
+
+
+_Points = Callable[[Graph, Operator], Iterator[Bend]]
+
+
+def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
+    """A bend at numbers on the first operand."""
+    value = graph.operands(node.key)[0]
+    if value is None or not points:
+        return
+    points = tuple(sorted(set(points)))
+    between = [f"a value from {a:g} to {b:g}" for a, b in itertools.pairwise(points)]
+    regions = (f"a value below {points[0]:g}", *between, f"a value above {points[-1]:g}")
+    yield Bend(node.key, value, None, points, regions)
+
+
+def _fixed(*points: float) -> _Points:
+    return lambda graph, node: _at(graph, node, *points)
+
+
+def _clip(graph: Graph, node: Operator) -> Iterator[Bend]:
+    bounds = [_number(graph, value) for value in graph.operands(node.key)[1:3]]
+    yield from _at(graph, node, *[b for b in bounds if b is not None and abs(b) < _UNBOUNDED])
+
+
+def _hard_sigmoid(graph: Graph, node: Operator) -> Iterator[Bend]:
+    alpha, beta = node.float("alpha", 0.2), node.float("beta", 0.5)
+    if alpha:
+        yield from _at(graph, node, -beta / alpha, (1 - beta) / alpha)
+
+
+def _chosen(graph: Graph, node: Operator) -> Iterator[Bend]:
+    """Of the two operands of a Max or Min, the one that is given."""
+    operands = [value for value in graph.operands(node.key) if value is not None]
+    if len(operands) != 2:
+        return
+    first, second = operands
+    name = "larger" if node.op_type == "Max" else "smaller"
+    for value, other in ((first, second), (second, first)):
+        bound = _number(graph, other)
+        if bound is not None:
+            regions = (f"a value below {bound:g}", f"a value above {bound:g}")
+            yield Bend(node.key, value, None, (bound,), regions)
+            return
+    low, high = f"its second operand the {name}", f"its first operand the {name}"
+    yield Bend(node.key, first, second, (0.0,), (low, high) if node.op_type == "Max" else (high, low))
+
+
+def _where(graph: Graph, node: Operator) -> Iterator[Bend]:
+    condition = graph.operands(node.key)[0]
+    if condition is not None:
+        regions = ("the second branch of a Where", "the first branch of a Where")
+        yield Bend(node.key, condition, None, (0.5,), regions)
+
+
+_UNBOUNDED = 1e30
+"""Bounds beyond it are none: the largest number of a type stands for an infinite one."""
+
+BENDS: dict[str, _Points] = {
+    "Abs": _fixed(0),
+    "Celu": _fixed(0),
+    "Clip": _clip,
+    "Elu": _fixed(0),
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _fixed(-3, 3),
+    "LeakyRelu": _fixed(0),
+    "Max": _chosen,
+    "Min": _chosen,
+    "PRelu": _fixed(0),
+    "Relu": _fixed(0),
+    "Selu": _fixed(0),
+    "Shrink": lambda graph, node: _at(graph, node, -node.float("lambd", 0.5), node.float("lambd", 0.5)),
+    "Sign": _fixed(0),
+    "ThresholdedRelu": lambda graph, node: _at(graph, node, node.float("alpha", 1.0)),
+    "Where": _where,
+}
+"""Operator -> where it bends. Smooth ones are not here: numbers near zero tell them from their neighbours."""
+
+
+def find_bends(graph: Graph) -> list[Bend]:
+    """The bends that the values of a graph's inputs decide; nested graphs are not entered."""
+    decided = _decided_by_inputs(graph)
+    return [
+        bend
+        for node in graph.operators()
+        if not node.domain and node.op_type in BENDS
+        for bend in BENDS[node.op_type](graph, node)
+        if bend.value.node in decided or (bend.minus is not None and bend.minus.node in decided)
+    ]
+
+
+def _decided_by_inputs(graph: Graph) -> set[int]:
+    """Keys of the nodes whose values depend on those of inputs, not on shapes only."""
+    found: set[int] = set()
+    for node in graph.nodes():
+        if isinstance(node, Input):
+            found.add(node.key)
+        elif isinstance(node, Operator) and node.op_type not in ("Shape", "Size"):
+            used = [*graph.operands(node.key), *graph.captured(node.key)]
+            if any(value is not None and value.node in found for value in used):
+                found.add(node.key)
+    return found
+
+
+def _number(graph: Graph, value: Value | None) -> float | None:
+    """The number that a constant of one element holds; None for anything else."""
+    if value is None or not isinstance(graph.node(value.node), Constant):
+        return None
+    array = graph.constant_value(value)
+    return None if array is None or array.size != 1 else float(array.reshape(-1)[0])

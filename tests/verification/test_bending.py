@@ -1,0 +1,119 @@
+"""Faults in regions of functions that bend which standard normal inputs do not reach."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+import regraft
+from regraft.ir import Graph
+from regraft.verification import verify
+
+nn = torch.nn
+
+
+class Bent(nn.Module):
+    """A layer whose values are small, then an activation, then a layer."""
+
+    def __init__(self, activation: nn.Module | Callable[[torch.Tensor], torch.Tensor], normed: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(6, 64), nn.Linear(64, 5)
+        self.norm = nn.LayerNorm(64) if normed else nn.Identity()
+        self.act = activation
+
+    def forward(self, x):
+        return self.last(self.act(self.norm(self.first(x))))
+
+
+def loaded(activation: object, *, normed: bool) -> Graph:
+    return regraft.load(Bent(activation, normed), ("2x6",))
+
+
+class Function(nn.Module):
+    """A function within a module that has more to do."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.inner = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.function(self.inner(x))
+
+
+def replaced(old: str, new: str, **attributes: float) -> Callable[[onnx.ModelProto], None]:
+    """Another operator in the place of the first of a kind, with its first operand only."""
+
+    def damage(model: onnx.ModelProto) -> None:
+        node = next(n for n in model.graph.node if n.op_type == old)
+        node.op_type = new
+        del node.input[1:]
+        del node.attribute[:]
+        node.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+
+    return damage
+
+
+def other_number(old: float, new: float) -> Callable[[onnx.ModelProto], None]:
+    """Another number in the place of a constant of one element."""
+
+    def damage(model: onnx.ModelProto) -> None:
+        found = 0
+        for tensor in model.graph.initializer:
+            array = numpy_helper.to_array(tensor)
+            if array.size == 1 and array.reshape(-1)[0] == np.float32(old):
+                tensor.CopyFrom(numpy_helper.from_array(np.full_like(array, new), tensor.name))
+                found += 1
+        assert found == 1, [numpy_helper.to_array(t) for t in model.graph.initializer if not t.dims]
+
+    return damage
+
+
+FAULTS = {
+    "relu for relu6": (nn.ReLU6(), replaced("Clip", "Relu")),
+    "identity below -100": (
+        Function(lambda x: torch.clamp(x, min=-100)),
+        replaced("Max", "Identity"),
+    ),
+    "another bound": (nn.Hardtanh(-20, 20), other_number(20, 30)),
+    "another threshold": (Function(lambda x: torch.where(x > 5, x * 2, x)), other_number(5, 7)),
+    "no threshold": (nn.Softplus(threshold=6), other_number(6, 1e6)),
+    "hard swish for swish": (nn.Hardswish(), replaced("HardSwish", "HardSigmoid", alpha=1 / 6, beta=0.5)),
+    "another slope": (
+        nn.Threshold(-8, -80),
+        other_number(-80, -8),
+    ),
+}
+
+
+@pytest.mark.parametrize("normed", [False, True], ids=["plain", "normalised"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_region_that_normal_inputs_do_not_reach_is_caught(
+    fault: str, normed: bool, tmp_path: Path
+) -> None:
+    activation, damage = FAULTS[fault]
+    graph = loaded(activation, normed=normed)
+    file = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, file)
+    report = verify(graph, file)
+    assert report.passed, report.render()
+    model = onnx.load(file)
+    damage(model)
+    onnx.save(model, file)
+    report = verify(graph, file)
+    assert not report.passed, report.render()
+    assert report.first_divergence == "act#1", report.render()
+
+
+def test_what_no_input_reaches_is_listed() -> None:
+    report = verify(*[loaded(Function(lambda x: torch.clamp(torch.sigmoid(x), max=6)), normed=True)] * 2)
+    assert report.passed
+    assert report.coverage is not None
+    assert report.coverage.unreached == ["`act` never saw a value above 6"]
+    assert "not proved: `act` never saw a value above 6" in report.render()
+    assert "`act` never saw" in report.render(brief=True).splitlines()[1]

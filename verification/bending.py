@@ -1,0 +1,192 @@
+"""Leads inputs into every region of the source's functions that bend: by draws, then by modules alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ..ir import Builder, Graph, ModelError, RegraftError, Value
+from ..ir.bends import Bend, find_bends
+from .compare import kind_of
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import CallRecord
+
+_MARGIN = 1e-2
+"""How far beyond a point a value must lie, relative to the point and at least to 1, to tell what is there."""
+
+WHOLE = (100.0, 1000.0)
+"""What the inputs of the whole model are multiplied with, for regions that no module alone leads into."""
+
+FACTORS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
+"""What the inputs of a module alone are multiplied with, in this order, until every region was seen."""
+
+Region = tuple[int, int]
+"""Number of a bend, and of one of its regions."""
+
+
+class Bending:
+    """The bends of a graph and the regions of them that no inputs so far led into.
+
+    The graph runs in ONNX Runtime with the least and the largest of what enters each bend as further outputs.
+
+    Args:
+        graph: a source graph; it is not changed.
+
+    Attributes:
+        bends: the bends.
+        unseen: the regions that no inputs so far have led into.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.bends = find_bends(graph)
+        self.unseen: set[Region] = {
+            (i, r) for i, bend in enumerate(self.bends) for r in range(len(bend.regions))
+        }
+        self._graph = graph
+        self._probe: OnnxRunner | None = None
+
+    def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Cross off the regions that inputs lead into; whether any of them was unseen."""
+        if not self.unseen:
+            return False
+        try:
+            outputs = self._runner().run(inputs, calls=False).outputs
+        except RegraftError:  # the graph may not run as a whole, and inputs may be none of its own
+            return False
+        return self._cross_off(
+            range(len(self.bends)), [array for _, array in outputs[len(self._graph.outputs) :]]
+        )
+
+    def _runner(self) -> OnnxRunner:
+        if self._probe is None:
+            probed = self._graph.copy()
+            probed.updates = {}
+            b = Builder(probed)
+            for number, bend in enumerate(self.bends):
+                for name, value in zip(("least", "most"), _extremes(b, bend), strict=True):
+                    probed.outputs.append((f"{name} {number}", value))
+            self._probe = OnnxRunner(probed, optimised=False)
+        return self._probe
+
+    def _cross_off(self, numbers: Sequence[int] | range, extremes: Sequence[np.ndarray]) -> bool:
+        before = len(self.unseen)
+        for at, number in enumerate(numbers):
+            low, high = (float(array) for array in extremes[2 * at : 2 * at + 2])
+            self.unseen -= {(number, r) for r in _regions(self.bends[number].points, low, high)}
+        return len(self.unseen) < before
+
+    def calls(self) -> dict[str, list[int]]:
+        """Name of a module call -> numbers of its own bends with regions that are unseen; "" for none."""
+        names = self._graph.modules.call_names()
+        found: dict[str, list[int]] = {}
+        for number in sorted({number for number, _ in self.unseen}):
+            call = self._graph.operator(self.bends[number].node).call
+            found.setdefault("" if call is None else names[call], []).append(number)
+        return found
+
+    def amplified(
+        self, call: str, numbers: Sequence[int], record: CallRecord
+    ) -> Iterator[tuple[float, list[np.ndarray], set[Region]]]:
+        """Factor and inputs of a module call alone, and the regions of its bends that only they lead into.
+
+        Args:
+            call: the call's name.
+            numbers: of its bends.
+            record: what entered it in the source.
+        """
+        try:
+            run = self._alone(call, numbers, record)
+        except RegraftError:  # the probe is for coverage: what it cannot see stays unseen
+            return
+        for factor in FACTORS:
+            if run is None or not any(number in numbers for number, _ in self.unseen):
+                return
+            inputs = [multiplied(array, factor) for array in record.inputs]
+            try:
+                extremes = run(inputs)
+            except ModelError:
+                continue
+            before = set(self.unseen)
+            if self._cross_off(numbers, extremes):
+                yield factor, inputs, before - self.unseen
+
+    def _alone(
+        self, call: str, numbers: Sequence[int], record: CallRecord
+    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]] | None:
+        """Runs the graph from the inputs of a call to its bends; None where they do not pair."""
+        runner = self._runner()
+        entering = runner.calls[call]["inputs"] if call in runner.calls else []
+        order = _paired([runner.dims(name) for name in entering], record.inputs)
+        if not order:
+            return None
+        part = runner.part(entering, [f"{name} {number}" for number in numbers for name in ("least", "most")])
+        return lambda inputs: part([inputs[i] for i in order])
+
+    def restore(self, regions: set[Region]) -> None:
+        """Regions into which inputs led that proved nothing."""
+        self.unseen |= regions
+
+    def remark(self) -> list[str]:
+        """The regions that are unseen, in words: ``head.act`` never saw a value above 6."""
+        found: dict[str, list[str]] = {}
+        names = self._graph.modules.call_names()
+        several = set(names.values())
+        for at, region in sorted(self.unseen):
+            bend = self.bends[at]
+            call = self._graph.operator(bend.node).call
+            path, _, number = ("" if call is None else names[call]).rpartition("#")
+            place = f"`{path}`" if path else f"the model's own {self._graph.operator(bend.node).op_type}"
+            place += f" in call {number}" if path and f"{path}#2" in several else ""
+            found.setdefault(bend.regions[region], []).append(place)
+        return [f"{_listed(list(dict.fromkeys(places)))} never saw {what}" for what, places in found.items()]
+
+
+def _extremes(b: Builder, bend: Bend) -> tuple[Value, Value]:
+    value = b.op("Cast", bend.value, to=1)
+    if bend.minus is not None:
+        value = b.op("Sub", value, b.op("Cast", bend.minus, to=1))
+    return b.op("ReduceMin", value, keepdims=0), b.op("ReduceMax", value, keepdims=0)
+
+
+def _regions(points: Sequence[float], low: float, high: float) -> Iterator[int]:
+    """The regions into which numbers from `low` to `high` reach."""
+    edges = [-np.inf, *points, np.inf]
+    for region, (start, end) in enumerate(itertools.pairwise(edges)):
+        inner = (start + end) / 2 if np.isfinite(start) and np.isfinite(end) else None
+        above = start + _MARGIN * max(1.0, abs(start)) if np.isfinite(start) else -np.inf
+        below = end - _MARGIN * max(1.0, abs(end)) if np.isfinite(end) else np.inf
+        if above > below and inner is not None:
+            above = below = inner
+        if high >= above and low <= below:
+            yield region
+
+
+def _paired(wanted: Sequence[Sequence[int | None]], offered: Sequence[np.ndarray]) -> list[int] | None:
+    """For every shape, whose unknown sizes are None, the index of the next array that has it."""
+    free, order = list(range(len(offered))), list[int]()
+    for dims in wanted:
+        fitting = [
+            i
+            for i in free
+            if len(dims) == offered[i].ndim
+            and all(d in (None, size) for d, size in zip(dims, offered[i].shape, strict=True))
+        ]
+        if not fitting:
+            return None
+        order.append(fitting[0])
+        free.remove(fitting[0])
+    return order
+
+
+def multiplied(array: np.ndarray, factor: float) -> np.ndarray:
+    """Real numbers multiplied; anything else as it is."""
+    if kind_of(array) != "f":
+        return array
+    return (array.astype(np.float32) * factor).astype(array.dtype)
+
+
+def _listed(places: list[str]) -> str:
+    shown = ", ".join(places[:2])
+    return shown if len(places) < 3 else f"{shown} and {len(places) - 2} more"

@@ -1,0 +1,138 @@
+"""What a comparison covered: draws, sizes, regions of functions that bend, parameters; and what not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .report import ModuleRow
+
+_SHOWN = 3
+"""How many of what was not proved the one line lists."""
+
+
+@dataclass(slots=True)
+class Covered:
+    """What was compared so far.
+
+    Attributes:
+        draws: kinds of inputs, in order.
+        batches: sizes of the batch.
+        refused: cases in which the source itself does not run, or not as in others.
+        unreached: regions of functions that bend, and branches, that no input led into, in words.
+        bends: number of such regions.
+    """
+
+    draws: list[str] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    bends: int = 0
+
+    def add(self, draw: str, sizes: Mapping[str, int], batch: Collection[str]) -> None:
+        """A case that was compared."""
+        if draw not in self.draws:
+            self.draws.append(draw)
+        found = {sizes[symbol] for symbol in batch if symbol in sizes}
+        self.batches = sorted({*self.batches, *found})
+
+    def of(self, rows: Sequence[ModuleRow], sensitivity: Sensitivity | None = None) -> Coverage:
+        """All of it, with what the comparison of modules and changes of parameters gave."""
+        compared = sum(row.passed is not None for row in rows)
+        return Coverage(
+            len(rows),
+            compared,
+            self.draws,
+            self.batches,
+            self.bends,
+            self.unreached,
+            self.refused,
+            sensitivity,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was compared, and what that does not prove.
+
+    Attributes:
+        calls: number of module calls of the source.
+        compared: how many of them were compared.
+        draws: kinds of inputs on which outputs were compared.
+        batches: sizes of the batch at which they were.
+        bends: regions between the points at which the source's functions bend.
+        unreached: those, and branches, that no input led into, in words.
+        refused: cases in which the source does not run, or gives another shape.
+        sensitivity: what changes of parameters did; None where it was not measured.
+    """
+
+    calls: int
+    compared: int
+    draws: list[str]
+    batches: list[int]
+    bends: int
+    unreached: list[str]
+    refused: list[str]
+    sensitivity: Sensitivity | None = None
+
+    def line(self) -> str:
+        """All of it in one line."""
+        parts = [f"{self.compared} of {self.calls} module calls"]
+        if self.sensitivity is not None:
+            parts.append(self.sensitivity.phrase())
+        parts.append(f"{len(self.draws)} draw{'s' if len(self.draws) != 1 else ''}")
+        if self.batches:
+            plural = "es" if len(self.batches) != 1 else ""
+            parts.append(f"batch{plural} {', '.join(map(str, self.batches))}")
+        missing = self.unproved()
+        if missing:
+            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+            return f"covered: {', '.join(parts)}; not proved: {'; '.join(missing[:_SHOWN])}{more}"
+        return f"covered: {', '.join(parts)}"
+
+    def unproved(self) -> list[str]:
+        """What was not proved, in words."""
+        found = [] if self.sensitivity is None else self.sensitivity.unproved()
+        found += self.unreached
+        if self.refused:
+            found.append(f"{', '.join(self.refused)}, which the source refuses")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What a change of each parameter does, so that a wrong one would be noticed.
+
+    Attributes:
+        parameters: floating-point parameters and statistics that the source reads.
+        moved: how many of them move an output.
+        alone: those that move what their own module gives, and no output.
+        unnoticed: those that move nothing.
+        unmeasured: those of which nothing is known -> why.
+    """
+
+    parameters: int
+    moved: int
+    alone: list[str] = field(default_factory=list)
+    unnoticed: list[str] = field(default_factory=list)
+    unmeasured: dict[str, str] = field(default_factory=dict)
+
+    def phrase(self) -> str:
+        """The numbers."""
+        return f"{self.moved} of {self.parameters} parameters moved an output"
+
+    def unproved(self) -> list[str]:
+        """The rest, in words."""
+        found: list[str] = []
+        if self.unnoticed:
+            found.append(f"{_listed(self.unnoticed)} moved nothing")
+        if self.alone:
+            found.append(f"{_listed(self.alone)} moved their module's values only")
+        return found
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
