@@ -223,6 +223,7 @@ def verify(
     expected: Sequence[np.ndarray] | None = None,
     map: str | Path | None = None,  # noqa: A002 - as --map
     copy: bool | None = None,
+    oracle: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -239,6 +240,9 @@ def verify(
             of the target, ``{"layer1.0": "stage1.block0", "aux": null}``, or a ``renames.json``.
         copy: where `target` is a model: whether it is given the source's weights for the comparison; None
             gives them to nets that were drawn apart, where no weight is equal.
+        oracle: path of a Python interpreter that has MXNet: then a symbol as the source runs itself there, in
+            a process of its own, and is compared node by node with what was read. Without it the graph that
+            was read runs in its place.
         options: loading options, as in `load`.
 
     Returns:
@@ -260,10 +264,20 @@ def verify(
         )
     if isinstance(target, Graph) or is_written(target):
         written: Any = target
-        return compare(graph, written, given, train=train, expected=expected, laws=True)
+        return compare(graph, written, given, train=train, expected=expected, laws=True, oracle=oracle)
     other = _captured_or_named(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
     mapping = None if map is None else read_pair_map(map)
-    return compare(graph, other, given, own=True, train=train, expected=expected, mapping=mapping, copy=copy)
+    return compare(
+        graph,
+        other,
+        given,
+        own=True,
+        train=train,
+        expected=expected,
+        mapping=mapping,
+        copy=copy,
+        oracle=oracle,
+    )
 
 
 def _captured_or_named(target: object, inputs: Inputs) -> Graph:
@@ -336,6 +350,7 @@ def rewrite_file(
     verified: bool = True,
     force: bool = False,
     emit_tests: bool = False,
+    oracle: str | Path | None = None,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -349,6 +364,7 @@ def rewrite_file(
         force: whether existing files may be replaced.
         emit_tests: whether to write ``test_model.py`` too, with the values of the comparison's first inputs:
             one test for every class of a MindSpore output.
+        oracle: as in `verify`.
         options: the backend's own.
 
     Raises:
@@ -377,7 +393,7 @@ def rewrite_file(
         inner = stage / final.name if target == "onnx" else stage
         emitted = prepared(rewritten.graph, target, **_preparations(options))
         files = write(emitted, inner, target, **options)
-        report = verify_written(graph, rewritten.graph, files, inner, target)
+        report = verify_written(graph, rewritten.graph, files, inner, target, oracle)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:

@@ -133,3 +133,18 @@ def load(model: str, loading: Loading, *, partial: bool = False) -> Graph:
 
     with doing(f"loading {model}"):
         return api.load(model, loading.given(), partial=partial, **loading.options())
+
+
+oracle_option = click.option(
+    "--oracle",
+    envvar="REGRAFT_MXNET_PYTHON",
+    show_envvar=True,
+    metavar="PYTHON",
+    help="A Python that has MXNet: an MXNet source then runs itself there, and not only what was read of it.",
+)
+
+
+def oracle_for(ctx: click.Context, graph: Graph, python: str | None) -> str | None:
+    """The Python for a source: the environment names one for those that it is for, an option for all."""
+    named = ctx.get_parameter_source("oracle") is click.core.ParameterSource.COMMANDLINE
+    return python if named or graph.origin.framework == "mxnet" else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .loading import MODEL_HELP, Loading, load, model_options
+from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
 from .printing import change_rows, doing, echo, print_changes, print_json, print_report, reported
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
 @click.option("--print-after", metavar="PASS", help="Print the graph after that pass.")
+@oracle_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
 @click.pass_context
@@ -81,6 +82,7 @@ def rewrite(
     force: bool,
     verify_each: bool,
     print_after: str | None,
+    oracle: str | None,
     loading: Loading,
     as_json: bool,
 ) -> None:
@@ -116,6 +118,7 @@ def rewrite(
                 verified=not no_verify,
                 force=force,
                 emit_tests=emit_tests,
+                oracle=oracle_for(ctx, graph, oracle),
                 **options,
             )
         if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .loading import MODEL_HELP, Loading, load, model_options
+from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
 from .printing import doing, print_json, print_report, reported
 
 
@@ -31,6 +31,7 @@ from .printing import doing, print_json, print_report, reported
     default=None,
     help="Where TARGET is a MODEL: give it SOURCE's weights or not; by default where none are equal.",
 )
+@oracle_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def verify(
@@ -41,6 +42,7 @@ def verify(
     train: bool,
     map_: Path | None,
     copy: bool | None,
+    oracle: str | None,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
@@ -57,7 +59,8 @@ def verify(
     with reported(ctx):
         graph = load(source, loading)
         with doing(f"verifying {target}"):
-            report = api.verify(graph, target, train=train, map=map_, copy=copy)
+            found = oracle_for(ctx, graph, oracle)
+            report = api.verify(graph, target, train=train, map=map_, copy=copy, oracle=found)
         if as_json:
             print_json(report.to_json())
         else:

@@ -30,6 +30,9 @@ class Origin:
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
+        parameters: the file with its parameters, where `model` is a file without them; None for none.
+        landmarks: (name of a node of the source, number of its output) -> the value that it became, in
+            the order of its run; where the source's own runtime can show what nodes give.
     """
 
     framework: str = ""
@@ -40,6 +43,8 @@ class Origin:
     notes: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
+    parameters: object = None
+    landmarks: dict[tuple[str, int], Value] = field(default_factory=dict)
 
 
 class Graph(Nested):

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 
 from .coverage import Coverage
+from .structure.report import Structure
 from .two_nets.report import Laws, Nets
 
 
@@ -127,6 +128,12 @@ class Report:
             other target.
         unproven: outputs whose agreement proves nothing -> why ("nan everywhere").
         coverage: what was compared, and what that does not prove.
+        structure: what numbers do not show of a target that was written from the source: which weights are
+            one, and what acts in training only; None for any other target.
+        proved_against: "source" where the source ran in its own framework, "graph" where the graph that it
+            was lowered to ran in its place, so that the lowering itself is not proved.
+        nodes: what every node of the source gave in its own framework, against the graph that it was lowered
+            to, one row an output; empty where no framework shows it.
     """
 
     source: str
@@ -142,6 +149,9 @@ class Report:
     laws: Laws | None = None
     unproven: dict[str, str] = field(default_factory=dict)
     coverage: Coverage | None = None
+    structure: Structure | None = None
+    proved_against: str = "source"
+    nodes: list[ModuleRow] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -151,15 +161,19 @@ class Report:
             compared
             and not self.unproven
             and all(r.passed for r in self.outputs)
-            and all(r.passed is not False for r in [*self.modules, *self.training])
+            and all(r.passed is not False for r in [*self.modules, *self.training, *self.nodes])
             and (self.nets is None or self.nets.passed)
             and (self.laws is None or not self.laws.differing)
+            and (self.structure is None or self.structure.passed)
         )
 
     @property
     def differs(self) -> bool:
-        """Whether something compared is beyond tolerance; what is not proven need not be."""
-        return any(r.passed is False for r in [*self.outputs, *self.modules, *self.training])
+        """Whether something compared is beyond tolerance or other; what is not proven need not be."""
+        rows = [*self.outputs, *self.modules, *self.training, *self.nodes]
+        return any(r.passed is False for r in rows) or (
+            self.structure is not None and not self.structure.passed
+        )
 
     def to_json(self) -> dict[str, object]:
         """The report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
@@ -184,6 +198,11 @@ class Report:
         if modules:
             head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
             lines += ["", *_table(head, [_module_cells(row) for row in modules])]
+        nodes = [row for row in self.nodes if row.passed is False]
+        if nodes:
+            head = ["node of the source", "operator", "max abs", "max rel", "alone", "tolerance", ""]
+            lines += ["", *_table(head, [_module_cells(row) for row in nodes])]
+            lines += ["", f"the graph that was read differs from the source first at `{nodes[0].call}`"]
         training = [row for row in self.training if not (brief and row.passed is not False)]
         if training:
             head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
@@ -195,6 +214,8 @@ class Report:
             lines += ["", f"training diverges at {self.training_divergence}"]
         if self.nets is not None:
             lines += self.nets.lines(agree=all(row.passed for row in self.outputs))
+        if self.structure is not None:
+            lines += self.structure.lines()
         if self.laws is not None:
             lines += self.laws.lines()
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
@@ -202,7 +223,7 @@ class Report:
     def summary(self) -> str:
         """The verdict in one line."""
         failed = sum(not row.passed for row in self.outputs) + sum(
-            row.passed is False for row in [*self.modules, *self.training]
+            row.passed is False for row in [*self.modules, *self.training, *self.nodes]
         )
         compared = [row for row in self.modules if row.passed is not None]
         what = (
@@ -212,15 +233,20 @@ class Report:
         if self.training:
             trained = sum(row.passed is not None for row in self.training)
             what += f", {trained} of {len(self.training)} parameters and statistics trained one step"
+        if self.nodes:
+            what += f", {len(self.nodes)} outputs of the source's nodes"
         if self.passed:
-            return f"equal: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
+            to = "equal to what was read" if self.proved_against == "graph" else "equal"
+            return f"{to}: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
         if failed:
             return f"DIFFERENT: {what}, {failed} beyond tolerance"
         if self.nets is not None and not self.nets.passed:
             return f"DIFFERENT in {self.nets.differences()}: {what}, none beyond tolerance"
+        found = [] if self.structure is None else [self.structure.differences()]
         if self.laws is not None and self.laws.differing:
-            count = self.laws.differing
-            return f"DIFFERENT in {count} initial distributions: {what}, none beyond tolerance"
+            found.append(f"{self.laws.differing} initial distributions")
+        if any(found):
+            return f"DIFFERENT in {', '.join(filter(None, found))}: {what}, none beyond tolerance"
         if self.unproven:
             why = ", ".join(f"`{name}` is {reason}" for name, reason in self.unproven.items())
             return f"NOT PROVEN, {why}: {what}"

@@ -10,11 +10,25 @@ import numpy as np
 
 from ..ir import Graph
 from .cases import Cases
+from .inputs import bindings, make_inputs
 from .proof import find_unproven
-from .report import OutputRow, Report, TrainingRow
-from .runners.choice import Target, exact_runner, own_runner, paired_runner, refuse_training, target_runner
+from .report import ModuleRow, OutputRow, Report, TrainingRow
+from .runners.choice import (
+    Target,
+    can_train,
+    exact_runner,
+    own_runner,
+    paired_runner,
+    refuse_training,
+    target_runner,
+)
+from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner
 from .sides import Sides
+from .structure.comparing import Describing, compare_structure, remark_on_dropouts
+from .structure.report import Structure
+from .structure.settings import settings_of
+from .structure.sharing import held_by_graph
 from .training.attempts import train as train_step
 from .training.comparing import divergence
 from .two_nets.emitted import emitted_laws
@@ -36,6 +50,8 @@ def verify(
     mapping: PairMap | None = None,
     copy: bool | None = None,
     laws: bool = False,
+    renames: Path | None = None,
+    oracle: str | Path | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -58,6 +74,10 @@ def verify(
         copy: with `own`, whether the target is given the source's values; None gives them to nets that were
             drawn apart, where no weight is equal.
         laws: whether to compare the initial distributions of an emitted folder with the source's too.
+        renames: the ``renames.json`` of a target that is the graph of what was written from the source; that
+            of a file or folder lies beside it.
+        oracle: a Python that has MXNet, in which a symbol itself runs as the source; then its nodes are
+            compared with the graph that they were lowered to as well.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -71,7 +91,7 @@ def verify(
         paired = NetComparison(source, target, mapping, copy=copy, train=train)
     runners: list[Runner] = []
     try:
-        runners.append(own_runner(source, threads))
+        runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))
         if paired is not None and isinstance(target, Graph):
             runners.append(paired_runner(target, paired.values(), paired.modules, threads))
         else:
@@ -108,6 +128,13 @@ def verify(
             unproven=find_unproven(source, [*before, *outputs], rows),
             coverage=cases.covered.of(rows),
         )
+        report = replace(
+            report,
+            proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
+            nodes=_nodes(sides, inputs, seed, threads),
+        )
+        structure, notes = _structure(sides, target, renames, train=train)
+        report = replace(report, structure=structure, notes=[*report.notes, *notes])
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed
 
@@ -117,6 +144,50 @@ def verify(
     finally:
         for runner in runners:
             runner.close()
+
+
+def _oracle(source: Graph, python: str | Path) -> Runner:
+    """The source in its own framework, in another Python."""
+    from .oracle.mxnet_runner import MXNetRunner
+
+    return MXNetRunner(source, python)
+
+
+def _nodes(
+    sides: Sides, inputs: Mapping[str, np.ndarray] | None, seed: int, threads: int | None
+) -> list[ModuleRow]:
+    """The lowering itself, node by node, where the source's own framework shows its nodes."""
+    from .oracle.mxnet_runner import MXNetRunner
+    from .oracle.nodes import compare_nodes
+
+    if not isinstance(sides.source, MXNetRunner):
+        return []
+    graph = sides.graph
+    given = make_inputs(graph, bindings(graph), seed) if inputs is None else dict(inputs)
+    return compare_nodes(graph, sides.source, given, threads)
+
+
+def _structure(
+    sides: Sides, target: Target, renames: Path | None, *, train: bool
+) -> tuple[Structure | None, list[str]]:
+    """What numbers do not show, of a target that was written from the source; None for any other."""
+    source, runner = sides.graph, sides.target
+    if isinstance(target, Graph):
+        if renames is None:
+            return None, []
+        held, settings, remark = held_by_graph(target), settings_of(target), ""
+    elif isinstance(target, (str, Path)) and isinstance(runner, OnnxRunner):
+        renames = Path(target).with_suffix(".renames.json")
+        held, settings, remark = runner.held(), None, remark_on_dropouts(source, runner.ratios())
+    elif isinstance(target, (str, Path)) and isinstance(runner, Describing):
+        renames = Path(target) / "renames.json"
+        held, settings, remark = runner.held(), runner.settings, ""
+    else:
+        return None, []
+    known = renames if renames.is_file() else None
+    cannot = not can_train(source)
+    structure, notes = compare_structure(source, held, settings, known, train=train or cannot)
+    return structure, [*notes, *([remark] if remark else [])]
 
 
 def _recorded(

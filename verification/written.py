@@ -34,7 +34,14 @@ def is_written(target: object) -> bool:
     return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
 
 
-def verify_written(graph: Graph, rewritten: Graph, files: list[Path], out: Path, target: str) -> Report:
+def verify_written(
+    graph: Graph,
+    rewritten: Graph,
+    files: list[Path],
+    out: Path,
+    target: str,
+    oracle: str | Path | None = None,
+) -> Report:
     """Compare what was written with the source; where passes added inputs, by way of the rewritten graph.
 
     Args:
@@ -43,15 +50,18 @@ def verify_written(graph: Graph, rewritten: Graph, files: list[Path], out: Path,
         files: what was written.
         out: the file or directory that was asked for.
         target: "onnx", "mindspore" or "mxnet".
+        oracle: a Python in which the source runs itself; see `verify`.
     """
     written: Graph | Path = out
+    renames: Path | None = None
     if target == "mxnet":  # read back what MXNet would read
         symbol = next(f for f in files if f.suffix == ".json" and "symbol" in f.name)
         written = read(symbol, dict(rewritten.origin.inputs), LoadOptions())
+        renames = next((f for f in files if f.name.endswith("renames.json")), None)
     if comparable(graph, rewritten) is graph:
-        return verify(graph, written)
-    report = verify(graph, restricted(rewritten, [n.name for n in graph.input_nodes()]))
-    return verify(rewritten, written) if report.passed else report
+        return verify(graph, written, renames=renames, oracle=oracle)
+    report = verify(graph, restricted(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
+    return verify(rewritten, written, renames=renames) if report.passed else report
 
 
 def comparable(graph: Graph, rewritten: Graph) -> Graph:

@@ -93,7 +93,7 @@ def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute:
         node = Parameter(
             name=parameter.name,
             declared=parameter.name,
-            data=_data(parameter),
+            data=data_of(parameter),
             trainable=bool(parameter.requires_grad),
             is_buffer=attribute in _RUNNING and not parameter.requires_grad,
             initializer=initial_distribution(cell, attribute, parameter),
@@ -105,7 +105,8 @@ def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute:
     module.parameters[_safe(attribute)] = tree.parameters[id(parameter)]
 
 
-def _data(parameter: Any) -> TensorData:
+def data_of(parameter: Any) -> TensorData:
+    """A Parameter's values, borrowed."""
     dtype = dtype_name(_numpy_dtype(parameter))
     return TensorData(
         dtype, tuple(parameter.shape), lambda: parameter.asnumpy(), ("mindspore", parameter.data_ptr())

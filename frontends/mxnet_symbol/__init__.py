@@ -95,6 +95,7 @@ def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> 
     origin = graph.origin
     origin.framework, origin.reference, origin.model = "mxnet", path.name, path
     if stored.path is not None:
+        origin.parameters = stored.path
         origin.notes.append(f"parameters from {stored.path.name}")
     if variables.labels:
         names = ", ".join(f"`{n.name}`" for n in variables.labels.values())

@@ -101,6 +101,9 @@ def lower(
         _check_parameters(use, variables)
         before = graph._next
         values[node.index] = list(_lowered(use))
+        for output, value in enumerate(values[node.index]):
+            if value is not None:
+                graph.origin.landmarks.setdefault((node.name, output), value)
         _check_alignment(use, before)
     for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
         index, output = reference

@@ -54,13 +54,18 @@ def _live(graph: Graph) -> str:
     return origin.framework if same else ""
 
 
+def can_train(source: Graph) -> bool:
+    """Whether a source can be trained here: its live model, in its own framework."""
+    return bool(_live(source))
+
+
 def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
     """Refuse a side that only infers.
 
     Raises:
         UsageError: for a source without its live model, and for a target that ONNX Runtime would run.
     """
-    if not _live(source):
+    if not can_train(source):
         raise UsageError(
             "E001",
             f"expected a source that can train, got {source.origin.reference or 'a graph'}: its framework or "

@@ -5,16 +5,19 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...frontends.mindspore_cell.tree import walk
+from ...frontends.mindspore_cell.tree import data_of, walk
 from ...ir import Graph, ModelError
 from ..compare import kind_of
+from ..structure.mindspore_settings import SettingsRecorder
+from ..structure.settings import Setting
+from ..structure.sharing import Held
 from ..training.step import Step
 from .emitted_net import emitted_net
 from .mindspore_cells import (
@@ -69,6 +72,9 @@ class MindSporeRunner:
         imported: name in `sys.modules` to be removed on closing.
         cells: every Cell that may run, also those that no Cell has registered.
         parameters: name -> Parameter, each once; None for the names that they bear.
+
+    Attributes:
+        settings: what the training step, else the first recorded run, came by that acts in training only.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class MindSporeRunner:
         self._arguments: dict[str, tuple[Any, Any]] = {}
         self._kept: list[tuple[Any, np.ndarray]] = []
         self._store = ValueStore()
+        self.settings: list[Setting] | None = None
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
     @staticmethod
@@ -125,15 +132,21 @@ class MindSporeRunner:
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:
         records: dict[str, CallRecord] = {}
+        settings = SettingsRecorder(self._cells, self._paths)
+        noting = nullcontext()
         if calls:
             self._arguments = {}
             self._store = ValueStore()
-        with evaluating(self._cells), intercepted(self._recorder(records, given) if calls else None):
+            noting = settings.recording(training=False)
+        recorder = self._recorder(records, given) if calls else None
+        with evaluating(self._cells), noting, intercepted(recorder):
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 arrays = [array_of(found) for found in results(self._net(*self._bind(inputs)))]
             except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
                 raise refusal("run", error) from error
+        if calls and self.settings is None:
+            self.settings = settings.found
         names = (
             self._outputs if len(self._outputs) == len(arrays) else [f"output{i}" for i in range(len(arrays))]
         )
@@ -244,16 +257,33 @@ class MindSporeRunner:
         """
         from ..training.mindspore_step import mindspore_step
 
+        settings = SettingsRecorder(self._cells, self._paths)
+
         def forward() -> list[Any]:
-            return tensors_of(self._net(*self._bind(inputs)))
+            with settings.recording(training=True):
+                return tensors_of(self._net(*self._bind(inputs)))
 
         with evaluating(self._cells):
             try:
-                return mindspore_step(self._net, self._cells, self._parameters, forward, seed, array_of)
+                step = mindspore_step(self._net, self._cells, self._parameters, forward, seed, array_of)
             except ModelError:
                 raise
             except Exception as error:  # as in `run`
                 raise refusal("train", error) from error
+        self.settings = settings.found
+        return step
+
+    def held(self) -> list[Held]:
+        """The net's Parameters, each with every name that it is registered under."""
+        names: dict[int, list[str]] = {}
+        for path, cell in cells_of(self._net):
+            for name, parameter in cell._params.items():
+                if parameter is not None:
+                    names.setdefault(id(parameter), []).append(f"{path}.{name}" if path else name)
+        return [
+            Held.of(dict.fromkeys([*names.get(id(p), []), name]), data_of(p))
+            for name, p in self._parameters.items()
+        ]
 
     def slack(self, operators: Set[str]) -> int:
         """Units in the last place that MindSpore's arithmetic may cost; see `Runner`."""

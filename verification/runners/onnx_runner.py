@@ -7,15 +7,20 @@ import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
+from onnx import numpy_helper
 
 from ...backends.onnx_model import CALLS, to_model, write
 from ...ir import Graph, ModelError
 from ...ir.own_folders import temporary_folder
+from ...ir.types import dtype_of_onnx
+from ..structure.settings import ratios_in
+from ..structure.sharing import Held
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -39,6 +44,17 @@ _SUMS = frozenset(
 )
 """Operators in which ONNX Runtime adds many elements up, one after the other: 10 units at 112 x 112,
 of means that may be far smaller than what was added, and squeezing layers stand behind them."""
+
+
+_FLOATS: dict[int, str] = {
+    number: dtype_of_onnx(number)
+    for number in (
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.DOUBLE,
+        onnx.TensorProto.FLOAT16,
+        onnx.TensorProto.BFLOAT16,
+    )
+}
 
 
 class OnnxRunner:
@@ -236,6 +252,24 @@ class OnnxRunner:
         _take(part, self._altered)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return _run(self.session(part), record["outputs"], feeds)
+
+    def held(self) -> list[Held]:
+        """The floating-point tensors that the model holds: initializers, and what Constant nodes hold."""
+        graph = self._model.graph
+        nodes = [n for n in graph.node if n.op_type == "Constant"]
+        constants = [(n.output[0], a.t) for n in nodes for a in n.attribute if a.name == "value"]
+        return [
+            Held((name,), _FLOATS[t.data_type], tuple(t.dims), partial(self._array, t))
+            for name, t in [*((t.name, t) for t in graph.initializer), *constants]
+            if t.data_type in _FLOATS
+        ]
+
+    def ratios(self) -> list[float]:
+        """The ratios of the Dropouts in the model."""
+        return ratios_in(self._model)
+
+    def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
+        return numpy_helper.to_array(tensor, str(self._folder or ""))
 
     def slack(self, operators: Set[str]) -> int:
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""

@@ -1,0 +1,103 @@
+"""What a report says of faults that numbers do not show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRow:
+    """One weight of the source that is several in the target, or several that are one.
+
+    Attributes:
+        sources: the source's parameters, by path.
+        targets: the target's tensors, by name.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if len(self.targets) > len(self.sources):
+            return (
+                f"{_listed(self.sources)} is {_counted(self.sources)} in the source and "
+                f"{len(self.targets)} tensors in the target: {_listed(self.targets)}"
+            )
+        return (
+            f"{_listed(self.sources)} are {_counted(self.sources)} in the source and "
+            f"{len(self.targets)} in the target: {_listed(self.targets)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A setting that acts in training only, in which a target differs from its source.
+
+    Attributes:
+        module: path in the source; in the target where the source has none there.
+        setting: "Dropout", "Dropout of channels", "momentum".
+        source: its value in the source; None where it has no such layer.
+        target: its value in the target; None likewise.
+    """
+
+    module: str
+    setting: str
+    source: float | None
+    target: float | None
+
+    def __str__(self) -> str:
+        mine, theirs = ("none" if v is None else f"{v:.6g}" for v in (self.source, self.target))
+        return f"{self.setting} {mine} against {theirs}: `{self.module or '(root)'}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What was found besides numbers in what was written from a source.
+
+    Attributes:
+        shared: weights that are one on one side and several on the other.
+        settings: what acts in training only and differs.
+        train: whether the latter counts.
+    """
+
+    shared: list[SharedRow] = field(default_factory=list)
+    settings: list[SettingRow] = field(default_factory=list)
+    train: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs that counts."""
+        return not self.shared and not (self.train and self.settings)
+
+    def differences(self) -> str:
+        """What differs and counts, in a few words."""
+        counts = [
+            (len(self.shared), "shared weight"),
+            (len(self.settings) if self.train else 0, "setting"),
+        ]
+        return ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
+
+    def lines(self) -> list[str]:
+        """The text of all this."""
+        lines: list[str] = []
+        if self.shared:
+            lines += [
+                "",
+                "weights that are shared differently, so that training moves them apart or together:",
+            ]
+            lines += [f"  {row}" for row in self.shared]
+        if self.settings:
+            lines += ["", "settings that differ, in the source against the target (in training only):"]
+            lines += [f"  {row}" for row in self.settings]
+            if not self.train:
+                lines.append("  with --train this counts as a difference")
+        return lines
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:4])
+    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _counted(names: tuple[str, ...]) -> str:
+    return f"{len(names)} parameter{'s' if len(names) > 1 else ''}"

@@ -1,0 +1,131 @@
+"""What acts in training only: the Dropouts in the order of the run, with their ratios, and momenta."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from math import isclose
+
+import onnx
+
+from ...ir import DOMAIN, Graph, Operator
+from .report import SettingRow
+
+DROPOUT, CHANNELS, MOMENTUM = "Dropout", "Dropout of channels", "momentum"
+
+_RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One layer or function that does something in training only, as a run comes by it.
+
+    Attributes:
+        kind: `DROPOUT`, `CHANNELS` or `MOMENTUM`.
+        value: the share that is dropped; the share of the old statistics that is kept.
+        module: path of the innermost module around it, the source's where that is known.
+    """
+
+    kind: str
+    value: float
+    module: str = ""
+
+    @property
+    def told(self) -> tuple[str, float]:
+        """What is compared, without its place; as exact as a ratio is written."""
+        return self.kind, float(f"{self.value:.5g}")
+
+
+def settings_of(graph: Graph) -> list[Setting] | None:
+    """Those of a graph in the order of its run; None where a branch or a loop has any.
+
+    Attention that drops is one Dropout, a recurrent layer one between every two of its layers: so many it is
+    when it is written in parts.
+    """
+    if any(_found(part, o, "") for part in list(graph.subgraphs())[1:] for o in part.operators()):
+        return None
+    names = graph.modules.call_names()
+    found: list[Setting] = []
+    for operator in sorted(graph.operators(), key=lambda o: o.key):
+        path = "" if operator.call is None else names[operator.call].rpartition("#")[0]
+        found += _found(graph, operator, path)
+    return found
+
+
+def _found(graph: Graph, operator: Operator, path: str) -> list[Setting]:
+    ratio = operator.attributes.get("dropout")
+    if operator.domain == DOMAIN and isinstance(ratio, float):
+        recurrent = operator.op_type in _RECURRENT
+        count = operator.int("num_layers", 1) - 1 if recurrent else 1
+        return _dropping(DROPOUT, ratio, path) * count
+    if operator.domain == DOMAIN and operator.op_type == "FeatureDropout":
+        return _dropping(CHANNELS, operator.float("ratio"), path)
+    if operator.domain:
+        return []
+    if operator.op_type == "Dropout":
+        operands = graph.operands(operator.key)
+        given = graph.constant_value(operands[1]) if len(operands) > 1 else None
+        return _dropping(DROPOUT, 0.5 if given is None else float(given.reshape(())), path)
+    if operator.op_type == "BatchNormalization" and not operator.int("training_mode"):
+        return [Setting(MOMENTUM, operator.float("momentum", 0.9), path)]
+    return []
+
+
+def _dropping(kind: str, ratio: float, path: str) -> list[Setting]:
+    return [Setting(kind, ratio, path)] if ratio else []
+
+
+def ratios_in(model: onnx.ModelProto) -> list[float]:
+    """The ratios of the Dropouts that an ONNX model has."""
+    values = {t.name: t for t in model.graph.initializer}
+    values |= {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
+    found: list[float] = []
+    for node in model.graph.node:
+        if node.op_type == "Dropout":
+            given = values.get(node.input[1]) if len(node.input) > 1 else None
+            found.append(0.5 if given is None else float(onnx.numpy_helper.to_array(given).reshape(())))
+    return found
+
+
+def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> list[SettingRow]:
+    """What differs, in the order of the source's run.
+
+    Two that run in the same order are equal wherever they lie, and so are two that have the same in every
+    module: branches side by side may run in either order. Momenta are compared only where there are as many:
+    a normalisation that is another operator is seen in its numbers.
+    """
+    rows: list[SettingRow] = []
+    for kinds in ((DROPOUT, CHANNELS), (MOMENTUM,)):
+        mine, theirs = ([s for s in side if s.kind in kinds] for side in (source, target))
+        if kinds == (MOMENTUM,) and len(mine) != len(theirs):
+            continue
+        if [s.told for s in mine] == [s.told for s in theirs]:
+            continue
+        if Counter((s.module, s.told) for s in mine) == Counter((s.module, s.told) for s in theirs):
+            continue
+        rows += _aligned(mine, theirs)
+    return rows
+
+
+def _aligned(mine: Sequence[Setting], theirs: Sequence[Setting]) -> list[SettingRow]:
+    """Rows of what differs: module by module where both have the same, else in the order of the run."""
+    paths = dict.fromkeys(s.module for s in mine)
+    if set(paths) >= {s.module for s in theirs}:
+        groups = [([s for s in mine if s.module == p], [s for s in theirs if s.module == p]) for p in paths]
+    elif len(mine) == len(theirs):
+        groups = [([a], [b]) for a, b in zip(mine, theirs, strict=True)]
+    else:
+        matcher = SequenceMatcher(None, [s.told for s in mine], [s.told for s in theirs], autojunk=False)
+        groups = [(mine[a:b], theirs[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    return [row for one, other in groups for a, b in zip_longest(one, other) for row in _rows(a, b)]
+
+
+def _rows(a: Setting | None, b: Setting | None) -> list[SettingRow]:
+    if a is not None and b is not None and a.kind == b.kind:
+        same = isclose(a.value, b.value, rel_tol=1e-4, abs_tol=1e-6)
+        return [] if same else [SettingRow(a.module, a.kind, a.value, b.value)]
+    rows = [] if a is None else [SettingRow(a.module, a.kind, a.value, None)]
+    return rows + ([] if b is None else [SettingRow(b.module, b.kind, None, b.value)])

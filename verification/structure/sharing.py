@@ -1,0 +1,271 @@
+"""Which weights are one: told from the tensors that a target holds, whatever its ``renames.json`` says.
+
+A weight that is written twice computes the same until it is trained or changed. Tensors are told by what they
+hold: two of equal elements, in any order of the axes, are copies of one; a tensor in which all elements are
+equal tells nothing, and there the names decide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...backends.renames import computed
+from ...ir import Constant, Graph, Parameter, TensorData
+from .report import SharedRow
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor of a target.
+
+    Attributes:
+        names: every name under which the target holds it.
+        dtype: element type.
+        shape: its shape.
+        load: gives its elements.
+        constant: whether it is part of the program rather than of the state.
+    """
+
+    names: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    load: Callable[[], np.ndarray]
+    constant: bool = False
+
+    @staticmethod
+    def of(names: Iterable[str], data: TensorData, *, constant: bool = False) -> Held:
+        """A tensor behind a handle."""
+        return Held(tuple(names), data.dtype, tuple(data.shape), data.numpy, constant)
+
+
+Contents = tuple[object, ...]
+"""What tensors of equal elements have in common, whatever the order of their axes; empty for no telling."""
+
+Rows = Sequence[Mapping[str, object]]
+"""The parameters of a ``renames.json``."""
+
+_CHUNK = 1 << 18
+"""Elements that are looked at at once, so that no weight is copied whole."""
+
+
+def held_by_graph(graph: Graph) -> list[Held]:
+    """The tensors of a target that is a graph: what was read back from the files of another framework."""
+    paths = graph.parameter_paths()
+    found = [
+        Held.of(dict.fromkeys([*paths.get(p.key, []), p.declared]), p.data)
+        for p in graph.parameters()
+        if p.data.load is not None
+    ]
+    return found + [Held.of((), d, constant=True) for d in _constants(graph)]
+
+
+def compare_sharing(
+    source: Graph, target: Sequence[Held], rows: Rows | None
+) -> tuple[list[SharedRow], list[str]]:
+    """The weights that are one on one side and several on the other, and notes.
+
+    Args:
+        source: the source's graph, before any pass.
+        target: the tensors of what was written from it.
+        rows: the parameters of its ``renames.json``; None without. A tie that they state was asked for: it is
+            a note.
+    """
+    return _Comparison(source, target, rows).found()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A weight of the source: parameters on one memory are one."""
+
+    parameters: tuple[Parameter, ...]
+    names: tuple[str, ...]
+    used: bool
+
+
+class _Comparison:
+    def __init__(self, source: Graph, target: Sequence[Held], rows: Rows | None) -> None:
+        self.source, self.target = source, target
+        self.rows = rows
+        self.declared = Counter(p.declared for p in source.parameters())
+        self.weights = _weights(source)
+        self.by_source: dict[str, list[Mapping[str, object]]] = {}
+        for row in rows or ():
+            for name in {str(row.get("source_path") or ""), str(row.get("source") or "")} - {""}:
+                self.by_source.setdefault(name, []).append(row)
+        self.known = {str(row.get("target")) for row in rows or () if row.get("source")}
+        self.asked: list[str] = []
+
+    def found(self) -> tuple[list[SharedRow], list[str]]:
+        # what elements of one size hold is looked at only where there are several tensors of it
+        theirs: dict[tuple[str, int], list[Held]] = {}
+        for held in self.target:
+            theirs.setdefault(_size(held.dtype, held.shape), []).append(held)
+        mine: dict[tuple[str, int], list[_Source]] = {}
+        for weight in self.weights:
+            data = weight.parameters[0].data
+            mine.setdefault(_size(data.dtype, data.shape), []).append(weight)
+        constants: dict[tuple[str, int], list[TensorData]] = {}
+        for data in _constants(self.source):
+            constants.setdefault(_size(data.dtype, data.shape), []).append(data)
+        result: list[SharedRow] = []
+        for size, held in theirs.items():
+            weights = mine.get(size, [])
+            if size[1] > 1 and _is_float(size[0]) and len(held) + len(weights) > 2:
+                result += self._of_one_size(weights, held, constants.get(size, []))
+        result += self._by_names(result)
+        notes = [
+            f"one weight in the target, as `renames.json` says that they were tied: {n}" for n in self.asked
+        ]
+        return result, notes
+
+    def _of_one_size(
+        self, weights: Sequence[_Source], held: Sequence[Held], constants: Sequence[TensorData]
+    ) -> list[SharedRow]:
+        theirs: dict[Contents, list[Held]] = {}
+        for tensor in held:
+            theirs.setdefault(_contents(tensor.load()), []).append(tensor)
+        mine: dict[Contents, list[_Source]] = {}
+        for weight in weights:
+            mine.setdefault(_contents_of(weight.parameters[0].data), []).append(weight)
+        plain = [_contents_of(data) for data in constants]
+        rows: list[SharedRow] = []
+        for contents, tensors in theirs.items():
+            if not contents:
+                continue
+            same = mine.get(contents, [])
+            trained = [w for w in same if not all(p.is_buffer for p in w.parameters)]
+            if len(tensors) > len(same) + plain.count(contents) and (trained or self._folded_twice(tensors)):
+                names = tuple(w.names[0] for w in same) or self._sources_of(tensors)
+                rows.append(SharedRow(names, tuple(map(_name, tensors))))
+            elif self.rows is not None and trained:
+                rows += self._merged(trained, tensors)
+        return rows
+
+    def _folded_twice(self, tensors: Sequence[Held]) -> bool:
+        """Whether one of these is a weight that took a normalisation in, and another is nothing known."""
+        known = [t for t in tensors if self.known & set(t.names)]
+        return bool(known) and len(known) < len(tensors) and bool(self._sources_of(tensors))
+
+    def _sources_of(self, tensors: Sequence[Held]) -> tuple[str, ...]:
+        names = {name for t in tensors for name in t.names}
+        found = (
+            str(row.get("source_path") or row.get("source"))
+            for row in self.rows or ()
+            if row.get("target") in names and row.get("source") and not row.get("buffer")
+        )
+        return tuple(dict.fromkeys(found))[:1]
+
+    def _merged(self, weights: Sequence[_Source], tensors: Sequence[Held]) -> list[SharedRow]:
+        """Weights that are fewer in the target, and neither computed into others, nor dropped, nor tied."""
+        left: list[_Source] = []
+        for weight in weights:
+            told = [row for name in weight.names for row in self.by_source.get(name, [])]
+            told += [row for p in weight.parameters for row in self.by_source.get(p.declared, [])]
+            ties = [row for row in told if row.get("tie") and row.get("by") == "tie-weights"]
+            gone = any(not row.get("target") or computed(str(row.get("transform"))) for row in told)
+            if ties and len(weights) > len(tensors):
+                self.asked.append(f"`{weight.names[0]}`")
+            elif weight.used and told and not gone:
+                left.append(weight)
+        if len(left) <= len(tensors):
+            return []
+        return [SharedRow(tuple(w.names[0] for w in left), tuple(map(_name, tensors)))]
+
+    def _by_names(self, found: Sequence[SharedRow]) -> list[SharedRow]:
+        """What the names show where the elements tell nothing: rows that lead to more or fewer tensors."""
+        if self.rows is None:
+            return []
+        tensors = {name: held for held in self.target for name in held.names}
+        reached: dict[int, dict[int, _Source]] = {}
+        result: list[SharedRow] = []
+        said = {name for row in found for name in row.sources}
+        for weight in self.weights:
+            names = dict.fromkeys([*weight.names, *(p.declared for p in weight.parameters)])
+            told = [row for name in names for row in self.by_source.get(name, [])]
+            if any(
+                self.declared[p.declared] > 1 for p in weight.parameters
+            ):  # several parameters bear this name: the paths alone tell
+                told = [row for row in told if str(row.get("source_path")) in weight.names]
+            plain = [row for row in told if row.get("target") and not computed(str(row.get("transform")))]
+            ends = {id(h): h for row in plain if (h := tensors.get(str(row["target"]))) is not None}
+            if len(ends) > 1 and weight.names[0] not in said:
+                result.append(SharedRow(weight.names[:1], tuple(map(_name, ends.values()))))
+            tied = any(row.get("tie") and row.get("by") == "tie-weights" for row in told)
+            for key in ends if not tied else ():
+                reached.setdefault(key, {})[id(weight.parameters[0])] = weight
+        for held in self.target:
+            sharing = list(reached.get(id(held), {}).values())
+            if len(sharing) > 1 and not said & {w.names[0] for w in sharing}:
+                result.append(SharedRow(tuple(w.names[0] for w in sharing), (_name(held),)))
+        return result
+
+
+def _weights(graph: Graph) -> list[_Source]:
+    """The source's weights; parameters of one memory and size that hold the same are one."""
+    paths = graph.parameter_paths()
+    groups: dict[object, list[Parameter]] = {}
+    for p in graph.parameters():
+        if p.data.load is not None:
+            memory = ("alone", p.key) if p.data.storage is None else (p.data.storage, p.data.nbytes)
+            groups.setdefault(memory, []).append(p)
+    for memory, group in list(groups.items()):
+        if len(group) > 1:  # two slices of one memory are two weights
+            del groups[memory]
+            for p in group:
+                groups.setdefault((memory, _contents_of(p.data)), []).append(p)
+    return [
+        _Source(
+            tuple(group),
+            tuple(dict.fromkeys(n for p in group for n in paths.get(p.key, [p.declared]))),
+            any(graph.flow.out_degree(p.key) or p.key in graph.updates for p in group),
+        )
+        for group in groups.values()
+    ]
+
+
+def _constants(graph: Graph) -> list[TensorData]:
+    return [
+        node.data
+        for part in graph.subgraphs()
+        for node in part.nodes()
+        if isinstance(node, Constant) and node.data.load is not None
+    ]
+
+
+def _size(dtype: str, shape: Sequence[int]) -> tuple[str, int]:
+    return dtype, int(np.prod(shape, dtype=np.int64))
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+def _name(held: Held) -> str:
+    return held.names[0] if held.names else "a constant"
+
+
+def _contents_of(data: TensorData) -> Contents:
+    return _contents(data.numpy())
+
+
+def _contents(array: np.ndarray) -> Contents:
+    """Equal for tensors of equal elements in any order; empty where all elements are equal.
+
+    The sum of the elements' bits and of their squares, modulo 2^64: what rounding cannot blur.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if not flat.size or flat.dtype.itemsize > 8:
+        return ()
+    bits = flat.view(f"u{flat.dtype.itemsize}")
+    if bool((bits == bits[0]).all()):
+        return ()
+    total = squares = 0
+    for start in range(0, len(bits), _CHUNK):
+        wide = bits[start : start + _CHUNK].astype(np.uint64)
+        total += int(wide.sum())
+        squares += int((wide * wide).sum())
+    return flat.dtype.name, flat.size, total % 2**64, squares % 2**64
