@@ -138,8 +138,9 @@ def verify(
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed
 
-            net = constructed(Path(target))
-            report = replace(report, laws=emitted_laws(source, Path(target), net, train=train))
+            folder = Path(target)
+            drawn = emitted_laws(source, folder, lambda: constructed(folder), train=train)
+            report = replace(report, laws=drawn)
         return report
     finally:
         for runner in runners:

@@ -42,7 +42,9 @@ class Model:
         self.arguments, self.auxiliary = {}, {}
         stored = mxnet.nd.load(request["params"]) if request["params"] else {}
         if not isinstance(stored, dict):
-            raise ValueError("expected parameters with names")
+            if stored:
+                raise ValueError("expected parameters with names")
+            stored = {}
         auxiliary = set(self.symbol.list_auxiliary_states())
         for name, array in stored.items():
             kind, _, bare = name.rpartition(":")

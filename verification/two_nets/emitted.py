@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,17 @@ from ...backends.renames import computed, read_renames
 from ...ir import Graph, Initializer, ModelError, Parameter
 from .laws import LawRow
 from .report import Laws
-from .samples import Distribution, looks_like, one_sample, resolved, sample
+from .samples import Distribution, looks_like, probability_of, resolved, sample
 from .spelling import spelling, written
 
 _LEVEL = 1e-5
 """Probability that values of the right law are called others somewhere in a net, drawn every time."""
 
+_DRAWS, _ENOUGH = 8, 1024
+"""How often a net is drawn at most, so that its smallest random parameter has enough values."""
 
-def emitted_laws(source: Graph, folder: Path, drawn: Graph, *, train: bool) -> Laws | None:
+
+def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, train: bool) -> Laws | None:
     """One row per floating-point parameter of an emitted folder that the source has too.
 
     What the source draws it from is what the source states: its weights may be trained. What the emitted net
@@ -27,8 +31,9 @@ def emitted_laws(source: Graph, folder: Path, drawn: Graph, *, train: bool) -> L
     Args:
         source: the source's graph.
         folder: the emitted folder, for its ``renames.json``.
-        drawn: the tree of the net that `build(checkpoint=None)` gave.
-        train: whether a difference counts.
+        draw: gives the tree of a net that `build(checkpoint=None)` gave.
+        train: whether a difference counts: then small parameters are drawn several times, as a few values
+            tell little.
 
     Returns:
         None where the folder has no ``renames.json``.
@@ -40,16 +45,34 @@ def emitted_laws(source: Graph, folder: Path, drawn: Graph, *, train: bool) -> L
         return None
     targets = _targets(folder / "renames.json")
     names = source.parameter_paths()
-    found = {path: p for p in drawn.parameters() for path in drawn.parameter_paths().get(p.key, [p.declared])}
-    pairs: list[tuple[str, str, Parameter, Parameter]] = []
+    drawn = draw()
+    found = _by_path(drawn)
+    pairs: list[tuple[str, str, Parameter, list[Parameter]]] = []
     for parameter in source.parameters():
         known = [parameter.declared, *names.get(parameter.key, [])]
         target = next((targets[n] for n in known if n in targets), "")
         if target in found and parameter.data.dtype.startswith("float"):
             shown = names.get(parameter.key, [parameter.declared])[0]
-            pairs.append((shown, target, parameter, found[target]))
+            pairs.append((shown, target, parameter, [found[target]]))
+    random = [theirs for *_, mine, theirs in pairs if _is_random(mine)]
+    fewest = min((prod(theirs[0].data.shape) for theirs in random), default=_ENOUGH)
+    for _ in range(min(-(-_ENOUGH // max(fewest, 1)), _DRAWS) - 1 if train else 0):
+        again = _by_path(draw())
+        for _, target, _, theirs in pairs:
+            if target in again:
+                theirs.append(again[target])
     rows = [_row(drawn, *pair, tests=max(len(pairs), 1)) for pair in pairs]
     return Laws("mindspore", rows, train=train)
+
+
+def _by_path(graph: Graph) -> dict[str, Parameter]:
+    paths = graph.parameter_paths()
+    return {path: p for p in graph.parameters() for path in paths.get(p.key, [p.declared])}
+
+
+def _is_random(parameter: Parameter) -> bool:
+    found = resolved(parameter.initializer, parameter.data.shape)
+    return found is not None and found.kind != "constant"
 
 
 def _targets(path: Path) -> Mapping[str, str]:
@@ -66,13 +89,16 @@ def _targets(path: Path) -> Mapping[str, str]:
     return found
 
 
-def _row(drawn: Graph, name: str, target: str, mine: Parameter, theirs: Parameter, *, tests: int) -> LawRow:
+def _row(
+    drawn: Graph, name: str, target: str, mine: Parameter, draws: Sequence[Parameter], *, tests: int
+) -> LawRow:
+    theirs = draws[0]
     law = mine.initializer
     layer, _, attribute = target.rpartition(".")
     module = drawn.modules.find(layer)
     class_name = "" if module is None else module.class_name
     distribution = resolved(law, mine.data.shape)
-    passed, probability, reason = _judged(law, distribution, theirs, tests)
+    passed, probability, reason = _judged(law, distribution, draws, tests)
     other, measured = theirs.initializer, ()
     if passed is False and other is None:
         other, measured = looks_like(sample(theirs.data.numpy())), ("target",)
@@ -95,17 +121,18 @@ def _row(drawn: Graph, name: str, target: str, mine: Parameter, theirs: Paramete
 
 
 def _judged(
-    law: Initializer | None, distribution: Distribution | None, drawn: Parameter, tests: int
+    law: Initializer | None, distribution: Distribution | None, draws: Sequence[Parameter], tests: int
 ) -> tuple[bool | None, float | None, str]:
     """(whether the drawn values are of the source's law, with what probability, why not)."""
     if law is None or law.law == "unknown":
         return None, None, "the source does not state it"
     if distribution is None:
-        same = drawn.initializer is not None and drawn.initializer == law
+        same = draws[0].initializer is not None and draws[0].initializer == law
         return (True, None, "") if same else (None, None, "not told from values")
-    values = sample(drawn.data.numpy())
+    drawn = {array.tobytes(): array for d in draws for array in [sample(d.data.numpy())]}
+    values = np.sort(np.concatenate(list(drawn.values())))  # under a seed a net may be drawn the same again
     if not len(values) or not np.isfinite(values).all():
         return None, None, "it has no values"
-    probability = min(1.0, one_sample(values, distribution) * tests)
+    probability = min(1.0, probability_of(values, distribution) * tests)
     passed = probability >= _LEVEL
     return passed, probability, "" if passed else "the values drawn are of another law"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import erf, exp, isclose, pi, prod, sqrt
+from math import erf, erfc, exp, isclose, pi, prod, sqrt
 
 import numpy as np
 
@@ -117,6 +117,34 @@ def one_sample(values: np.ndarray, law: Distribution) -> float:
     below = law.cumulative(values)
     steps = np.arange(n + 1) / n
     return _probability(float(max((steps[1:] - below).max(), (below - steps[:-1]).max())), n)
+
+
+def probability_of(values: np.ndarray, law: Distribution) -> float:
+    """The probability that a sorted sample of a law is as far from it as this one, in any of several ways.
+
+    Besides `one_sample`: no value of a uniform law lies beyond its bounds, and of many some come near them;
+    the squares of a normal law add up to what they should; and no continuous law gives one value throughout.
+    """
+    found = [one_sample(values, law)]
+    n = len(values)
+    if law.kind == "constant":
+        return found[0]
+    if values[0] == values[-1] and (n > 1 or values[0] in (0.0, 1.0)):
+        return 0.0
+    if law.kind == "uniform":
+        low, high = law.numbers
+        slack = 1e-6 * (high - low)
+        if values[0] < low - slack or values[-1] > high + slack:
+            return 0.0
+        for gap in (values[0] - low, high - values[-1]):
+            found.append(min(1.0, (1 - max(gap, 0.0) / (high - low)) ** n))
+    if law.kind == "normal" and n > 7:
+        mean, deviation = law.numbers
+        ratio = float((((values - mean) / deviation) ** 2).sum()) / n
+        spread = 2 / (9 * n)  # Wilson and Hilferty: the cube root of a chi-square is nearly normal
+        away = abs(ratio ** (1 / 3) - (1 - spread)) / sqrt(spread)
+        found.append(erfc(away / sqrt(2)))
+    return min(1.0, min(found) * len(found))
 
 
 def _probability(statistic: float, size: float) -> float:
