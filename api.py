@@ -107,6 +107,7 @@ def load(
     dynamic: Mapping[str, Sequence[int]] | None = None,
     arguments: Mapping[str, object] | None = None,
     partial: bool = False,
+    trust: bool = False,
 ) -> Graph:
     """Lower a model into the IR.
 
@@ -120,6 +121,8 @@ def load(
         arguments: constructor arguments for ``file.py:Name``.
         partial: whether torch operators without a lowering become stubs, which MindSpore source writes as
             Cells that raise NotImplementedError.
+        trust: whether a ``.pt2`` file may run code: what it pickles, imports, evaluates or links is run by
+            `torch.export.load`. Without it such a file is refused, and an ordinary one needs none.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.
@@ -129,7 +132,7 @@ def load(
         ModelError: when the model cannot be read or captured.
         UnsupportedError: listing every operator without a lowering.
     """
-    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial))
+    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial, trust))
 
 
 def has_stubs(graph: Graph) -> bool:
@@ -156,10 +159,14 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
 
 @system_errors_told()
 def load_tree(
-    model: object, *, params: str | Path | None = None, arguments: Mapping[str, object] | None = None
+    model: object,
+    *,
+    params: str | Path | None = None,
+    arguments: Mapping[str, object] | None = None,
+    trust: bool = False,
 ) -> Graph:
     """The static part of a model, without inputs: modules, registrations and parameters."""
-    return read_tree(model, _options(params, True, None, arguments))
+    return read_tree(model, _options(params, True, None, arguments, trust=trust))
 
 
 @collector_paused()
@@ -265,7 +272,8 @@ def verify(
     if isinstance(target, Graph) or is_written(target):
         written: Any = target
         return compare(graph, written, given, train=train, expected=expected, laws=True, oracle=oracle)
-    other = _captured_or_named(target, inputs if inputs is not None else list(graph.origin.inputs.values()))
+    shown = inputs if inputs is not None else list(graph.origin.inputs.values())
+    other = _captured_or_named(target, shown, trust=bool(options.get("trust")))
     mapping = None if map is None else read_pair_map(map)
     return compare(
         graph,
@@ -280,12 +288,12 @@ def verify(
     )
 
 
-def _captured_or_named(target: object, inputs: Inputs) -> Graph:
+def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
     """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
     try:
-        return load(target, inputs)
+        return load(target, inputs, trust=trust)
     except UnsupportedError as error:
-        tree = load_tree(target)
+        tree = load_tree(target, trust=trust)
         tree.origin.notes.append(
             "the target's settings are not compared, as its operators cannot be read: "
             f"{error.code} {error.message}"
@@ -336,7 +344,7 @@ def _captured_or_tree(
         if not missing and error.code != "E104":
             raise
         failure = None if missing else error
-    given = {name: options[name] for name in ("params", "arguments") if name in options}
+    given = {name: options[name] for name in ("params", "arguments", "trust") if name in options}
     return load_tree(model, **given), failure
 
 
@@ -452,6 +460,7 @@ def _options(
     dynamic: Mapping[str, Sequence[int]] | None,
     arguments: Mapping[str, object] | None,
     partial: bool = False,
+    trust: bool = False,
 ) -> LoadOptions:
     return LoadOptions(
         Path(params) if params is not None else None,
@@ -459,4 +468,5 @@ def _options(
         {name: tuple(axes) for name, axes in (dynamic or {}).items()},
         dict(arguments or {}),
         partial,
+        trust,
     )

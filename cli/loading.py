@@ -30,6 +30,7 @@ class Loading:
     arguments: tuple[str, ...]
     dynamic: tuple[str, ...]
     no_dynamic_batch: bool
+    trust: bool
 
     def given(self) -> list[str] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
@@ -71,6 +72,7 @@ class Loading:
             "dynamic_batch": not self.no_dynamic_batch,
             "dynamic": self.axes(),
             "arguments": self.constructor(),
+            "trust": self.trust,
         }
 
 
@@ -121,6 +123,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Axes that stay symbolic, instead of axis 0 of what shares the batch; repeat.",
             ),
             click.option("--no-dynamic-batch", is_flag=True, help="Keep the example's batch size fixed."),
+            click.option(
+                "--trust",
+                is_flag=True,
+                help="Let a .pt2 file RUN CODE: torch.export.load unpickles, imports, evaluates and links "
+                "what it holds. Only for files whose author you trust; ordinary ones open without.",
+            ),
         ]
     ):
         collected = option(collected)

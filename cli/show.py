@@ -37,7 +37,9 @@ def show(
         if loading.inputs or model.endswith((".json", ".pt2")):
             graph = load(model, loading)
         else:
-            graph = api.load_tree(model, params=loading.params, arguments=loading.constructor())
+            graph = api.load_tree(
+                model, params=loading.params, arguments=loading.constructor(), trust=loading.trust
+            )
             echo("without --input the table has no shapes and no calls", err=True)
         if ir:
             echo(render(graph).rstrip("\n"))

@@ -16,6 +16,7 @@ class LoadOptions:
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
+        trust: whether what a ``.pt2`` file pickles, imports or evaluates may run.
         partial: whether torch operators without a lowering become stubs instead of an error.
     """
 
@@ -24,3 +25,4 @@ class LoadOptions:
     dynamic: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     arguments: Mapping[str, object] = field(default_factory=dict)
     partial: bool = False
+    trust: bool = False

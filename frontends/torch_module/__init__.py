@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir import Graph, InvalidGraphError, ModelError, UnsupportedError
+from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, UnsupportedError
 from ..options import LoadOptions
 
 if TYPE_CHECKING:
     from .capture import Captured
+    from .saved.program import Saved
 
 NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
 
@@ -34,6 +36,11 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         UnsupportedError: when operators have no lowering; all of them at once.
     """
     _require_torch()
+    with _coherent(model):
+        return _read(model, inputs, options)
+
+
+def _read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .coverage import SpecialisedError
 
     refused: UnsupportedError | None = None
@@ -59,6 +66,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .functional import functionalised
 
     captured, reference = _captured(model, inputs, options)
+    opened = model if captured.module is not None else captured.program
     try:
         graph = _graph_of(captured, options)
     except InvalidGraphError:
@@ -74,7 +82,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
         except UnsupportedError:
             raise refusal from None
     notes = graph.origin.notes
-    _state_origin(graph, reference, model, captured)
+    _state_origin(graph, reference, opened, captured)
     graph.origin.notes.extend(notes)
     return graph
 
@@ -103,7 +111,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
 
     Args:
         model: as for `read`.
-        options: not needed here.
+        options: whether a saved program is trusted.
 
     Returns:
         A graph without operators and without module calls.
@@ -111,8 +119,12 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     Raises:
         ModelError: when the model cannot be loaded.
     """
-    del options
     _require_torch()
+    with _coherent(model):
+        return _read_tree(model, options)
+
+
+def _read_tree(model: object, options: LoadOptions) -> Graph:
     from torch.nn import Module
 
     from .tree import tree_of_module, tree_of_program
@@ -123,8 +135,9 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
         graph.origin.reference = type(model).__name__
         tree_of_module(graph, model)
     else:
-        program, graph.origin.reference = _program(model)
-        tree_of_program(graph, program)
+        saved, graph.origin.reference = _program(model, options)
+        graph.origin.model = saved.program
+        tree_of_program(graph, saved.program)
     return graph
 
 
@@ -136,19 +149,24 @@ def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple
 
     if isinstance(model, Module):
         return capture(model, inputs, options), type(model).__name__
-    program, reference = _program(model)
-    return Captured(program, None, example_arrays(program, inputs), arrange=arrange_of(program)), reference
+    saved, reference = _program(model, options)
+    program = saved.program
+    examples = example_arrays(saved, inputs, reference)
+    return Captured(program, None, examples, arrange=arrange_of(program)), reference
 
 
-def _program(model: object):
+def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
+    import torch
     from torch.export import ExportedProgram
+    from torch.utils import _pytree as pytree
 
     from .capture import load_program
 
     if isinstance(model, ExportedProgram):
-        return model, "ExportedProgram"
+        leaves = pytree.tree_leaves(model.example_inputs) if model.example_inputs else []
+        return Saved(model, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]), "ExportedProgram"
     if isinstance(model, (str, Path)):
-        return load_program(Path(model)), str(model)
+        return load_program(Path(model), trust=options.trust), str(model)
     raise ModelError("E101", f"expected a torch module or exported program, got `{type(model).__name__}`")
 
 
@@ -164,6 +182,36 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
     origin.arrange = captured.arrange
     if captured.module is not None:
         origin.notes = ["captured in evaluation mode", *origin.notes, *lost_in_evaluation(captured.module)]
+
+
+@contextmanager
+def _coherent(model: object) -> Iterator[None]:
+    """A with block in which a fault on a program from a file is the file's, with one clear error.
+
+    A file states types, names and sizes beside each other, and a stranger's may contradict itself in any way;
+    what torch captured in this process does not.
+    """
+    try:
+        yield
+    except RegraftError as error:
+        if isinstance(error, InvalidGraphError) and isinstance(model, (str, Path)):
+            raise _incoherent(error.message, model) from error
+        raise
+    except Exception as error:
+        if isinstance(model, (str, Path)):
+            from .export_errors import first_line
+
+            raise _incoherent(first_line(error), model) from error
+        raise
+
+
+def _incoherent(reason: str, path: str | Path) -> ModelError:
+    return ModelError(
+        "E101",
+        f"the program contradicts itself: {reason}",
+        place=str(path),
+        hint="where torch runs it, this is a fault in regraft: --debug shows the traceback",
+    )
 
 
 def _require_torch() -> None:

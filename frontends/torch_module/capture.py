@@ -24,6 +24,7 @@ from .gradients import own_gradients
 from .lengths import numbers_taken, symbolic_lengths
 from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
+from .saved.program import Saved, read_program
 from .stacks import normalised_stack
 from .symbols import is_symbolic
 from .tracing import lean_tracing, unlogged, unprinted
@@ -149,27 +150,36 @@ def require_runnable(captured: Captured) -> None:
         raise export_error(captured.module, error) from error
 
 
-def load_program(path: Path) -> ExportedProgram:
-    """Load a saved ``.pt2`` program, which executes no model code.
+def load_program(path: Path, *, trust: bool = False) -> Saved:
+    """Load a saved ``.pt2`` program, which executes nothing that the file holds unless it is trusted.
+
+    Args:
+        path: the file.
+        trust: whether torch may unpickle, import and evaluate what the file asks for.
 
     Raises:
-        ModelError: when there is no such file, or it is not an exported program.
+        ModelError: when there is no such file, it is not an exported program, or it needs trust.
     """
     import torch
+    from torch.utils import _pytree as pytree
 
     if not path.is_file():
         raise ModelError("E101", f"expected an exported program, got no file `{path}`")
+    if not trust:
+        return read_program(path)
     try:
         with warnings.catch_warnings(), unlogged("torch.export"):
             warnings.simplefilter("ignore")
-            return torch.export.load(str(path))
-    except Exception as error:  # torch raises many kinds for a damaged archive
+            program = torch.export.load(str(path))
+    except Exception as error:  # torch raises many kinds for a damaged archive, and the file's code any
         raise ModelError(
             "E101",
             f"expected an exported program, got a file that torch.export.load refuses: {first_line(error)}",
             place=str(path),
             hint="write it with torch.export.save(program, file); give a pickled module as file.py:Name",
         ) from error
+    leaves = pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
+    return Saved(program, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
@@ -320,21 +330,24 @@ def _opened(module: Module) -> Iterator[None]:
         handle.remove()
 
 
-def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.ndarray]:
-    """The example inputs of a saved program, in order: those given, else its own.
+def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndarray]:
+    """The example inputs of a saved program, in order: those given, else its own; none where it has none.
 
     Raises:
         ModelError: when their number, shapes or element types do not fit the program.
     """
-    import torch
-    import torch.utils._pytree as pytree
-
-    fakes = [(node.name, node.meta["val"]) for node in tensor_placeholders(program)]
+    fakes = [(node.name, node.meta["val"]) for node in tensor_placeholders(saved.program)]
     given = [array for _, array in inputs if array is not None]
-    if not given:
-        leaves = pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
-        return [array_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    own = not given and saved.examples is not None
+    if own:
+        given = [array_of(example) for example in saved.examples or ()]
+    elif not given:
+        return []
     if len(given) != len(fakes):
+        if own:
+            raise ModelError(
+                "E101", f"expected {len(fakes)} example inputs in the file, got {len(given)}", place=path
+            )
         raise ModelError(
             "E103", f"expected {len(fakes)} inputs ({', '.join(n for n, _ in fakes)}), got {len(given)}"
         )
@@ -345,7 +358,8 @@ def example_arrays(program: ExportedProgram, inputs: NamedArrays) -> list[np.nda
         )
         if not fits or str(fake.dtype).removeprefix("torch.") != array.dtype.name:
             wanted = f"{str(fake.dtype).removeprefix('torch.')}{[str(s) for s in fake.shape]}"
-            raise ModelError("E103", f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}")
+            message = f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}"
+            raise ModelError("E101", message, place=path) if own else ModelError("E103", message)
     return given
 
 

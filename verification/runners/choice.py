@@ -47,8 +47,7 @@ def _live(graph: Graph) -> str:
     A pass may have added inputs (a siamese twin): then the live model is not what the graph computes.
     """
     origin = graph.origin
-    on_disk = isinstance(origin.model, (str, Path)) and Path(origin.model).suffix != ".pt2"
-    if origin.model is None or on_disk:
+    if origin.model is None or isinstance(origin.model, (str, Path)):
         return ""
     same = not origin.inputs or set(origin.inputs) == {node.name for node in graph.input_nodes()}
     return origin.framework if same else ""

@@ -7,12 +7,11 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.capture import array_of, load_program, tensor_of
+from ...frontends.torch_module.capture import array_of, tensor_of
 from ...frontends.torch_module.evaluation import plainly, values_kept
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step
@@ -40,11 +39,12 @@ class TorchRunner:
         self._graph = graph
         self._double = double
         model: Any = graph.origin.model
-        if isinstance(model, (str, Path)):
-            model = load_program(Path(model))
         self._programme = isinstance(model, torch.export.ExportedProgram)
         if self._programme:
-            model = model.module()
+            try:
+                model = model.module()
+            except Exception as error:  # a file's program may contradict itself in any way
+                raise ModelError("E702", f"torch cannot make a module of the program: {error}") from error
         if double:  # .double() works in place, and a programme's module shares the programme's tensors
             try:
                 with warnings.catch_warnings():  # torch's own, about its own classes

@@ -1,0 +1,423 @@
+"""What a file of `torch.save` holds, read by an interpreter of our own that can call nothing.
+
+A pickle is a program for a small machine, and Python's machine calls whatever the program names. This one
+knows the instructions that build values, and the dozen calls by which tensors are written; any other call
+becomes an `Unknown`, which remembers its name and does nothing.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .refusing import malformed, shown
+
+_MARK = object()
+_FOREIGN = "\0"  # begins the key of an item whose own key is an object
+_MOST_AXES = 128
+_LARGEST = 1 << 60  # whole numbers below have few hashes in common, which bounds the time of a dict
+
+
+@dataclass(slots=True)
+class Unknown:
+    """A name that the pickle would import, or what it would make by calling one.
+
+    Attributes:
+        name: ``module.name`` of what is imported or called.
+        arguments: what it would be called with; None for the bare name.
+        state: what it would be given after.
+    """
+
+    name: str
+    arguments: Any = None
+    state: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Bytes in a record of the same archive.
+
+    Attributes:
+        key: the record's name below ``data/``.
+        dtype: torch's name of the element type; "" where the storage has none of its own.
+    """
+
+    key: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor: a view of a storage."""
+
+    storage: Storage
+    dtype: str
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool
+    is_parameter: bool = False
+
+
+_STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "UntypedStorage": "",
+}
+_DTYPE_NAMES = """
+float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool
+complex32 complex64 complex128
+float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
+"""
+_DTYPES = frozenset(_DTYPE_NAMES.split())
+
+
+def read_pickle(data: bytes, place: str, most: int) -> object:
+    """The value that a pickle of `torch.save` describes.
+
+    Args:
+        data: the record ``data.pkl``.
+        place: what messages call it.
+        most: how many instructions it may have.
+
+    Returns:
+        None, numbers, strings, bytes, lists, tuples, dicts, `Strided` tensors, and `Unknown` for all else.
+
+    Raises:
+        ModelError: when it is no pickle, or has more instructions than `most`.
+    """
+    try:
+        return _Machine(place).run(data, most)
+    except (
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        # pickletools and the stack's own operations, on bytes that anyone may have written
+        raise malformed("expected a pickle of torch.save, got something damaged", place) from error
+
+
+@dataclass(slots=True)
+class _Machine:
+    place: str
+    stack: list[Any] = field(default_factory=list)
+    memo: dict[int, Any] = field(default_factory=dict)
+
+    def run(self, data: bytes, most: int) -> object:
+        for number, (code, argument, _) in enumerate(pickletools.genops(data)):
+            if number >= most:
+                raise malformed(f"expected at most {most:,} instructions, got more", self.place)
+            name = code.name
+            if name == "STOP":
+                break
+            if name in _VALUES:
+                self._push(_whole(argument, self.place))
+            elif name in _CONSTANTS:
+                self._push(_CONSTANTS[name]())
+            else:
+                step = _STEPS.get(name)
+                if step is None:
+                    raise malformed(
+                        f"expected a pickle of torch.save, got the instruction {name}", self.place
+                    )
+                step(self, argument)
+        if len(self.stack) != 1:
+            raise malformed("expected a pickle of torch.save, got one without a value", self.place)
+        return self.stack[0]
+
+    def _push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def _pop(self) -> Any:
+        value = self.stack.pop()
+        if value is _MARK:
+            raise IndexError
+        return value
+
+    def _items(self) -> list[Any]:
+        """All above the last mark."""
+        at = len(self.stack) - 1
+        while self.stack[at] is not _MARK:  # as far in all as there are instructions that push
+            at -= 1
+            if at < 0:
+                raise IndexError
+        items = self.stack[at + 1 :]
+        del self.stack[at:]
+        return items
+
+    def _name(self, module: object, name: object) -> object:
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise TypeError
+        return Unknown(f"{module}.{name}")
+
+    def _call(self, function: Any, arguments: Any) -> object:
+        if (
+            not isinstance(function, Unknown)
+            or function.arguments is not None
+            or not isinstance(arguments, tuple)
+        ):
+            return Unknown(getattr(function, "name", "?"), arguments)
+        known = _CALLS.get(function.name)
+        made = None if known is None else known(*arguments)
+        return Unknown(function.name, arguments) if made is None else made
+
+    def step_global(self, argument: Any) -> None:
+        self._push(self._name(*argument.split(" ", 1)))
+
+    def step_stack_global(self, _: Any) -> None:
+        name, module = self._pop(), self._pop()
+        self._push(self._name(module, name))
+
+    def step_reduce(self, _: Any) -> None:
+        arguments, function = self._pop(), self._pop()
+        self._push(self._call(function, arguments))
+
+    def step_newobj_ex(self, _: Any) -> None:
+        keywords, arguments, function = self._pop(), self._pop(), self._pop()
+        self._push(Unknown(getattr(function, "name", "?"), (arguments, keywords)))
+
+    def step_inst(self, argument: Any) -> None:
+        self._push(Unknown(str(argument).replace(" ", "."), tuple(self._items())))
+
+    def step_obj(self, _: Any) -> None:
+        function, *arguments = self._items()
+        self._push(Unknown(getattr(function, "name", "?"), tuple(arguments)))
+
+    def step_build(self, _: Any) -> None:
+        state, target = self._pop(), self.stack[-1]
+        if isinstance(target, Unknown):
+            target.state = state
+        elif not (isinstance(target, dict) and isinstance(state, dict)):  # attributes of an OrderedDict
+            self.stack[-1] = Unknown("?", (target,), state)
+
+    def step_persistent(self, _: Any) -> None:
+        kind, storage, key, _, _ = self._pop()
+        module, _, name = storage.name.rpartition(".")
+        if kind != "storage" or module not in ("torch", "torch.storage") or name not in _STORAGES:
+            raise malformed(f"expected a storage of tensors, got {shown(storage.name)}", self.place)
+        if not isinstance(key, str) or not key.isdigit():
+            raise malformed(f"expected the name of a storage, got {shown(key)}", self.place)
+        self._push(Storage(key, _STORAGES[name]))
+
+    def step_put(self, argument: Any) -> None:
+        self.memo[argument] = self.stack[-1]
+
+    def step_memoize(self, _: Any) -> None:
+        self.memo[len(self.memo)] = self.stack[-1]
+
+    def step_get(self, argument: Any) -> None:
+        self._push(self.memo[argument])
+
+    def step_mark(self, _: Any) -> None:
+        self._push(_MARK)
+
+    def step_pop(self, _: Any) -> None:
+        self.stack.pop()
+
+    def step_pop_mark(self, _: Any) -> None:
+        self._items()
+
+    def step_dup(self, _: Any) -> None:
+        value = self._pop()
+        self.stack += [value, value]
+
+    def step_tuple(self, _: Any) -> None:
+        self._push(tuple(self._items()))
+
+    def step_list(self, _: Any) -> None:
+        self._push(self._items())
+
+    def step_dict(self, _: Any) -> None:
+        items = self._items()
+        made: dict[Any, Any] = {}
+        _fill(made, items)
+        self._push(made)
+
+    def step_frozenset(self, _: Any) -> None:
+        self._push(Unknown("builtins.frozenset", tuple(self._items())))
+
+    def take(self, count: int) -> None:
+        values = [self._pop() for _ in range(count)]
+        self._push(tuple(reversed(values)))
+
+    def step_append(self, _: Any) -> None:
+        value = self._pop()
+        self._extend([value])
+
+    def step_appends(self, _: Any) -> None:
+        self._extend(self._items())
+
+    def _extend(self, values: list[Any]) -> None:
+        target = self.stack[-1]
+        if isinstance(target, Unknown):  # a list or set of a class of its own
+            target.state = (target.state, values)
+        elif isinstance(target, list):
+            target.extend(values)
+        else:
+            raise TypeError
+
+    def step_setitem(self, _: Any) -> None:
+        value, key = self._pop(), self._pop()
+        self._update([key, value])
+
+    def step_setitems(self, _: Any) -> None:
+        self._update(self._items())
+
+    def _update(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if isinstance(target, Unknown):
+            target.state = (target.state, items)
+        elif isinstance(target, dict):
+            _fill(target, items)
+        else:
+            raise TypeError
+
+    def ignore(self, _: Any) -> None:
+        return
+
+
+def _fill(target: dict[Any, Any], items: list[Any]) -> None:
+    if len(items) % 2:
+        raise TypeError
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if isinstance(key, Unknown):
+            key = f"{_FOREIGN}{len(target)}"
+        if key is not None and not isinstance(key, (str, int)):
+            raise TypeError
+        target[key] = value
+
+
+def _whole(value: Any, place: str) -> Any:
+    if isinstance(value, int) and not -_LARGEST < value < _LARGEST:
+        raise malformed("expected a whole number of 60 bits, got a larger one", place)
+    return value
+
+
+def _tensor(
+    storage: Any,
+    offset: Any,
+    sizes: Any,
+    strides: Any,
+    requires_grad: Any = False,
+    *more: Any,
+    dtype: str = "",
+) -> Strided | None:
+    del more  # hooks and metadata, which a plain tensor has not
+    if (
+        not isinstance(sizes, tuple)
+        or not isinstance(strides, tuple)
+        or len(sizes) + len(strides) > _MOST_AXES
+    ):
+        return None
+    if not isinstance(storage, Storage) or any(type(n) is not int for n in (offset, *sizes, *strides)):
+        return None
+    return Strided(storage, dtype or storage.dtype, offset, sizes, strides, requires_grad is True)
+
+
+def _typed_tensor(storage: Any, offset: Any, sizes: Any, strides: Any, *more: Any) -> Strided | None:
+    """Of a storage without an element type of its own: ``requires_grad, hooks, dtype, metadata`` follow."""
+    requires_grad, _, kind = more[:3]
+    module, _, name = getattr(kind, "name", "").rpartition(".")
+    if module != "torch" or name not in _DTYPES:
+        return None
+    return _tensor(storage, offset, sizes, strides, requires_grad, dtype=name)
+
+
+def _parameter(data: Any, requires_grad: Any, *_: Any) -> Strided | None:
+    if not isinstance(data, Strided):
+        return None
+    return Strided(
+        data.storage,
+        data.dtype,
+        data.offset,
+        data.sizes,
+        data.strides,
+        requires_grad is True,
+        is_parameter=True,
+    )
+
+
+def _empty(*items: Any) -> dict[Any, Any] | None:
+    """An OrderedDict as torch.save writes it, empty until its items follow."""
+    return None if items else {}
+
+
+def _size(*given: Any) -> tuple[int, ...] | None:
+    return given[0] if len(given) == 1 and isinstance(given[0], tuple) else None
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "torch._utils._rebuild_tensor": _tensor,
+    "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_tensor_v3": _typed_tensor,
+    "torch._utils._rebuild_parameter": _parameter,
+    "collections.OrderedDict": _empty,
+    "collections.defaultdict": lambda *_: {},
+    "torch.Size": _size,
+}
+_VALUE_NAMES = """
+INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT
+UNICODE SHORT_BINUNICODE BINUNICODE BINUNICODE8 SHORT_BINBYTES BINBYTES BINBYTES8 BYTEARRAY8
+"""
+_VALUES = frozenset(_VALUE_NAMES.split())
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": lambda: Unknown("builtins.set", ()),
+}
+_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+    "PROTO": _Machine.ignore,
+    "FRAME": _Machine.ignore,
+    "GLOBAL": _Machine.step_global,
+    "STACK_GLOBAL": _Machine.step_stack_global,
+    "REDUCE": _Machine.step_reduce,
+    "NEWOBJ": _Machine.step_reduce,
+    "NEWOBJ_EX": _Machine.step_newobj_ex,
+    "INST": _Machine.step_inst,
+    "OBJ": _Machine.step_obj,
+    "BUILD": _Machine.step_build,
+    "BINPERSID": _Machine.step_persistent,
+    "PUT": _Machine.step_put,
+    "BINPUT": _Machine.step_put,
+    "LONG_BINPUT": _Machine.step_put,
+    "MEMOIZE": _Machine.step_memoize,
+    "GET": _Machine.step_get,
+    "BINGET": _Machine.step_get,
+    "LONG_BINGET": _Machine.step_get,
+    "MARK": _Machine.step_mark,
+    "POP": _Machine.step_pop,
+    "POP_MARK": _Machine.step_pop_mark,
+    "DUP": _Machine.step_dup,
+    "TUPLE": _Machine.step_tuple,
+    "TUPLE1": lambda machine, _: machine.take(1),
+    "TUPLE2": lambda machine, _: machine.take(2),
+    "TUPLE3": lambda machine, _: machine.take(3),
+    "LIST": _Machine.step_list,
+    "DICT": _Machine.step_dict,
+    "FROZENSET": _Machine.step_frozenset,
+    "APPEND": _Machine.step_append,
+    "APPENDS": _Machine.step_appends,
+    "ADDITEMS": _Machine.step_appends,
+    "SETITEM": _Machine.step_setitem,
+    "SETITEMS": _Machine.step_setitems,
+}

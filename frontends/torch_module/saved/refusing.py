@@ -1,0 +1,35 @@
+"""The two ways in which a saved program is refused: it does not hold together, or it asks to execute code."""
+
+from __future__ import annotations
+
+from ....ir import ModelError
+
+TRUST = (
+    "it opens with --trust (trust=True), which runs whatever code the file holds: "
+    "only for files whose author you trust"
+)
+
+
+def malformed(message: str, place: str) -> ModelError:
+    """The error for a file that breaks its format; `--trust` would not help."""
+    return ModelError("E101", message, place=_short(place))
+
+
+def untrusted(message: str, place: str) -> ModelError:
+    """The error for a file that needs more than reading: unpickling, an import, a library."""
+    return ModelError("E107", message, place=_short(place), hint=TRUST)
+
+
+def shown(text: object) -> str:
+    """A name out of a stranger's file as a message may show it: short, on one line, in backquotes."""
+    found = str(text)
+    if len(found) > _SHOWN:
+        found = found[:_SHOWN] + "…"
+    return f"`{''.join(c if c.isprintable() else '?' for c in found)}`"
+
+
+_SHOWN = 80
+
+
+def _short(place: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in place[:300])
