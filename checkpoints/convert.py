@@ -90,7 +90,7 @@ def forward(
         used.add(mapping.source_name(row))
     left = sorted(used & set(given) - mapping.taken_in)
     for target, rows in groups.items():
-        here = {name: r for r in rows if (name := mapping.source_name(r)) in given or (r.norms and not name)}
+        here = {n: r for r in rows if (r.norms if (n := mapping.source_name(r)) == "" else n in given)}
         used.update(mapping.source_name(r) for r in rows)
         primary = rows[0]
         if any(r.transform == DERIVED for r in rows):

@@ -201,7 +201,7 @@ def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
 def _order(transform: str) -> list[int] | None:
     head, _, axes = transform.partition(":")
     parts = axes.split(",")
-    known = head in ("transpose", FOLDED) and all(a.isdigit() for a in parts)
+    known = head in ("transpose", FOLDED) and all(a.isascii() and a.isdigit() and len(a) < 3 for a in parts)
     return [int(a) for a in parts] if known else None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..frontends.torch_module.capture import array_of
 from ..frontends.torch_module.export_errors import first_line
-from ..ir import BackendError, ModelError, TensorData, require_name
+from ..ir import BackendError, ModelError, TensorData, require_file, require_name
 from ..ir.types import DTYPES
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
         raise ModelError(
             "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
         ) from error
-    if not path.is_file():
-        raise ModelError("E101", f"cannot read `{path}`: no such file")
-    mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
+    require_file(path)
     try:
+        mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, about its own formats
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)

@@ -35,8 +35,13 @@ class Loading:
     def given(self) -> list[str] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
         from ..api import InputSpec
+        from ..ir import UsageError
 
         specs = [InputSpec.parse(text) for text in self.inputs]
+        names = [s.name for s in specs if s.name]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError("E001", f"expected --input {twice}=… once, got it twice")
         if specs and all(s.name for s in specs):
             return {s.name: s for s in specs}
         return list(self.inputs) or None
@@ -60,7 +65,7 @@ class Loading:
         axes: dict[str, list[int]] = {}
         for text in self.dynamic:
             name, colon, which = text.rpartition(":")
-            if not colon or not all(a.isdigit() for a in which.split("+")):
+            if not colon or not all(a.isascii() and a.isdigit() for a in which.split("+")):
                 raise UsageError("E001", f"expected --dynamic INPUT:AXIS, got `{text}`")
             axes.setdefault(name, []).extend(int(a) for a in which.split("+"))
         return axes or None

@@ -6,12 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..ir import UsageError, numpy_dtype
 from ..ir.types import DTYPES
+
+_DRAWN = DTYPES - {"string"}
+_DIGITS, _MOST_AXES, _LARGEST, _CHUNK = 18, 32, 1 << 28, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +36,50 @@ class InputSpec:
         name, _, rest = text.rpartition("=")
         shape, _, dtype = rest.partition(":")
         dims = [] if shape == "scalar" else shape.lower().split("x")
-        if not all(d.isdigit() for d in dims) or (dtype and dtype not in DTYPES):
+        digits = all(d.isascii() and d.isdigit() and len(d) <= _DIGITS for d in dims)
+        if not digits or (dtype and dtype not in _DRAWN):
             raise UsageError(
                 "E001",
                 f"expected an input such as `2x3x224x224` or `ids=2x16:int64`, got `{text}`",
-                hint=f"element types: {', '.join(sorted(DTYPES))}",
+                hint=f"element types: {', '.join(sorted(_DRAWN))}",
             )
-        return InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32")
+        found = InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32")
+        found.require_size()
+        return found
+
+    def require_size(self) -> None:
+        """Check that the array can be made.
+
+        Raises:
+            UsageError: E106 when it would be larger than any example needs to be, or of too many axes.
+        """
+        size = prod(max(d, 1) for d in self.shape) * numpy_dtype(self.dtype).itemsize
+        if size > _LARGEST or len(self.shape) > _MOST_AXES:
+            of = f" `{self.name}`" if self.name else ""
+            raise UsageError(
+                "E106",
+                f"expected an example{of} of at most {_LARGEST >> 20} MB and {_MOST_AXES} axes, "
+                f"got {list(self.shape[: _MOST_AXES + 1])} of {self.dtype}",
+                hint="sizes may stay symbolic: a smaller example says the same (--dynamic)",
+            )
 
     def array(self, seed: int = 0, high: int = 2) -> np.ndarray:
-        """A seeded array: standard normal for floats, 0 <= value < high for integers."""
+        """A seeded array: standard normal for floats, 0 <= value < high for integers.
+
+        Raises:
+            UsageError: as `require_size` does.
+        """
+        self.require_size()
         random = np.random.default_rng(seed)
         if self.dtype == "bool":
             return random.random(self.shape) < 0.5
         if self.dtype.startswith(("int", "uint")):
             return random.integers(0, high, self.shape).astype(self.dtype)
-        return random.standard_normal(self.shape).astype(numpy_dtype(self.dtype))
+        array = np.empty(self.shape, numpy_dtype(self.dtype))
+        flat = array.reshape(-1)
+        for at in range(0, flat.size, _CHUNK):  # the numbers of one draw, without all of them in float64
+            flat[at : at + _CHUNK] = random.standard_normal(min(_CHUNK, flat.size - at))
+        return array
 
 
 Inputs = Sequence[object] | Mapping[str, object] | None

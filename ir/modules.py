@@ -172,12 +172,16 @@ class ModuleTree:
 
     def registrations(self) -> Iterator[tuple[str, int, int | None]]:
         """(path, module, parent) of every registration, depth first; a shared module comes once a path."""
-        stack: list[tuple[str, int, int | None]] = [("", 0, None)] if 0 in self._modules else []
+        none: frozenset[int] = frozenset()
+        stack: list[tuple[str, int, int | None, frozenset[int]]] = []
+        stack += [("", 0, None, none)] if 0 in self._modules else []
         while stack:
-            path, key, parent = stack.pop()
+            path, key, parent, above = stack.pop()
             yield path, key, parent
+            inside = above | {key}
             for name, child in reversed(self._modules[key].children.items()):
-                stack.append((f"{path}.{name}" if path else name, child, key))
+                if child not in inside:  # a cycle of registrations has no further paths
+                    stack.append((f"{path}.{name}" if path else name, child, key, inside))
 
     def find(self, path: str) -> Module | None:
         """The module registered under `path`, canonical or not."""

@@ -12,7 +12,7 @@ import numpy as np
 from .errors import TextFormError
 from .graph import Graph
 from .initializers import Initializer
-from .modules import ModuleTree
+from .modules import CONTAINERS, ModuleTree
 from .nodes import Operator, Parameter, Value
 from .tensors import TensorData
 from .types import TensorType, numpy_dtype, parse_type
@@ -40,7 +40,10 @@ def parse(text: str) -> Graph:
     Raises:
         TextFormError: naming the line.
     """
-    return _Parser(text).root()
+    try:
+        return _Parser(text).root()
+    except RecursionError:
+        raise TextFormError("E401", "expected a graph, got lists or graphs nested too deep") from None
 
 
 class _Line:
@@ -87,7 +90,11 @@ class _Line:
         return False
 
     def string(self) -> str:
-        return json.loads(self.take_kind("string"))
+        token = self.take_kind("string")
+        try:
+            return json.loads(token)
+        except ValueError:
+            raise self.fail(f"expected a text as JSON has it, got {token}") from None
 
     def type(self) -> TensorType:
         try:
@@ -114,8 +121,7 @@ class _Line:
             self.take()
             value = self.literal()
             self.take(":")
-            type_ = self.type()
-            return np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
+            return self.array(value, self.type())
         self.take()
         if token in ("inf", "-inf", "nan", "-nan"):
             return float(token)
@@ -125,6 +131,17 @@ class _Line:
             return ast.literal_eval(token)
         except (ValueError, SyntaxError):
             raise self.fail(f"expected a literal, got `{token}`") from None
+
+    def array(self, value: object, type_: TensorType) -> np.ndarray:
+        try:
+            return np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self.fail(f"expected elements of {type_}: {error}") from None
+
+    def static(self, type_: TensorType) -> tuple[int, ...]:
+        if not type_.is_static:
+            raise self.fail(f"expected a type without symbols, got {type_}")
+        return type_.static_shape()
 
     def end(self) -> None:
         if self.at != len(self.tokens):
@@ -197,6 +214,8 @@ class _Parser:
         for line in lines:
             line.take("module")
             path = line.string()
+            if path in by_path or (not by_path and path):
+                raise line.fail("expected the root module first, and each path once")
             if line.accept("="):
                 target = line.string()
                 aliases.append((path, target, line))
@@ -206,7 +225,7 @@ class _Parser:
             class_name = line.take_kind("word")
             container = None
             if line.accept("["):
-                container = line.take_kind("word")
+                container = line.take(*sorted(CONTAINERS))
                 line.take("]")
             key = tree.add(class_name, container=container)
             by_path[path] = key
@@ -320,21 +339,19 @@ class _Parser:
             digest = line.take()[1:-1]
             line.take(":")
             type_ = line.type()
-            data = TensorData(type_.dtype, type_.static_shape(), None, digest=digest)
+            data = TensorData(type_.dtype, line.static(type_), None, digest=digest)
             return graph.add_constant(data).node
         value = line.literal()
         line.take(":")
         type_ = line.type()
-        return graph.add_constant(
-            np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
-        ).node
+        return graph.add_constant(line.array(value, type_)).node
 
     @staticmethod
     def parameter(line: _Line, graph: Graph) -> int:
         name = line.string()
         line.take(":")
         type_ = line.type()
-        data = TensorData(type_.dtype, type_.static_shape(), None)
+        data = TensorData(type_.dtype, line.static(type_), None)
         parameter = Parameter(name, name, data)
 
         def fact() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,9 @@ class TensorType:
         return f"{_SHORT[self.dtype]}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
 
 
+_NUMBER = re.compile("-?[0-9]{1,18}")
+
+
 def parse_type(text: str) -> TensorType:
     """The inverse of ``str(TensorType)``.
 
@@ -116,7 +120,7 @@ def parse_type(text: str) -> TensorType:
     dims: list[Dim] = []
     for part in body.split(",") if body else []:
         part = part.strip()
-        dims.append(None if part == "?" else int(part) if part.lstrip("-").isdigit() else part)
+        dims.append(None if part == "?" else int(part) if _NUMBER.fullmatch(part) else part)
     return TensorType(_LONG[head], tuple(dims))
 
 

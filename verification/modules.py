@@ -99,7 +99,7 @@ class ModuleComparison:
             row = replace(row, reason="the target does not say where its modules begin and end")
             return _Finding(row, record)
         own, other = (counts[_path(name)] for counts in self._counts)
-        if own != other:
+        if own != other or name not in self._target.calls:
             times = f"called {own} times in the source, {other} times in the target"
             reason = times if other else "no module of that name computes anything in the target"
             return _Finding(replace(row, reason=reason), record)

@@ -85,7 +85,7 @@ def input_types(
 def declared_dtype(node: SymbolNode) -> str | None:
     """The element type that a variable states, or None."""
     flag = node.hidden.get("__dtype__", "")
-    return DTYPES[int(flag)] if flag.isdigit() and int(flag) < len(DTYPES) else None
+    return {str(number): name for number, name in enumerate(DTYPES)}.get(flag)
 
 
 _EXAMPLE_BATCH = 2  # where the file leaves only the batch open, with a 0

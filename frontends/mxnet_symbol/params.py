@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ DTYPES = (
 _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUXILIARY = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
 _MAX_RANK = 32
+_EPOCH = re.compile("[0-9]{1,18}")
 _DENSE_BYTES, _DENSE_RATIO = 1 << 28, 64
 """A sparse array becomes a dense one of at most so many bytes, or so many times the file's."""
 
@@ -241,7 +243,7 @@ def find_params(symbol: Path) -> Path | None:
     numbered = [
         p
         for p in symbol.parent.glob("*.params")
-        if p.name.startswith(f"{prefix}-") and p.stem[len(prefix) + 1 :].isdigit()
+        if p.name.startswith(f"{prefix}-") and _EPOCH.fullmatch(p.stem[len(prefix) + 1 :])
     ]
     if numbered:
         return max(numbered, key=lambda p: int(p.stem[len(prefix) + 1 :]))

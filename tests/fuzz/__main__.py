@@ -101,7 +101,7 @@ def _watch(process: subprocess.Popen, current: Path) -> None:
     """Kill a worker whose input has not changed for long: it hangs where no signal reaches."""
     while process.poll() is None:
         time.sleep(1)
-        if current.exists() and time.time() - current.stat().st_mtime > 3 * SECONDS:
+        if current.exists() and time.time() - current.stat().st_mtime > 8 * SECONDS:
             process.kill()
             return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import importlib
 import json
 import os
 import resource
@@ -51,11 +52,15 @@ def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, lim
         count += 1
         if fault is not None:
             report(target, data, fault)
+            if fault.kind in ("time", "memory"):  # what it was doing may be half done
+                break
     return count
 
 
 def warm_up(chosen: list[Target], seeds: dict[str, list[bytes]], folder: Path) -> None:
     """Run the first seeds of each, so that what they import is no input's doing."""
+    for name in ("mindspore", "onnxruntime", "torch.export"):
+        importlib.import_module(name)
     for target in chosen:
         for data in seeds[target.name][:2]:
             attempt(target, data, folder, 300)

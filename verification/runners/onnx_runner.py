@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -15,12 +14,13 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from ...backends.onnx_model import CALLS, to_model, write
+from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError
 from ...ir.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
+from .onnx_metadata import require_names, stated_calls
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -86,7 +86,10 @@ class OnnxRunner:
         initializers = {t.name for t in graph.initializer}
         self.inputs = [i.name for i in graph.input if i.name not in initializers]
         self.outputs = [o.name for o in graph.output]
-        self.calls = _calls(self._model)
+        place = "" if isinstance(model, (Graph, onnx.ModelProto)) else str(model)
+        if place:
+            require_names(self._model, place)
+        self.calls = stated_calls(self._model, place)
         self._sliced = _Slices(self._model)
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
@@ -282,13 +285,6 @@ class OnnxRunner:
         self._taking = {}
         if self._scratch is not None:
             self._scratch()
-
-
-def _calls(model: onnx.ModelProto) -> dict[str, dict[str, list[str]]]:
-    for entry in model.metadata_props:
-        if entry.key == CALLS:
-            return json.loads(entry.value)
-    return {}
 
 
 def _weights(model: Graph | onnx.ModelProto | Path | str) -> set[str]:

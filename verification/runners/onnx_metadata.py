@@ -1,0 +1,78 @@
+"""What an ONNX file states in texts: its names, and the module calls in its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+from ...backends.onnx_model import CALLS
+from ...ir import ModelError, parse_json, require_name
+
+
+def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[str]]]:
+    """Call name -> the values that enter and leave it; none where the file states none.
+
+    Args:
+        model: the model.
+        place: the file, for messages.
+
+    Raises:
+        ModelError: E101 when the metadata are not as we write them, or name values that the model lacks.
+    """
+    place = f"`{CALLS}` in the metadata{f' of {place}' if place else ''}"
+    text = next((entry.value for entry in model.metadata_props if entry.key == CALLS), None)
+    if text is None:
+        return {}
+    document = parse_json(
+        text.encode() if isinstance(text, str) else text, place
+    )  # bytes where it is no UTF-8
+    if not isinstance(document, dict):
+        raise ModelError("E101", "expected an object of module calls", place=place)
+    graph = model.graph
+    known = {value.name for value in [*graph.input, *graph.initializer]}
+    known |= {name for node in graph.node for name in node.output if name}
+    for call, record in document.items():
+        require_name(call, "the name of a call", place)
+        names = [record.get(key) for key in ("inputs", "outputs")] if isinstance(record, dict) else [None]
+        if not all(isinstance(part, list) and all(isinstance(n, str) for n in part) for part in names):
+            raise ModelError("E101", f"expected lists of inputs and outputs of `{call}`", place=place)
+        if not isinstance(record.get("class", ""), str):
+            raise ModelError("E101", f"expected the name of a class of `{call}`", place=place)
+        missing = next((name for part in names for name in part if name not in known), None)
+        if missing is not None:
+            raise ModelError(
+                "E101", f"`{call}` names the value `{missing}`, which the model lacks", place=place
+            )
+    return document
+
+
+def require_names(model: onnx.ModelProto, place: str) -> None:
+    """Check every name in a model: protobuf lets any bytes through.
+
+    Raises:
+        ModelError: E101 for a name that is no UTF-8, or has control characters.
+    """
+    for name in _names(model):
+        if not isinstance(name, str):
+            raise ModelError("E101", f"expected names in UTF-8, got {name!r}", place=place)
+        require_name(name, "a name", place)
+
+
+def _names(model: onnx.ModelProto) -> Iterator[object]:
+    yield from (entry.key for entry in model.metadata_props)
+    yield from (entry.domain for entry in model.opset_import)
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield value.name
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        yield from (tensor.name for tensor in graph.initializer)
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            for attribute in node.attribute:
+                yield attribute.name
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    graphs.append(attribute.g)
+                graphs.extend(attribute.graphs)
