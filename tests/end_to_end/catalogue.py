@@ -56,9 +56,13 @@ class Case:
         """What pytest shows."""
         return f"{self.file}.{self.name}"
 
-    def build(self) -> Any:
-        """The net in evaluation mode, with seeded weights and statistics in which no value is trivial."""
-        seed = zlib.crc32(self.label.encode()) % 1000
+    def build(self, further: int = 0) -> Any:
+        """The net in evaluation mode, with seeded weights and statistics in which no value is trivial.
+
+        Args:
+            further: above 0, other weights of the same laws.
+        """
+        seed = zlib.crc32(self.label.encode()) % 1000 + 1000 * further
         make = getattr(nets(self.file), self.name)
         return _torch_net(make, seed) if self.framework == "torch" else _mindspore_net(make, seed)
 
