@@ -13,7 +13,7 @@ ALLOWED = {
     "cli": {"api", "ir", "cli"},
     "api": {"frontends", "passes", "backends", "checkpoints", "verification", "ir", "api"},
     "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
-    "verification": {"frontends", "backends", "ir", "verification"},
+    "verification": {"frontends", "backends", "checkpoints", "ir", "verification"},
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
     "backends": {"ir", "backends"},

@@ -11,6 +11,7 @@ from ...ir import Graph, ModelError
 from .report import Structure
 from .settings import Setting, compare_settings, settings_of
 from .sharing import Held, compare_sharing
+from .values import compare_values
 
 _SHOWN = 3
 
@@ -50,7 +51,8 @@ def compare_structure(
     shared, notes = compare_sharing(source, held, None if renames is None else _rows(renames))
     mine = settings_of(source)
     differing = [] if mine is None or settings is None else compare_settings(mine, settings)
-    return Structure(shared, differing, train), notes
+    values, count = ([], 0) if renames is None else compare_values(source, held, renames)
+    return Structure(shared, differing, train, values, count), notes
 
 
 def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:

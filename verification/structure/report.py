@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+_SHOWN = 10
+"""Tensors that the text names; JSON has them all."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedRow:
@@ -51,6 +54,30 @@ class SettingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A tensor of a target that is not what its ``renames.json`` says: the source's, or made of it.
+
+    Attributes:
+        source: the parameter's path in the source.
+        target: the tensor's name in the target.
+        shapes: what it should have, and has.
+        max_relative: the largest difference relative to the larger of the two elements; None where the shapes
+            differ.
+    """
+
+    source: str
+    target: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    max_relative: float | None
+
+    def __str__(self) -> str:
+        names = f"`{self.source}`" + (f" -> `{self.target}`" if self.target != self.source else "")
+        if self.max_relative is None:
+            return f"{names}: expected shape {list(self.shapes[0])}, got {list(self.shapes[1])}"
+        return f"{names}: an element is {self.max_relative:.2g} off, relative"
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """What was found besides numbers in what was written from a source.
 
@@ -58,20 +85,25 @@ class Structure:
         shared: weights that are one on one side and several on the other.
         settings: what acts in training only and differs.
         train: whether the latter counts.
+        values: tensors that are not the source's, by the target's ``renames.json``.
+        tensors: how many were compared so.
     """
 
     shared: list[SharedRow] = field(default_factory=list)
     settings: list[SettingRow] = field(default_factory=list)
     train: bool = False
+    values: list[ValueRow] = field(default_factory=list)
+    tensors: int = 0
 
     @property
     def passed(self) -> bool:
         """Whether nothing differs that counts."""
-        return not self.shared and not (self.train and self.settings)
+        return not self.shared and not self.values and not (self.train and self.settings)
 
     def differences(self) -> str:
         """What differs and counts, in a few words."""
         counts = [
+            (len(self.values), "tensor"),
             (len(self.shared), "shared weight"),
             (len(self.settings) if self.train else 0, "setting"),
         ]
@@ -80,6 +112,11 @@ class Structure:
     def lines(self) -> list[str]:
         """The text of all this."""
         lines: list[str] = []
+        if self.values:
+            lines += ["", f"tensors that are not the source's: {len(self.values)} of {self.tensors}"]
+            lines += [f"  {row}" for row in self.values[:_SHOWN]]
+            more = len(self.values) - _SHOWN
+            lines += [f"  and {more} more"] if more > 0 else []
         if self.shared:
             lines += [
                 "",

@@ -1,0 +1,91 @@
+"""Which tensors of a target are not those of the source, by what its ``renames.json`` says of each.
+
+A comparison of outputs sees a weight that is a little off only where its error is larger than rounding's. The
+tensors themselves are compared to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...backends.renames import Rename, computed
+from ...checkpoints.diff import compared
+from ...checkpoints.mapping import Map, applied, read_map
+from ...ir import Graph, TensorData, numpy_dtype
+from .report import ValueRow
+from .sharing import Held
+
+
+def compare_values(source: Graph, target: Sequence[Held], renames: Path) -> tuple[list[ValueRow], int]:
+    """The tensors that differ, and how many were compared.
+
+    Args:
+        source: the source's graph, before any pass.
+        target: the tensors of what was written from it.
+        renames: its ``renames.json``. A tensor that it says was computed otherwise, or tied to another as
+            the user asked, is not compared.
+
+    Raises:
+        ModelError: when ``renames.json`` is malformed (E101).
+    """
+    mapping = read_map(renames)
+    given = _source_tensors(source, mapping)
+    held = {name: tensor for tensor in target for name in tensor.names}
+    rows: dict[str, ValueRow] = {}
+    seen: set[str] = set()
+    for row in mapping.rows:
+        tensor = held.get(row.target)
+        expected = None if tensor is None else _expected(row, mapping, given)
+        if tensor is None or expected is None:
+            continue
+        seen.add(row.target)
+        found = TensorData(tensor.dtype, tensor.shape, tensor.load)
+        if expected.dtype != found.dtype:
+            expected = _cast(expected, found.dtype)
+        difference = compared(row.source, row.target, expected, found)
+        if not difference.equal:
+            name = row.source_path or row.source or row.norms[0].statistics[0] or row.target
+            rows.setdefault(
+                row.target, ValueRow(name, row.target, difference.shapes, difference.max_relative)
+            )
+    return list(rows.values()), len(seen)
+
+
+def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
+    """The source's tensors under the names that the map has for them."""
+    paths = source.parameter_paths()
+    by_path = {path: p.data for p in source.parameters() for path in paths.get(p.key, ())}
+    declared = Counter(p.declared for p in source.parameters())
+    by_name = {p.declared: p.data for p in source.parameters() if declared[p.declared] == 1}
+    found: dict[str, TensorData] = {}
+    for row in mapping.rows:
+        data = by_path.get(row.source_path) or by_name.get(row.source)
+        if row.source and data is not None and data.load is not None:
+            found[mapping.source_name(row)] = data
+    return found
+
+
+def _expected(row: Rename, mapping: Map, given: dict[str, TensorData]) -> TensorData | None:
+    """What the map says a tensor of the target holds; None where it does not say."""
+    if row.tie and row.by == "tie-weights":
+        return None
+    if row.norms:
+        shapes = {name: tuple(mapping.by_name.get(name, row).shape) for name in mapping.read_by(row)}
+        fits = all(name in given and given[name].shape == shape for name, shape in shapes.items())
+        return mapping.made(row, given) if fits else None
+    data = given.get(mapping.source_name(row)) if row.source else None
+    if data is None or computed(row.transform) or data.shape != tuple(row.shape):
+        return None
+    return applied(row, data)
+
+
+def _cast(data: TensorData, dtype: str) -> TensorData:
+    def load() -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return data.numpy().astype(numpy_dtype(dtype))
+
+    return TensorData(dtype, data.shape, load)
