@@ -40,7 +40,7 @@ def sample_tensors(records: Records, in_spec: str) -> list[torch.Tensor] | None:
 def _flat(value: Any, spec: dict[str, Any]) -> list[Any] | None:
     """What a value holds, in the order of `spec`; None where it is not nested so."""
     if spec["type"] is None:
-        return None if isinstance(value, Unknown) and value.state is not None else [value]
+        return None if isinstance(value, Unknown) and value.arguments is not None else [value]
     inner = spec["children_spec"]
     parts = _parts(value, spec, len(inner))
     if parts is None or len(parts) != len(inner):
