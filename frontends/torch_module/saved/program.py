@@ -188,7 +188,11 @@ def _built(
     from torch._export.serde.serialize import ExportedProgramDeserializer
 
     try:
-        with warnings.catch_warnings(), unlogged("torch._export.serde.serialize"):
+        with (
+            warnings.catch_warnings(),
+            unlogged("torch.fx.experimental.symbolic_shapes"),
+            unlogged("torch._export.serde.serialize"),
+        ):
             warnings.simplefilter("ignore")
             return ExportedProgramDeserializer().deserialize(serialised, weights, constants)
     except Exception as error:  # torch raises many kinds for a program that contradicts itself

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from .refusing import malformed, shown
+from .refusing import malformed, shown, untrusted
 
 MOST_RECORDS = 200_000
 _LONGEST_NAME = 1024
@@ -146,7 +146,7 @@ class Records:
                     raise malformed("expected a zip archive, got two directories", self.place)
             count, length, at = fields[7:10]
         if count > MOST_RECORDS or length > _MOST_DIRECTORY:
-            raise malformed(f"expected at most {MOST_RECORDS:,} records, got {count:,}", self.place)
+            raise untrusted(f"expected at most {MOST_RECORDS:,} records, got {count:,}", self.place)
         if at + length != end or length < count * _ENTRY.size:
             raise malformed("expected a zip archive, got a directory that is not at its end", self.place)
         return count, at, length
@@ -176,7 +176,7 @@ class Records:
                     "expected a plain record, got an encrypted one", f"{self.place}: {shown(text)}"
                 )
             if method or packed != size:
-                raise malformed(
+                raise untrusted(
                     "expected a stored record, as PyTorch writes it, got a compressed one",
                     f"{self.place}: {shown(text)}",
                 )

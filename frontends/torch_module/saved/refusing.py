@@ -16,7 +16,7 @@ def malformed(message: str, place: str) -> ModelError:
 
 
 def untrusted(message: str, place: str) -> ModelError:
-    """The error for a file that needs more than reading: unpickling, an import, a library."""
+    """The error for a file that only torch's own reader opens, which unpickles, imports and links."""
     return ModelError("E107", message, place=_short(place), hint=TRUST)
 
 

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 from .payloads import Pickled
 from .pickles import Strided, Unknown
 from .records import Records
+from .refusing import shown, untrusted
 
 if TYPE_CHECKING:
     import torch
 
 _MOST_INSTRUCTIONS = 300_000
+_BUILT_IN = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+_WITHOUT_VALUES = frozenset(
+    {
+        "torch._utils._rebuild_meta_tensor_no_storage",
+        "torch._export.serde.serialize._reconstruct_fake_tensor",
+    }
+)
 
 
 def sample_tensors(records: Records, in_spec: str) -> list[torch.Tensor] | None:
@@ -25,33 +33,46 @@ def sample_tensors(records: Records, in_spec: str) -> list[torch.Tensor] | None:
         in_spec: how the program's inputs nest, as the file states it.
 
     Returns:
-        The tensors; None where they cannot be told without unpickling.
+        The tensors; None where they have no values, or their order cannot be told without unpickling.
 
     Raises:
-        ModelError: when the archive is damaged.
+        ModelError: E101 when the archive is damaged, E107 when it would call something else than what an
+            input's own class is made by.
     """
     saved = Pickled(records, _MOST_INSTRUCTIONS)
-    leaves = _flat(saved.value, json.loads(in_spec)[1])
+    leaves = _flat(saved.value, json.loads(in_spec)[1], records.place)
     if leaves is None:
         return None
     return [saved.tensor(leaf) for leaf in leaves if isinstance(leaf, Strided)]
 
 
-def _flat(value: Any, spec: dict[str, Any]) -> list[Any] | None:
+def _flat(value: Any, spec: dict[str, Any], place: str) -> list[Any] | None:
     """What a value holds, in the order of `spec`; None where it is not nested so."""
     if spec["type"] is None:
-        return None if isinstance(value, Unknown) and value.arguments is not None else [value]
+        if isinstance(value, Unknown) and value.name in _WITHOUT_VALUES:
+            return None
+        _require_plain(value, place)
+        return [value]
     inner = spec["children_spec"]
+    if spec["type"] in _BUILT_IN:
+        _require_plain(value, place)
     parts = _parts(value, spec, len(inner))
     if parts is None or len(parts) != len(inner):
         return None
     found: list[Any] = []
+    whole = True
     for part, level in zip(parts, inner, strict=True):
-        leaves = _flat(part, level)
-        if leaves is None:
-            return None
-        found += leaves
-    return found
+        leaves = _flat(part, level, place)
+        whole = whole and leaves is not None
+        found += leaves or ()
+    return found if whole else None
+
+
+def _require_plain(value: object, place: str) -> None:
+    """A value that is not of a class of the model's own is made by no call."""
+    made = isinstance(value, Unknown) and (value.arguments is not None or value.state is not None)
+    if isinstance(value, Unknown) and (made or not value.name.startswith("torch.")):
+        raise untrusted(f"an example input would be unpickled by calling {shown(value.name)}", place)
 
 
 def _parts(value: Any, spec: dict[str, Any], count: int) -> list[Any] | None:

@@ -44,7 +44,7 @@ def parse_json(raw: bytes, place: str) -> Any:
     """
     values = raw.count(b",") + raw.count(b"[") + raw.count(b"{")
     if len(raw) > _MOST_JSON or values > _MOST_VALUES or not raw.isascii():
-        raise malformed(f"expected JSON in ASCII of up to {_MOST_VALUES:,} values, got {values:,}", place)
+        raise untrusted(f"expected JSON in ASCII of up to {_MOST_VALUES:,} values, got {values:,}", place)
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
