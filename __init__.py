@@ -11,6 +11,12 @@ Example:
 
 from __future__ import annotations
 
+import sys
+
+if sys.orig_argv[1:3] == ["-m", "regraft"] and sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    # `python -m` puts the working directory first, where a `json.py` or `torch.py` may lie
+    del sys.path[0]
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted, convert_checkpoint
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
+from .frontends.user_code import exits_refused
 from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, system_errors_told
 from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
@@ -98,6 +99,7 @@ class Findings:
 
 @system_errors_told()
 @collector_paused()
+@exits_refused()
 def load(
     model: object,
     inputs: Inputs = None,
@@ -158,6 +160,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
 
 
 @system_errors_told()
+@exits_refused()
 def load_tree(
     model: object,
     *,
@@ -221,6 +224,7 @@ def save(
 
 
 @system_errors_told()
+@exits_refused()
 def verify(
     source: object,
     target: object,
@@ -302,6 +306,7 @@ def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
 
 
 @system_errors_told()
+@exits_refused()
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     """What the passes would change or report, without changing anything.
 
@@ -349,6 +354,7 @@ def _captured_or_tree(
 
 
 @system_errors_told()
+@exits_refused()
 def rewrite_file(
     graph: Graph,
     rewritten: Rewritten,

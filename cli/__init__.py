@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 import click
 
@@ -52,9 +54,9 @@ def invoke(arguments: list[str] | None = None) -> int:
 
         click.echo(f"Error: {shown(error.format_message())}", err=True)
         return 2
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("aborted", err=True)
-        return 2
+        return 130
     except BrokenPipeError:
         raise
     except OSError as error:  # of printing: those of files are told where the command runs
@@ -65,13 +67,34 @@ def invoke(arguments: list[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _hold_exits() -> Callable[[int], NoReturn]:
+    """Let no model end this process by `os._exit`, with a code that would be taken for ours.
+
+    A process that a model forks may still end itself. What stays possible is to be killed, which is no 0.
+
+    Returns:
+        The function that ends the process.
+    """
+    leave, ours = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != ours:
+            leave(status)
+        raise SystemExit(status)
+
+    os._exit = refuse
+    return leave
+
+
 def run() -> None:
     """Console entry: turns errors into messages and exit codes."""
     code = 0
+    leave = _hold_exits()
     try:
         code = invoke()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
+    except SystemExit as stop:  # a model's, where no reader of ours was running it: our own are no exceptions
+        click.echo(f"error E102 the model's code ends the process: sys.exit({stop.code!r})", err=True)
+        code = 2
     except BrokenPipeError:
         code = 0
     except Exception as error:  # the last line of defence: a fault of ours, said plainly
@@ -84,7 +107,7 @@ def run() -> None:
             raise
     code = _flushed(code)
     if "mindspore" in sys.modules:
-        os._exit(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
+        leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
     sys.exit(code)
 
 

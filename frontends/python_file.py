@@ -16,6 +16,7 @@ from types import ModuleType
 import numpy as np
 
 from ..ir import ModelError
+from .user_code import neighbours_importable
 
 _SEED = 0
 
@@ -59,11 +60,14 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             "E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference
         )
     try:
-        with _seeded(), _watched() as keep:
+        folder = Path(where).resolve().parent if where.endswith(".py") else Path.cwd()
+        with neighbours_importable(folder), _seeded(), _watched() as keep:
             model = target(**dict(arguments or {}))
             keep(model)
             return model
-    except (Exception, SystemExit) as error:  # the model's own code may raise anything; say where
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the model's own code may raise anything; say where
         raise ModelError(
             "E102",
             _summary(error),
@@ -135,26 +139,22 @@ def _import(where: str, reference: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        with neighbours_importable(path.resolve().parent):
+            spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[unique]
         if isinstance(error, KeyboardInterrupt):
             raise
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
-    finally:
-        sys.path.remove(folder)
     return module
 
 
 def _import_module(where: str, reference: str) -> ModuleType:
     """A module by its dotted name: installed, or in the working directory, as for ``python -m``."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)  # a console script has its own folder there
     try:
-        return importlib.import_module(where)
+        with neighbours_importable(Path.cwd()):
+            return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{where}.".startswith(f"{error.name}."):
             raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
@@ -163,10 +163,10 @@ def _import_module(where: str, reference: str) -> ModuleType:
             f"expected a module `{where}`, got no module `{error.name}`",
             hint="run regraft in the folder that holds the package, or install the package",
         ) from error
-    except (Exception, SystemExit) as error:  # the module's own code may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the module's own code may raise anything
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
-    finally:
-        sys.path.remove(here)
 
 
 def _called_as(target: Callable[..., object], name: str) -> str:
