@@ -65,9 +65,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             model = target(**dict(arguments or {}))
             keep(model)
             return model
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the model's own code may raise anything; say where
+    except (Exception, SystemExit) as error:  # the model's own code may raise anything; say where
         raise ModelError(
             "E102",
             _summary(error),
@@ -163,9 +161,7 @@ def _import_module(where: str, reference: str) -> ModuleType:
             f"expected a module `{where}`, got no module `{error.name}`",
             hint="run regraft in the folder that holds the package, or install the package",
         ) from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the module's own code may raise anything
+    except (Exception, SystemExit) as error:  # the module's own code may raise anything
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
 
 

@@ -29,17 +29,14 @@ def exits_refused() -> Iterator[None]:
     Its exit code would be taken for the answer: 0 for "equal".
 
     Raises:
-        ModelError: for SystemExit, and whatever else is no Exception, but for KeyboardInterrupt.
+        ModelError: for SystemExit.
     """
     try:
         yield
-    except (Exception, KeyboardInterrupt):
-        raise
-    except BaseException as stop:
-        said = f"sys.exit({stop.code!r})" if isinstance(stop, SystemExit) else f"raise {type(stop).__name__}"
+    except SystemExit as stop:
         raise ModelError(
             "E102",
-            f"the model's code ends the process ({said[:80]})",
+            f"the model's code ends the process: sys.exit({str(stop.code)[:80]})",
             place=_place(stop),
             hint="a model that is loaded or run returns; take the exit out, or guard it with __main__",
         ) from stop
