@@ -273,7 +273,7 @@ def _constant(decided: np.ndarray, size: int) -> str:
     if not size:
         return "no elements"
     if not decided.size:
-        return "rounding alone decides every element"
+        return "decided by rounding alone"
     if size > 1 and bool((decided == decided.flat[0]).all()):
         return f"{decided.flat[0]} everywhere"
     return ""
@@ -284,4 +284,4 @@ def _within(finite: np.ndarray, tolerance: float) -> str:
     if not tolerance or kind_of(finite) == "c":
         return ""
     reach = (float(finite.max()) - float(finite.min())) / 2 if finite.size > 1 else float(np.abs(finite[0]))
-    return "rounding alone moves it as far as its values are apart" if reach <= tolerance else ""
+    return "moved by rounding alone as far as its values are apart" if reach <= tolerance else ""

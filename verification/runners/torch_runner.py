@@ -171,6 +171,8 @@ class TorchRunner:
         """Give every floating-point parameter and buffer other values inside; see `Runner`."""
         import torch
 
+        from .torch_rounding import rounded_inside
+
         module = self._arguments[call][0] if call else self._model
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
@@ -178,7 +180,8 @@ class TorchRunner:
             with torch.no_grad():
                 for tensor in tensors:
                     tensor.copy_(tensor_of(change(array_of(tensor))))
-            yield
+            with rounded_inside(change):
+                yield
 
     def _hook(self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]) -> list[Any]:
         """Hooks that record every call; values are kept, as a later in-place operator may change them.
