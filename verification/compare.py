@@ -100,7 +100,7 @@ def compare(source: np.ndarray, target: np.ndarray, by: Yardstick | None = None)
     wanted, got = source.dtype, target.dtype
     floating = kind_of(source) in "fc"
     strict = by.types == "exact" or (by.types == "floats" and floating)
-    if kind_of(source) != kind_of(target) or (strict and wanted != got):
+    if kind_of(source) != kind_of(target) or (strict and str(wanted) != str(got)):
         return _failed(shape, f"expected element type {wanted}, got {got}")
     if source.shape != target.shape:
         return _failed(shape, f"expected shape {list(source.shape)}, got {list(target.shape)}")

@@ -17,6 +17,12 @@ _NAMED = 8
 """How many slices of a tensor are given names at once; more stay subscripts."""
 
 
+_NARROW = {"ArgMin": 0, "TopK": 1}
+"""Operator -> its output of places, which MindSpore's function gives as int32."""
+
+_SELECTING = frozenset({"Gather", "GatherElements", "GatherND"})
+
+
 def prepare(graph: Graph) -> None:
     """Bring a graph of the backend's own to the forms that its emitters know."""
     for parameter in graph.parameters():
@@ -33,9 +39,31 @@ def prepare(graph: Graph) -> None:
             as_convolution(graph, node)
         elif node.op_type == "Unique" and not can_emit(graph, node):
             _places_by_comparison(graph, node)
+        elif node.op_type in _NARROW:
+            _widen_places(graph, Value(node.key, _NARROW[node.op_type]))
     _unstack(graph)
     _make_precise(graph)
     graph.remove_dead()
+
+
+def _widen_places(graph: Graph, places: Value) -> None:
+    """Make places int64 that MindSpore gives as int32, but where they only select or are cast anyway."""
+    users = [
+        (key, slot, node)
+        for key, slot in graph.users(places)
+        if isinstance(node := graph.node(key), Operator)
+    ]
+    selects = [
+        node.op_type == "Cast" or (node.op_type in _SELECTING and slot == 1) for _, slot, node in users
+    ]
+    if not graph.is_output(places) and all(selects):
+        return
+    node = graph.node(places.node)
+    assert isinstance(node, Operator)
+    b = Builder(graph)
+    with b.inside(node.call, node.location):
+        wide = b.op("Cast", places, to=onnx_dtype("int64"))
+    graph.replace_uses(places, wide, except_in=[wide.node])
 
 
 def _places_by_comparison(graph: Graph, node: Operator) -> None:
