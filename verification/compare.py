@@ -20,11 +20,17 @@ WITNESSED = 32
 JUMP = 4
 """An element that a larger perturbation moves so many times further than in proportion is decided by it."""
 
+FEW = 0.25
+"""Where a larger share of the elements is beyond the bound, no choice that rounding decides is the reason."""
+
 DEFAULTS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Element type -> tolerance relative to the largest absolute value, where nothing could be measured."""
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Element type -> one unit in the last place of 1."""
+
+_INNER = 2
+"""Units in the last place of what is added up inside an operator that may be off."""
 
 _RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 
@@ -51,14 +57,14 @@ class Yardstick:
         exact: the source's result in float64, where there is one.
         noise: how far rounding alone moves the source's result, where that can be measured.
         ulps: units in the last place of the scale that are allowed whatever was measured.
-        scale: the least scale: what an operator adds up inside may be larger than what it gives.
+        inner: the largest value that an operator adds up inside, where that may be more than it gives.
         types: which element types must be the same: of all arrays, of floats only, or only their kinds.
     """
 
     exact: Exact | None = None
     noise: Noise | None = None
     ulps: int = 16
-    scale: float = 0.0
+    inner: float = 0.0
     types: Types = "kind"
 
 
@@ -144,7 +150,7 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     off = np.abs(s - t)
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
     dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
-    close = by.ulps * _epsilon(dtype) * max(scale, by.scale)
+    close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner)
     found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)
     if max_abs > close:
         found = _measured(found, (s, t), finite, by, close)
@@ -200,7 +206,8 @@ def _measured(
     beyond = off > allowed
     if not beyond.any():
         return replace(found, reason=remark)
-    jumps = None if by.noise is None or not moved.shape else by.noise(max(MULTIPLE, by.ulps))
+    few = bool(moved.shape) and float(np.mean(beyond)) <= FEW
+    jumps = by.noise(max(MULTIPLE, by.ulps)) if few and by.noise is not None else None
     if jumps is not None and jumps.shape == finite.shape:
         far = jumps[finite]
         regular = float(np.median(moved))

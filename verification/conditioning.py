@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -11,9 +12,6 @@ from ..ir import ModelError
 from .compare import EPSILON, Exact, Noise, Types, Yardstick, exactly, kind_of, real_type
 from .runners.runs import CallRecord, Run, Runner
 
-SAMPLES = 2
-"""Patterns of random signs; each is tried with both signs: what a choice hangs on then moves either way."""
-
 _EXACT = 2.0**16
 """Integers below it are left alone: they are masks, counts and factors, which no rounding makes."""
 
@@ -21,6 +19,14 @@ _SIDES = ("inputs", "outputs")
 
 Again = Callable[[Mapping[str, np.ndarray], bool], Run]
 """Runs a source on inputs; the flag: whether it records modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a pair of runtimes may cost: see `Yardstick.ulps` and `Yardstick.inner`."""
+
+    ulps: int
+    inner: float = 0.0
 
 
 class Rounding:
@@ -34,7 +40,7 @@ class Rounding:
         again: runs the source on other inputs; None for its runner's own way.
         exact: makes the same run in float64, where there can be one.
         exact_runner: its runner, after that run.
-        ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
+        cost: what the runtimes' arithmetic may cost in the whole model.
         alone: what it may cost in one call alone.
         coarsest: the coarsest element type that the source computes in.
         note: takes what a reader of the report should know.
@@ -50,8 +56,8 @@ class Rounding:
         again: Again | None = None,
         exact: Callable[[], Run | None] | None = None,
         exact_runner: Runner | None = None,
-        ulps: int = 16,
-        alone: Callable[[str], int] | None = None,
+        cost: Cost,
+        alone: Callable[[str], Cost] | None = None,
         coarsest: str = "float64",
         note: Callable[[str], None] | None = None,
     ) -> None:
@@ -59,24 +65,23 @@ class Rounding:
         self._types: Types = types
         self._again = again or (lambda inputs, calls: runner.run(inputs, calls=calls))
         self._exact, self._exact_runner = exact, exact_runner
-        self._ulps, self._alone = ulps, alone or (lambda _: ulps)
+        self._cost, self._alone = cost, alone or (lambda _: cost)
         self._note = note or (lambda _: None)
-        self._outputs: dict[int, list[np.ndarray] | None] = {}
-        self._boundaries: dict[int, dict[tuple[str, str], list[np.ndarray]]] = {}
+        self._measured: dict[int, _Moved | None] = {}
+        self._equal: list[np.ndarray] | None = None
 
     def output(self, index: int) -> Yardstick:
         """What an output of the model may be off by."""
         exact = None
         if self._exact is not None:
             exact = exactly(self._exact_arrays, index, len(self._run.outputs))
-        return Yardstick(
-            exact, lambda ulps: self._at(self._moved(ulps), index), self._ulps, types=self._types
-        )
+        noise: Noise = lambda ulps: self._at(self._outputs(ulps), index)  # noqa: E731
+        return Yardstick(exact, noise, self._cost.ulps, self._cost.inner, self._types)
 
     def largest(self, name: str) -> float | None:
         """How far rounding moves the output of that name at most; None where that cannot be measured."""
         names = [n for n, _ in self._run.outputs]
-        moved = self._at(self._moved(1), names.index(name)) if name in names else None
+        moved = self._at(self._outputs(1), names.index(name)) if name in names else None
         found = None if moved is None else float(moved.max(initial=0.0))
         return found if found is not None and np.isfinite(found) else None
 
@@ -93,21 +98,21 @@ class Rounding:
         exact = None if self._exact is None else exactly(lambda: self._exact_call(call, side), index, count)
 
         def noise(ulps: int) -> np.ndarray | None:
-            self._moved(ulps, calls=True)
-            return self._at(self._boundaries[ulps].get((call, side)), index)
+            moved = self._moved(ulps)
+            return None if moved is None else self._at(moved.edges.get((call, side)), index)
 
-        return Yardstick(exact, noise, self._ulps)
+        return Yardstick(exact, noise, self._cost.ulps, self._cost.inner)
 
     def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
         """What each output of a module call that runs alone on recorded inputs may be off by."""
         outputs = cache(lambda: self._exact_alone(call, record))
         moved = cache(lambda ulps: self._moved_alone(call, record, ulps))
-        count = len(record.outputs)
+        count, cost = len(record.outputs), self._alone(call)
 
         def yardstick(index: int) -> Yardstick:
             exact: Exact | None = None if self._exact is None else exactly(outputs, index, count)
             noise: Noise = lambda ulps: self._at(moved(ulps), index)  # noqa: E731
-            return Yardstick(exact, noise, self._alone(call))
+            return Yardstick(exact, noise, cost.ulps, cost.inner)
 
         return yardstick
 
@@ -131,35 +136,38 @@ class Rounding:
         except (ModelError, KeyError):
             return None
 
-    def _moved(self, ulps: int, *, calls: bool = False) -> list[np.ndarray] | None:
-        """How far each element of each output moves; NaN where two equal runs differ by as much."""
-        if ulps in self._outputs and (not calls or ulps in self._boundaries):
-            return self._outputs[ulps]
+    def _outputs(self, ulps: int) -> list[np.ndarray] | None:
+        moved = self._moved(ulps)
+        return None if moved is None else moved.outputs
+
+    def _moved(self, ulps: int) -> _Moved | None:
+        """How far everything that the run recorded moves; made in one go, since it takes whole runs."""
+        if ulps not in self._measured:
+            try:
+                self._measured[ulps] = self._measure(ulps)
+            except (ModelError, ValueError) as error:  # other values may lead to other shapes
+                self._note(f"how far rounding moves the source could not be measured: {error}")
+                self._measured[ulps] = None
+        return self._measured[ulps]
+
+    def _measure(self, ulps: int) -> _Moved:
         arrays = [array for _, array in self._run.outputs]
-        boundaries: dict[tuple[str, str], list[np.ndarray]] = {}
-        moved: list[np.ndarray] | None = None
-        try:
-            again = [array for _, array in self._again(self._inputs, False).outputs]
-            moved = [_differs(a, b) for a, b in zip(arrays, again, strict=True)]
-            for change in changes(ulps):
-                with self._runner.altered(change):
-                    run = self._again(altered_inputs(self._inputs, change, self._coarsest), calls)
-                for most, a, (_, b) in zip(moved, arrays, run.outputs, strict=True):
-                    np.maximum(most, moves(a, b), out=most)
-                for name, record in self._run.calls.items() if calls else ():
-                    for side in _SIDES if name in run.calls else ():
-                        edges = zip(getattr(record, side), getattr(run.calls[name], side), strict=False)
-                        found = [_largest(a, b) for a, b in edges]
-                        known = boundaries.setdefault((name, side), found)
-                        boundaries[name, side] = [
-                            np.maximum(x, y) for x, y in zip(known, found, strict=False)
-                        ]
-        except (ModelError, ValueError) as error:  # other values may lead to other shapes
-            self._note(f"how far rounding moves the source could not be measured: {error}")
-            moved = None
-        self._outputs[ulps] = moved
-        if calls:
-            self._boundaries[ulps] = boundaries
+        if self._equal is None:
+            again = self._again(self._inputs, False).outputs
+            self._equal = [_differs(a, b) for a, (_, b) in zip(arrays, again, strict=True)]
+        moved = _Moved([a.copy() for a in self._equal])
+        for change in changes(ulps):
+            with self._runner.altered(change):
+                inputs = altered_inputs(self._inputs, change, self._coarsest)
+                run = self._again(inputs, bool(self._run.calls))
+            for most, a, (_, b) in zip(moved.outputs, arrays, run.outputs, strict=True):
+                np.maximum(most, moves(a, b), out=most)
+            for name, record in self._run.calls.items():
+                for side in _SIDES if name in run.calls else ():
+                    edges = zip(getattr(record, side), getattr(run.calls[name], side), strict=False)
+                    found = [_largest(a, b) for a, b in edges]
+                    known = moved.edges.get((name, side), found)
+                    moved.edges[name, side] = [np.maximum(x, y) for x, y in zip(known, found, strict=False)]
         return moved
 
     def _moved_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:
@@ -177,13 +185,26 @@ class Rounding:
         return moved
 
 
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """How far each element of each output moves, NaN where two equal runs differ; edges of calls at most."""
+
+    outputs: list[np.ndarray]
+    edges: dict[tuple[str, str], list[np.ndarray]] = field(default_factory=dict)
+
+
 Change = Callable[..., np.ndarray]
 """Gives an array with every element a few units in the last place off."""
 
 
-def changes(ulps: int, samples: int = SAMPLES) -> list[Change]:
-    """Changes by so many units in the last place, at random signs; in pairs of opposite signs."""
-    return [_change(sample, sign * ulps) for sample in range(samples) for sign in (1, -1)]
+def changes(ulps: int) -> list[Change]:
+    """Changes by so many units in the last place, at random signs.
+
+    A response to one unit is told from three patterns; what a choice hangs on moves either way when a pattern
+    and its opposite are tried.
+    """
+    patterns = [(0, 1), (1, 1), (2, 1)] if ulps == 1 else [(0, 1), (0, -1), (1, 1), (1, -1)]
+    return [_change(seed, sign * ulps) for seed, sign in patterns]
 
 
 def _change(sample: int, ulps: int) -> Change:
@@ -192,7 +213,7 @@ def _change(sample: int, ulps: int) -> Change:
         if kind not in "fc" or not array.size:
             return array
         name = real_type(str(array.dtype))
-        epsilon = ulps * max(EPSILON[name], EPSILON.get(dtype, 0.0))
+        epsilon = ulps * max(EPSILON.get(name, 2.0**-23), EPSILON.get(dtype, 0.0))
         random = np.random.default_rng([sample, array.size])
         wide = array if name in ("float32", "float64") else array.astype(np.float32)
         real = np.float64 if name == "float64" else np.float32
