@@ -168,7 +168,11 @@ def load_program(path: Path, *, trust: bool = False) -> Saved:
     if not trust:
         return read_program(path)
     try:
-        with warnings.catch_warnings(), unlogged("torch.export"):
+        with (
+            warnings.catch_warnings(),
+            unlogged("torch.export"),
+            unlogged("torch._export.serde.serialize"),
+        ):
             warnings.simplefilter("ignore")
             program = torch.export.load(str(path))
     except Exception as error:  # torch raises many kinds for a damaged archive, and the file's code any
