@@ -48,7 +48,7 @@ def _ckpts() -> list[bytes]:
 
 @cache
 def _torch_files() -> list[bytes]:
-    """By torch itself: of today, from before 1.6, in a training script's wrapping, of a view, with metadata."""
+    """By torch itself: of today, from before 1.6, in a training script's wrapping, of views."""
     import io
 
     import torch

@@ -1,5 +1,7 @@
 """The command line: every command, with arguments that were right."""
 
+# ruff: noqa: E501 - tables of odd texts
+
 from __future__ import annotations
 
 import json

@@ -57,7 +57,7 @@ def _candidates(data: bytes) -> Iterator[bytes]:
     for at in range(len(_places(document))):
         copy = json.loads(data)
         inside, key = _places(copy)[at]
-        if isinstance(inside, dict) or isinstance(inside, list):
+        if isinstance(inside, (dict, list)):
             del inside[key]
             yield json.dumps(copy).encode("utf-8", "surrogatepass")
 
@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
 
         def fails(data: bytes) -> bool:
-            fault = attempt(target, data, Path(scratch) / "case")
+            _, fault = attempt(target, data, Path(scratch) / "case")
             return fault is not None and fault.key == key
 
         found = smaller(sys.stdin.buffer.read(), fails, _SECONDS)

@@ -1,5 +1,7 @@
 """Mutations: of bytes, of JSON documents, of protobuf messages, of zip archives, of lines of text."""
 
+# ruff: noqa: E501, RUF001 - tables of odd texts
+
 from __future__ import annotations
 
 import io

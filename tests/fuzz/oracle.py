@@ -1,4 +1,4 @@
-"""What every input must lead to: an exit code of 0, 1 or 2, one error with a place, bounded time and memory."""
+"""What every input must lead to: exit code 0, 1 or 2, one error with a place, bounded time and memory."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .registry import Target
 SECONDS = 10.0
 BYTES = 1 << 30
 _CODE = re.compile(r"^error [A-Z]+\d\d\d ", re.MULTILINE)
+_NO_MEMORY = re.compile("not enough memory|bad_alloc|[Ff]ailed to allocate|allocate memory")
 _LONGEST = 20_000
 """Characters that an error may have; no name of the input makes it longer."""
 
@@ -46,7 +47,7 @@ class Fault:
 
 
 class TooLongError(BaseException):
-    """The time of one input is over. Not an `Exception`, so that no handler takes it for one of the model's."""
+    """The time of one input is over. No `Exception`, so that no handler takes it for one of the model's."""
 
 
 def command(*arguments: object) -> int:
@@ -60,14 +61,14 @@ def command(*arguments: object) -> int:
     return invoke([str(a) for a in arguments])
 
 
-def attempt(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -> Fault | None:
-    """Give one input to a target, in an empty folder that is the working directory meanwhile."""
+def attempt(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -> tuple[int, Fault | None]:
+    """(exit code, fault) of one input, in an empty folder that is the working directory meanwhile."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "given").mkdir(parents=True)
-    before = os.getcwd()
+    before = Path.cwd()
     resident = _reset_peak()
     fault: Fault | None = None
-    code = 0
+    code = 3
     with _captured() as (out, err):
         os.chdir(folder)
         try:
@@ -89,7 +90,7 @@ def attempt(target: Target, data: bytes, folder: Path, seconds: float = SECONDS)
             fault = Fault("memory", f"{target.name} grew by more than {BYTES >> 20} MB", f"{grown >> 20} MB")
         else:
             fault = _judge(code, out(), err(), folder)
-    return fault
+    return code, fault
 
 
 def _judge(code: int, out: str, err: str, folder: Path) -> Fault | None:
@@ -98,6 +99,8 @@ def _judge(code: int, out: str, err: str, folder: Path) -> Fault | None:
         return Fault("executed", "the input ran", err[-2000:])
     if code not in (0, 1, 2):
         return Fault("exit", f"exit code {code}", err[-2000:])
+    if _NO_MEMORY.search(err):
+        return Fault("memory", "memory was asked for that there is not", err[-2000:])
     text = out + err
     odd = {
         f"U+{ord(c):04X}"
@@ -142,10 +145,9 @@ def _limited(seconds: float) -> Iterator[None]:
     def late(_signal: int, _frame: object) -> None:
         raise TooLongError
 
-    clocks = (
-        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
-        (signal.ITIMER_REAL, signal.SIGALRM, 6 * seconds),
-    )
+    # of the processor, as the machine may be busy, and of the wall, for what waits
+    wall = (signal.ITIMER_REAL, signal.SIGALRM, 6 * seconds)
+    clocks = ((signal.ITIMER_PROF, signal.SIGPROF, seconds), wall)
     before = [signal.signal(number, late) for _, number, _ in clocks]
     for (
         clock,
@@ -184,14 +186,14 @@ def _reset_peak() -> int:
     """Forget the largest memory so far; what is resident now."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
+    return status("VmRSS")
 
 
 def _peak() -> int:
-    return _status("VmHWM")
+    return status("VmHWM")
 
 
-def _status(key: str) -> int:
+def status(key: str) -> int:
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(key):

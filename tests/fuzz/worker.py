@@ -11,19 +11,23 @@ import resource
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from .mutation import seeded
-from .oracle import BYTES, SECONDS, _status, attempt
+from .oracle import BYTES, Fault, attempt, status
 from .registry import Target, regressions, targets
+
+Report = Callable[[Target, bytes, Fault], None]
 
 _SHARE = 0.1
 """How often an input is a further mutation of one that once failed."""
 
 
-def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, limit: float = SECONDS) -> int:
-    """Fuzz targets in turn; returns the number of inputs.
+def fuzz(names: list[str], seconds: float, seed: int, report: Report, current: Path) -> Counter[str]:
+    """Fuzz targets in turn; returns how many inputs of each led to which exit code.
 
     Args:
         names: the targets; empty for all.
@@ -31,7 +35,6 @@ def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, lim
         seed: of the mutations.
         report: gets (target, input, fault).
         current: a file that holds the input being tried, for whoever finds this process dead.
-        limit: seconds of one input.
     """
     random = Random(seed)
     chosen = [t for name, t in targets().items() if not names or name in names]
@@ -39,7 +42,8 @@ def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, lim
     known = {t.name: [p.read_bytes() for p in regressions(t.name)] for t in chosen}
     warm_up(chosen, seeds, current.parent / "case")
     limit_memory()
-    count, end = 0, time.monotonic() + seconds
+    codes: Counter[str] = Counter()
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         (target,) = random.choices(chosen, [t.share for t in chosen])
         pool = known[target.name] if known[target.name] and random.random() < _SHARE else seeds[target.name]
@@ -48,13 +52,13 @@ def fuzz(names: list[str], seconds: float, seed: int, report, current: Path, lim
         except (ValueError, RecursionError):  # a regression that is no document cannot be changed as one
             continue
         current.write_bytes(target.name.encode() + b"\n" + data)
-        fault = attempt(target, data, current.parent / "case", limit)
-        count += 1
+        code, fault = attempt(target, data, current.parent / "case")
+        codes[f"{target.name} {code}"] += 1
         if fault is not None:
             report(target, data, fault)
             if fault.kind in ("time", "memory"):  # what it was doing may be half done
                 break
-    return count
+    return codes
 
 
 def warm_up(chosen: list[Target], seeds: dict[str, list[bytes]], folder: Path) -> None:
@@ -68,7 +72,7 @@ def warm_up(chosen: list[Target], seeds: dict[str, list[bytes]], folder: Path) -
 
 def limit_memory() -> None:
     """Let an input have no more than `BYTES` beyond what this process has mapped."""
-    mapped = _status("VmSize")
+    mapped = status("VmSize")
     if mapped:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + BYTES + (256 << 20), resource.RLIM_INFINITY))
 
@@ -85,7 +89,7 @@ def main() -> None:
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no report
 
-    def report(target: Target, data: bytes, fault) -> None:
+    def report(target: Target, data: bytes, fault: Fault) -> None:
         row = {"target": target.name, "kind": fault.kind, "what": fault.what, "detail": fault.detail}
         print(json.dumps({**row, "input": base64.b64encode(data).decode()}), file=stdout, flush=True)
 
@@ -94,8 +98,8 @@ def main() -> None:
         if given.current:
             current.parent.mkdir(parents=True, exist_ok=True)
         names = [n for n in given.targets.split(",") if n]
-        count = fuzz(names, given.seconds, given.seed, report, current)
-    print(json.dumps({"count": count}), file=stdout, flush=True)
+        codes = fuzz(names, given.seconds, given.seed, report, current)
+    print(json.dumps({"codes": codes}), file=stdout, flush=True)
     stdout.close()
     sys.stderr.flush()
     os._exit(0)  # frameworks that tear down slowly have nothing to add
