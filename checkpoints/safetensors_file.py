@@ -7,19 +7,12 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
-from ..ir import BackendError, TensorData
+from ..backends.mindspore_source.checkpoint import SAFETENSORS_TYPES
+from ..backends.mindspore_source.checkpoint import write_safetensors as write_values
+from ..ir import TensorData
 from .mapped import MappedFile
 
-_TYPES = {
-    "BOOL": "bool",
-    "BF16": "bfloat16",
-    **{f"F{n}": f"float{n}" for n in (16, 32, 64)},
-    **{f"{short}{n}": f"{long}{n}" for short, long in (("I", "int"), ("U", "uint")) for n in (8, 16, 32, 64)},
-    "C64": "complex64",
-}
-_NAMES = {name: short for short, name in _TYPES.items()}
+_TYPES = {short: name for name, short in SAFETENSORS_TYPES.items()}
 
 
 def read_safetensors(path: Path) -> dict[str, TensorData]:
@@ -55,28 +48,4 @@ def write_safetensors(path: Path, tensors: Mapping[str, TensorData]) -> None:
     Raises:
         BackendError: for an element type that the format does not have.
     """
-    header: dict[str, object] = {}
-    at = 0
-    # wide elements first, as the format's own library does, so that each is aligned
-    order = sorted(tensors, key=lambda name: -_itemsize(name, tensors[name]))
-    for name in order:
-        data = tensors[name]
-        end = at + data.nbytes
-        header[name] = {"dtype": _NAMES[data.dtype], "shape": list(data.shape), "data_offsets": [at, end]}
-        at = end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for name in order:
-            out.write(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
-
-
-def _itemsize(name: str, data: TensorData) -> int:
-    if data.dtype not in _NAMES:
-        raise BackendError(
-            "E602", f"safetensors has no element type `{data.dtype}`", place=f"tensor `{name}`"
-        )
-    from ..ir import numpy_dtype
-
-    return numpy_dtype(data.dtype).itemsize
+    write_values(path, ((name, data, data.shape) for name, data in tensors.items()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from ...ir import TensorData
+from ...ir import BackendError, TensorData, numpy_dtype
 
 _TYPES = {
     "bool": "Bool",
@@ -16,6 +18,15 @@ _TYPES = {
     **{f"float{n}": f"Float{n}" for n in (16, 32, 64)},
     **{f"{sign}int{n}": f"{sign.upper()}Int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
 }
+
+SAFETENSORS_TYPES = {
+    "bool": "BOOL",
+    "bfloat16": "BF16",
+    **{f"float{n}": f"F{n}" for n in (16, 32, 64)},
+    **{f"{long}{n}": f"{short}{n}" for short, long in (("I", "int"), ("U", "uint")) for n in (8, 16, 32, 64)},
+    "complex64": "C64",
+}
+"""Element type -> what the format calls it."""
 
 Entry = tuple[str, TensorData, tuple[int, ...]]
 """(name, values, shape in the target)."""
@@ -51,9 +62,35 @@ def _varint(value: int) -> bytes:
 
 
 def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
-    """Write a .safetensors file."""
-    from safetensors.numpy import save_file
+    """Write a .safetensors file, one tensor in memory at a time.
 
-    save_file(
-        {name: np.ascontiguousarray(data.numpy()).reshape(shape) for name, data, shape in entries}, path
-    )
+    Raises:
+        BackendError: for an element type that the format does not have.
+    """
+    # wide elements first, as the format's own library does, so that each is aligned
+    order = sorted(entries, key=lambda entry: -_itemsize(entry))
+    header: dict[str, object] = {}
+    at = 0
+    for name, data, shape in order:
+        end = at + data.nbytes
+        header[name] = {
+            "dtype": SAFETENSORS_TYPES[data.dtype],
+            "shape": list(shape),
+            "data_offsets": [at, end],
+        }
+        at = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        for _, data, _ in order:
+            out.write(np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8).data)
+
+
+def _itemsize(entry: Entry) -> int:
+    name, data, _ = entry
+    if data.dtype not in SAFETENSORS_TYPES:
+        raise BackendError(
+            "E602", f"safetensors has no element type `{data.dtype}`", place=f"tensor `{name}`"
+        )
+    return numpy_dtype(data.dtype).itemsize
