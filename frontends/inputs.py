@@ -15,7 +15,7 @@ from ..ir import UsageError, numpy_dtype
 from ..ir.types import DTYPES
 
 _DRAWN = DTYPES - {"string"}
-_DIGITS, _MOST_AXES, _LARGEST, _CHUNK = 18, 32, 1 << 28, 1 << 20
+_DIGITS, _MOST_AXES, _LARGEST, _CHUNK = 18, 32, 1 << 26, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from .binding import bind, input_types
 from .lower import lower, require_lowerings
 from .params import find_params
 from .reader import Symbol, read_symbol
+from .sizes import Budget
 from .tree import build_tree, class_name
 from .variables import Stored, Variables, classify
 
@@ -50,7 +52,10 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         graph = _graph(path, symbol, variables, stored)
         types = input_types(arrays, options, dynamic_batch=dynamic_batch)
         tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
-        lower(graph, symbol, variables, tree, types)
+        batch = next((a.shape[0] for a in arrays.values() if a.ndim), 1)
+        held = sum(prod(p.data.shape) for p in graph.parameters())
+        budget = Budget(batch, sum(a.size for a in arrays.values()), held)
+        lower(graph, symbol, variables, tree, types, budget)
         return graph
 
     if not options.dynamic_batch:

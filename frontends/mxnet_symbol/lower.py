@@ -34,6 +34,7 @@ from .attributes import TextAttributes
 from .inference import parameter_shapes
 from .reader import Symbol, SymbolNode
 from .signatures import parameter_slots
+from .sizes import Budget
 from .tree import Tree
 from .use import Use, new_table
 from .variables import Variables
@@ -73,7 +74,12 @@ def require_lowerings(symbol: Symbol) -> None:
 
 
 def lower(
-    graph: Graph, symbol: Symbol, variables: Variables, tree: Tree, types: Mapping[str, TensorType]
+    graph: Graph,
+    symbol: Symbol,
+    variables: Variables,
+    tree: Tree,
+    types: Mapping[str, TensorType],
+    budget: Budget,
 ) -> None:
     """Add inputs, operators and outputs to a graph that has its modules and parameters.
 
@@ -104,6 +110,7 @@ def lower(
         for output, value in enumerate(values[node.index]):
             if value is not None:
                 graph.origin.landmarks.setdefault((node.name, output), value)
+        budget.spend(graph, range(before, graph._next), node.place)
         _check_alignment(use, before)
     for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
         index, output = reference

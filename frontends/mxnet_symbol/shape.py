@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir import Dim, Value
 from .shapes import product, quotient
+from .sizes import MOST_OUTPUTS
 from .use import Use, new_table
 
 TABLE = new_table()
@@ -156,6 +157,7 @@ def slice_channel(use: Use) -> list[Value]:
     """Equal parts along axis 1 unless told."""
     axis = use.axis(use.attrs.int("axis", 1), use.rank(use.x))
     count = use.attrs.int("num_outputs")
+    use.bounded(count, MOST_OUTPUTS)
     (size,) = use.static(use.x, [axis])
     if count < 1 or size % count:
         raise use.unsupported(f"expected num_outputs to divide {size}, got {count}")
@@ -168,7 +170,7 @@ def split_v2(use: Use) -> list[Value]:
     axis = use.axis(use.attrs.int("axis", 0), use.rank(use.x))
     sections, indices = use.attrs.int("sections", 0), use.attrs.ints("indices", ())
     (size,) = use.static(use.x, [axis])
-    use.bounded(sections)
+    use.bounded(sections, MOST_OUTPUTS)
     starts = [size * i // sections for i in range(sections)] if sections else indices  # starts hold the 0
     ends = [*starts[1:], size]
     if sections and size % sections:

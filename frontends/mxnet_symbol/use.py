@@ -10,7 +10,7 @@ from ..lowering import LoweringTable
 from .attributes import TextAttributes
 from .reader import SymbolNode
 
-_MOST = 1 << 26  # a damaged attribute must not cost the memory it names
+_MOST = 1 << 22  # a damaged attribute must not cost the memory it names
 
 
 @dataclass(slots=True)
@@ -122,10 +122,10 @@ class Use:
         shape = self.b.constant(codes) if codes else self.b.constant([], "int64")
         return self.b.op("Reshape", value, shape, types=[TensorType(type_.dtype, tuple(target))])
 
-    def bounded(self, count: float) -> None:
-        """Refuse to make an array of more elements than a model plausibly holds as a constant."""
-        if not 0 <= count <= _MOST:
-            raise self.unsupported(f"expected a constant of at most {_MOST} elements, got {count:g}")
+    def bounded(self, count: float, most: int = _MOST) -> None:
+        """Refuse to make more elements, or parts, than a model plausibly has."""
+        if not 0 <= count <= most:
+            raise self.unsupported(f"expected at most {most} elements or parts, got {count:g}")
 
     def unsupported(self, message: str) -> UnsupportedError:
         """The error for a form of the operator that its lowering does not cover."""

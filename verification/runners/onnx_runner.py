@@ -131,7 +131,7 @@ class OnnxRunner:
     def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
         """A session on a model or a part of it."""
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # its errors come as exceptions
         if not self._optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if self._threads is not None:

@@ -1,0 +1,79 @@
+"""What a symbol may ask for: values in proportion to its inputs and parameters, whatever its attributes say.
+
+A number in an attribute costs the file nothing, and running a graph what it names: these bounds lie far above
+what networks need, and refuse before anything is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from ...ir import Constant, Graph, ModelError, Operator, TensorType
+
+_LEAST, _PER_INPUT, _PER_PARAMETER = 1 << 25, 1024, 8
+"""Elements of all values together: so many, or so many for each element of the inputs and the parameters."""
+
+_SHARE = 4  # of them, one value has at most a quarter
+MOST_OUTPUTS = 1 << 12
+_MOST_POOLED = 1 << 32  # elements that one pool reads: seconds
+
+
+class Budget:
+    """The elements that the values of a graph may still have.
+
+    Args:
+        batch: the size that stands for a symbolic dimension.
+        inputs: elements of the example inputs.
+        parameters: elements of the parameters.
+    """
+
+    def __init__(self, batch: int, inputs: int, parameters: int) -> None:
+        self._batch = batch
+        self._left = self._whole = max(_LEAST, _PER_INPUT * inputs + _PER_PARAMETER * parameters)
+
+    def spend(self, graph: Graph, keys: Iterable[int], place: str) -> None:
+        """Take off what new nodes compute.
+
+        Raises:
+            ModelError: E106 when a value, or all together, are out of proportion.
+        """
+        for key in keys:
+            node = graph.node(key)
+            if not isinstance(node, (Constant, Operator)):
+                continue
+            types = list(node.types)
+            if isinstance(node, Operator):
+                self._require_few_reads(node, types, place)
+            if len(types) > MOST_OUTPUTS:
+                raise ModelError(
+                    "E106", f"expected at most {MOST_OUTPUTS} outputs, got {len(types)}", place=place
+                )
+            for type_ in types:
+                count = self._count(type_)
+                self._left -= count
+                if count * _SHARE > self._whole or self._left < 0:
+                    raise ModelError(
+                        "E106",
+                        f"expected values in proportion to the model's inputs and parameters, got {type_}",
+                        place=place,
+                        hint="check the sizes in the attributes of this node and those before it",
+                    )
+
+    def _count(self, type_: TensorType | None) -> int:
+        if type_ is None or type_.shape is None:
+            return 0
+        return prod(d if isinstance(d, int) else self._size(d or "") for d in type_.shape)
+
+    def _size(self, dim: str) -> int:
+        """What a symbolic dimension such as ``N`` or ``3*N`` comes to."""
+        factors = dim.split("*")
+        known = all(f.isidentifier() or (f.isascii() and f.isdigit()) for f in factors)
+        return prod(int(f) if f.isdigit() else self._batch for f in factors) if known else self._batch
+
+    def _require_few_reads(self, node: Operator, types: list[TensorType | None], place: str) -> None:
+        kernel = node.attributes.get("kernel_shape")
+        if "Pool" in node.op_type and isinstance(kernel, list):
+            reads = prod(kernel) * max((self._count(t) for t in types), default=0)
+            if reads > _MOST_POOLED:
+                raise ModelError("E106", f"expected a pool of less work than a kernel {kernel}", place=place)
