@@ -1,7 +1,17 @@
-"""``python -m regraft`` is the command line."""
+"""``python -m regraft`` and the command ``regraft``: signals are taken before anything large is imported."""
 
 from __future__ import annotations
 
-from .cli import run
+from .ending import end_on_signals
 
-run()
+
+def main() -> None:
+    """Run the command line."""
+    end_on_signals()
+    from .cli import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from .backends import TARGETS, infer_target, write
 from .backends.files import settle, staged
 from .backends.mindspore_source.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
-from .checkpoints.convert import Converted, convert_checkpoint
+from .checkpoints.convert import Converted
+from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
 from .frontends.user_code import exits_refused
@@ -21,6 +24,7 @@ from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, s
 from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
 from .passes.base import Change, Pass
+from .process_state import as_it_was
 from .verification import Report, read_pair_map
 from .verification import verify as compare
 from .verification.recording import record_calls
@@ -54,6 +58,13 @@ __all__ = [
     "stubs_left",
     "verify",
 ]
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """The walls of every call into the library: process state, the system's errors, exits of user code."""
+    with as_it_was(), system_errors_told(), exits_refused():
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +108,8 @@ class Findings:
         return len(self.findings)
 
 
-@system_errors_told()
+@guarded()
 @collector_paused()
-@exits_refused()
 def load(
     model: object,
     inputs: Inputs = None,
@@ -134,6 +144,7 @@ def load(
         ModelError: when the model cannot be read or captured.
         UnsupportedError: listing every operator without a lowering.
     """
+    _settle_beside(model, params)
     return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial, trust))
 
 
@@ -159,8 +170,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
     return stubs(graph)
 
 
-@system_errors_told()
-@exits_refused()
+@guarded()
 def load_tree(
     model: object,
     *,
@@ -172,6 +182,7 @@ def load_tree(
     return read_tree(model, _options(params, True, None, arguments, trust=trust))
 
 
+@guarded()
 @collector_paused()
 def rewrite(
     graph: Graph, passes: Sequence[Pass | str] | None = None, *, verify_each: bool = False
@@ -195,7 +206,7 @@ def rewrite(
     return Rewritten(new, changes, rename_rows(new))
 
 
-@system_errors_told()
+@guarded()
 @collector_paused()
 def save(
     graph: Graph, path: str | Path, to: str | None = None, *, force: bool = False, **options: object
@@ -223,8 +234,7 @@ def save(
     return write(emitted, Path(path), target, force=force, **options)
 
 
-@system_errors_told()
-@exits_refused()
+@guarded()
 def verify(
     source: object,
     target: object,
@@ -264,6 +274,7 @@ def verify(
         ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
             more than Dropout and batch statistics.
     """
+    _settle_beside(source, target, map)
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
@@ -305,8 +316,7 @@ def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
         return tree
 
 
-@system_errors_told()
-@exits_refused()
+@guarded()
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     """What the passes would change or report, without changing anything.
 
@@ -353,8 +363,7 @@ def _captured_or_tree(
     return load_tree(model, **given), failure
 
 
-@system_errors_told()
-@exits_refused()
+@guarded()
 def rewrite_file(
     graph: Graph,
     rewritten: Rewritten,
@@ -418,7 +427,15 @@ def rewrite_file(
     return [parent / name for name in names], report
 
 
-@system_errors_told()
+@guarded()
+@wraps(convert)
+def convert_checkpoint(source: str | Path, target: str | Path, map_: str | Path, **options: Any) -> Converted:
+    """As `checkpoints.convert.convert_checkpoint`."""
+    _settle_beside(source, map_)
+    return convert(source, target, map_, **options)
+
+
+@guarded()
 def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
     """Compare two checkpoints, tensor by tensor.
 
@@ -430,7 +447,16 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
     Returns:
         The report; `equal` is False as soon as a tensor differs or is on one side only.
     """
+    _settle_beside(a, b, map)
     return diff_checkpoints(a, b, map)
+
+
+def _settle_beside(*named: object) -> None:
+    """Complete or undo what killed runs left half done beside files that are to be read."""
+    for each in named:
+        if isinstance(each, (str, Path)):
+            path = Path(str(each).rpartition(":")[0] or each)
+            settle(path if path.is_dir() else path.parent)
 
 
 def _preparations(options: dict[str, Any]) -> dict[str, bool]:

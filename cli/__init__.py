@@ -1,7 +1,7 @@
 """The command line: the only package that prints, reads the environment or exits; a file a command.
 
 Exit codes: 0 done or clean; 1 findings, or a target that computes something else; 2 an error of the user's
-model, input or arguments; 3 a fault of regraft's own.
+model, input or arguments; 3 a fault of regraft's own; 129, 130 and 143 ended by SIGHUP, Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from ..ending import end_on_signals, ignore_signals
 from .check import check
 from .checkpoint import convert_checkpoint, diff
 from .passes import explain, passes
@@ -88,6 +89,7 @@ def _hold_exits() -> Callable[[int], NoReturn]:
 
 def run() -> None:
     """Console entry: turns errors into messages and exit codes."""
+    end_on_signals()
     code = 0
     leave = _hold_exits()
     try:
@@ -106,6 +108,7 @@ def run() -> None:
         if "--debug" in sys.argv:
             raise
     code = _flushed(code)
+    ignore_signals()
     if "mindspore" in sys.modules:
         leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
     sys.exit(code)

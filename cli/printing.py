@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 def reported(ctx: click.Context) -> Iterator[None]:
     """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
     from ..ir import MismatchError, RegraftError, system_errors_told
+    from ..process_state import as_it_was
 
     try:
-        with system_errors_told():
+        with as_it_was(), system_errors_told():  # what a model sets when imported holds for the whole command
             yield
     except RegraftError as error:
         if ctx.obj and ctx.obj.get("debug"):

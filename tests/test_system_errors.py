@@ -190,7 +190,9 @@ class TestPaths:
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_folder_that_may_not_be_written(self, symbol: Path, tmp_path: Path) -> None:
         (tmp_path / "shut").mkdir(mode=0o500)
-        assert_refused(invoke("rewrite", symbol, "-o", tmp_path / "shut" / "n.onnx", "--no-verify"), "permission")
+        assert_refused(
+            invoke("rewrite", symbol, "-o", tmp_path / "shut" / "n.onnx", "--no-verify"), "permission"
+        )
 
     @pytest.mark.parametrize("name", ["x-symbol.json", "x.pt2", "x.py:Net"])
     def test_models_of_impossible_names(self, name: str, tmp_path: Path) -> None:

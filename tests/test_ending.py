@@ -1,0 +1,139 @@
+"""Commands that a signal ends: the signal's exit code, no traceback, all old files or all new ones."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+NET = """
+import hashlib, os, signal, threading, time
+
+{at_import}
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear({width}, 4)
+        {at_construction}
+
+    def forward(self, x):
+        {in_forward}
+        return self.fc(x)
+"""
+
+INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
+LONG_C_CODE = (
+    "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.{name})).start(); "
+    "hashlib.pbkdf2_hmac('sha256', b'', b'', 2_000_000_000)"
+)
+
+
+def make_net(folder: Path, *, width: int = 3, **code: str) -> str:
+    places = {name: code.get(name, "pass") for name in ("at_import", "at_construction", "in_forward")}
+    (folder / "net.py").write_text(NET.format(width=width, **places))
+    return f"{folder / 'net.py'}:Net"
+
+
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """A command in a folder, whose temporary files are in a folder beside it."""
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "regraft", *arguments],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def assert_ended(process: subprocess.Popen[str], number: int) -> None:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, (process.returncode, out, err)
+    assert "Traceback" not in out + err
+    assert err.splitlines()[-1] == ("interrupted" if number == signal.SIGINT else "terminated")
+
+
+def left_over(folder: Path) -> list[Path]:
+    return [p for p in folder.rglob("*") if "regraft-" in p.name]
+
+
+@pytest.mark.parametrize("place", ["at_import", "at_construction"])
+def test_ctrl_c_in_the_users_code(tmp_path: Path, place: str) -> None:
+    net = make_net(tmp_path, **{place: INTERRUPT})
+    assert_ended(start("check", net, folder=tmp_path), signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_code_that_does_not_return_to_python_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    """As a compiler's: here ten minutes of hashing."""
+    net = make_net(tmp_path, at_import=LONG_C_CODE.format(name=name))
+    assert_ended(start("check", net, folder=tmp_path), getattr(signal, name))
+
+
+@pytest.mark.parametrize("to", ["onnx", "mindspore"])
+def test_ctrl_c_while_the_output_is_compared_leaves_the_files_that_were(tmp_path: Path, to: str) -> None:
+    out = tmp_path / ("out/x.onnx" if to == "onnx" else "out")
+    options = ("--input", "2x3", "--to", to, "-o", str(out), "--force")
+    first = start("rewrite", make_net(tmp_path), *options, folder=tmp_path)
+    assert first.wait(timeout=120) == 0
+    before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    assert before
+    counted = (
+        f"seen = globals().setdefault('seen', []); seen.append(1) if type(x) is torch.Tensor else None; "
+        f"{INTERRUPT} if len(seen) > 1 else None"
+    )
+    assert_ended(
+        start("rewrite", make_net(tmp_path, in_forward=counted), *options, folder=tmp_path), signal.SIGINT
+    )
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    assert not left_over(tmp_path)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As it is for what a shell runs in the background, or `nohup`."""
+    net = make_net(tmp_path, at_import=f"{INTERRUPT}; os.kill(os.getpid(), signal.SIGHUP)")
+    command = f"trap '' INT HUP; exec {sys.executable} -m regraft check {net}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals_at_any_moment_leave_all_old_or_all_new_files(tmp_path: Path, number: int) -> None:
+    """Two nets are written over each other, for as long as it takes to end some at random moments."""
+    drawn = random.Random(number)
+    out, whole = tmp_path / "out", []
+    nets = []
+    for width in (3, 5):
+        (tmp_path / str(width)).mkdir()
+        net = make_net(tmp_path / str(width), width=width)
+        nets.append(
+            (net, "--input", f"2x{width}", "--to", "mindspore", "-o", str(out), "--force", "--emit-tests")
+        )
+        began = time.monotonic()
+        assert start("rewrite", *nets[-1], folder=tmp_path).wait(timeout=120) == 0
+        lasted = time.monotonic() - began
+        whole.append({p.name: p.read_bytes() for p in out.iterdir()})
+    for turn in range(6):
+        process = start("rewrite", *nets[turn % 2], folder=tmp_path)
+        time.sleep(drawn.uniform(0.1, lasted))
+        process.send_signal(number)
+        printed, errors = process.communicate(timeout=120)
+        assert process.returncode in (0, -number if number == signal.SIGKILL else 128 + number), errors
+        assert "Traceback" not in printed + errors
+        assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} in whole
+    assert start("rewrite", *nets[0], folder=tmp_path).wait(timeout=120) == 0
+    assert not left_over(tmp_path)
+    assert tempfile.gettempdir() != str(tmp_path / "temporary")
