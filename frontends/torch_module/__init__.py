@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, UnsupportedError
+from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, TensorData, UnsupportedError
 from ..options import LoadOptions
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     """The graph of a capture, with the lowering's notes."""
     from .autocast import state_casts
+    from .capture import assigned_values
     from .lowering import Lowering
     from .tree import tree_of_module, tree_of_program
 
@@ -102,7 +103,17 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     )
     lowering = Lowering(captured, tree, partial=options.partial)
     lowering.run()
-    graph.origin.notes = lowering.context.notes
+    values = assigned_values(captured)
+    for key, paths in graph.parameter_paths().items() if values else ():
+        for path in values.keys() & set(paths):
+            graph.parameter(key).data = TensorData.of(values[path])
+    graph.origin.notes = [
+        *lowering.context.notes,
+        *(
+            f"the forward assigns `{n}.data`: the graph has its values after a run on the inputs given"
+            for n in values
+        ),
+    ]
     return graph
 
 

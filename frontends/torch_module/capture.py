@@ -18,10 +18,11 @@ from .batched import without_vmap
 from .caches import entries_read, told_apart
 from .containers import open_containers
 from .decided import otherwise
-from .evaluation import evaluation
+from .evaluation import dry_run, evaluation
 from .export_errors import export_error, first_line, is_refusal, require_python
 from .gradients import own_gradients
 from .lengths import numbers_taken, symbolic_lengths
+from .live import assigned_by
 from .modes import idle_dropouts, training_differences
 from .moves import idle_moves
 from .saved.program import Saved, read_program
@@ -137,13 +138,26 @@ def require_runnable(captured: Captured) -> None:
     Raises:
         ModelError: E103 when the module raises.
     """
-    import torch
+    if captured.module is not None:
+        with dry_run(captured.module):
+            _run(captured)
 
+
+def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
+    """What a run on the example gives the parameters and buffers that the forward assigns, by name."""
+    if captured.module is None:
+        return {}
+    with dry_run(captured.module):
+        found = assigned_by(captured.module, lambda: _run(captured))
+    return {name: array_of(value) for name, value in found.items()}
+
+
+def _run(captured: Captured) -> None:
     if captured.module is None or captured.arrange is None:
         return
     args, keywords = captured.arrange([tensor_of(a) for a in captured.examples])
     try:
-        with evaluation(captured.module), torch.no_grad(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             captured.module(*args, **keywords)
     except Exception as error:  # the model's own code may raise anything

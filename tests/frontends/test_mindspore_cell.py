@@ -1,5 +1,6 @@
 """MindSpore Cells read, exported to ONNX and run in ONNX Runtime, against the Cell's own PyNative output."""
 
+from functools import partial
 from pathlib import Path
 
 import mindspore as ms
@@ -184,6 +185,40 @@ def test_convolution_padding(kernel, stride, dilation, mode) -> None:
     np.testing.assert_allclose(got, pynative(net, x)[0], rtol=1e-4, atol=1e-5)
 
 
+class Writing(ms.nn.Cell):
+    """Writes Parameters, and keeps things, outside of what the compiler reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = ms.nn.Dense(3, 3)
+        self.weight = ms.Parameter(ms.Tensor(np.zeros(3, np.float32)), name="weight")
+        self.steps = ms.Parameter(ms.Tensor(np.zeros(1, np.float32)), name="steps")
+        self.count, self.kept, self.nested = 0, [1], {"a": {}}
+        self.keep = Keep(self)
+
+    def construct(self, x: ms.Tensor) -> ms.Tensor:
+        ms.ops.assign(self.weight, self.weight + 1)
+        ms.ops.assign_add(self.steps, ms.ops.ones_like(self.steps))
+        return self.keep(self.fc(x) + self.weight)
+
+
+class Keep(ms.nn.Identity):
+    """Its hook is Python code in a run, and nothing to the compiler."""
+
+    def __init__(self, owner: ms.nn.Cell) -> None:
+        super().__init__()
+        self.register_forward_hook(partial(_keep, [owner]))
+
+
+def _keep(owner: list[ms.nn.Cell], _cell: ms.nn.Cell, _given: object, result: ms.Tensor) -> ms.Tensor:
+    (net,) = owner
+    net.count += 1
+    net.kept.append(result)
+    net.nested["a"]["x"] = result
+    net.late = result
+    return result
+
+
 class TestModules:
     def test_a_cell_called_twice_is_one_module_with_two_calls(self) -> None:
         graph = check(cell("sharing.py:CalledTwice"), floats(2, 4))
@@ -292,6 +327,22 @@ class TestState:
         finally:
             ms.set_context(mode=ms.PYNATIVE_MODE)
         np.testing.assert_array_equal(pynative(net, x)[0], before)
+
+    def test_what_a_construct_writes_and_keeps_is_put_back(self) -> None:
+        """Assignments are refused, after a run that made them."""
+        net = Writing()
+        net.weight.requires_grad = False
+        before = (
+            {p.name: (id(p), p.asnumpy().tolist(), p.requires_grad) for p in net.get_parameters()},
+            [net.count, net.kept, {k: dict(v) for k, v in net.nested.items()}, list(vars(net))],
+        )
+        with pytest.raises((ModelError, UnsupportedError)):
+            read(net, [("", floats(2, 3))], LoadOptions())
+        after = (
+            {p.name: (id(p), p.asnumpy().tolist(), p.requires_grad) for p in net.get_parameters()},
+            [net.count, net.kept, {k: dict(v) for k, v in net.nested.items()}, list(vars(net))],
+        )
+        assert after == before
 
     def test_put_back_after_a_failure(self, tmp_path, monkeypatch) -> None:
         monkeypatch.chdir(tmp_path)

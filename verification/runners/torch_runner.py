@@ -13,6 +13,7 @@ import numpy as np
 
 from ...frontends.torch_module.capture import array_of, tensor_of
 from ...frontends.torch_module.evaluation import plainly, values_kept
+from ...frontends.torch_module.live import Changed, Untouched
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step
 from .records import ValueStore
@@ -55,7 +56,7 @@ class TorchRunner:
         # the class's own method: a user's module may have another of that name
         self._model: Any = torch.nn.Module.double(model) if double else model
         self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
-        self._arguments: dict[str, tuple[Any, list[Any], Any]] = {}
+        self._arguments: dict[str, tuple[Any, list[Any], Any, list[Changed]]] = {}
         self._kept: list[tuple[Any, Any]] = []
         self._store = ValueStore()
         self._widens = double
@@ -82,11 +83,11 @@ class TorchRunner:
 
         records: dict[str, CallRecord] = {}
         handles: list[Any] = []
-        with _Frozen(self._model, keep=self._programme), self._state_kept():
+        with _Frozen(self._model, keep=self._programme), Untouched(self._model) as kept:
             if calls:
                 self._arguments = {}
                 self._store = ValueStore()
-                handles = self._hook(records, given)
+                handles = self._hook(records, given, kept)
             try:
                 arguments, keywords = self._bind(inputs)
                 with torch.no_grad(), plainly(), self._widening():
@@ -133,22 +134,6 @@ class TorchRunner:
                 return [], tensors
         return list(tensors.values()), {}
 
-    @contextmanager
-    def _state_kept(self) -> Iterator[None]:
-        """No run overwrites a parameter or buffer for the next one."""
-        updated = self._graph.updates
-        paths = {p for key in updated for p in self._graph.parameter_paths()[key]}
-        tables = [(m._buffers, dict(m._buffers)) for m in self._model.modules()] if updated else []
-        held = (
-            {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())} if updated else {}
-        )
-        with values_kept(held[p] for p in sorted(paths & set(held))):
-            try:
-                yield
-            finally:
-                for table, before in tables:  # a buffer may have been assigned anew
-                    table.update(before)
-
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Give parameters and buffers other values, by name, until `close`."""
         import torch
@@ -183,12 +168,15 @@ class TorchRunner:
             with rounded_inside(change):
                 yield
 
-    def _hook(self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]) -> list[Any]:
+    def _hook(
+        self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]], kept: Untouched
+    ) -> list[Any]:
         """Hooks that record every call; values are kept, as a later in-place operator may change them.
 
         Args:
             records: where to.
             given: what calls are to give instead of their own results.
+            kept: the block in which the model runs.
         """
         import torch
         from torch.compiler import is_dynamo_compiling
@@ -210,7 +198,7 @@ class TorchRunner:
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
                     leaves[i] = Slot(len(inputs))
                     inputs.append(keep(array_of(leaf)))
-            self._arguments[name] = (module, leaves, spec)
+            self._arguments[name] = (module, leaves, spec, kept.changed(module))
             open_.append((module, name, inputs))
 
         def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> Any:
@@ -238,14 +226,16 @@ class TorchRunner:
         import torch
         from torch.utils import _pytree as pytree
 
-        module, leaves, spec = self._arguments[call]
+        module, leaves, spec, changed = self._arguments[call]
         tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
         filled = [tensors[x.index] if isinstance(x, Slot) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         frozen = _Frozen(self._model, keep=self._programme)
-        with frozen, self._state_kept(), torch.no_grad(), plainly(), self._widening():
+        with frozen, Untouched(module), torch.no_grad(), plainly(), self._widening():
+            for table, name, value in changed:  # by modules that were called before it in the recorded run
+                table[name].data = value.clone()
             try:
                 result = module(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
@@ -275,7 +265,8 @@ class TorchRunner:
 
         paths = tree_paths(self._paths, self._graph.modules)
         names = [name for name, _ in self._graph.outputs]
-        return torch_step(self._model, paths, forward, names, seed, _array)
+        with Untouched(self._model):
+            return torch_step(self._model, paths, forward, names, seed, _array)
 
     def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
