@@ -132,6 +132,8 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
     found = Comparison(tuple(source.shape), difference, _ratio(difference, scale), 0.0, not wrong)
     if wrong and not remark:
         return replace(found, reason=f"{wrong} of {source.size} elements differ")
+    if by.types == "floats" and str(source.dtype) != str(target.dtype):
+        remark = remark or f"{source.dtype} in the source, {target.dtype} in the target"
     return replace(found, passed=True, reason=remark or _remark(unproven), unproven=unproven)
 
 

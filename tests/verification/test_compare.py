@@ -56,6 +56,7 @@ def test_width_of_a_float_is_a_difference_where_types_are_compared(types: Types)
     assert wider.reason == "expected element type float32, got float64"
     integers = compare(np.array([1, 2], np.int64), np.array([1, 2], np.int32), Yardstick(types=types))
     assert integers.passed is (types == "floats")
+    assert "int64" in integers.reason
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_nested_graph_equals_itself() -> None:
     report = verify(nested(), nested())
     assert report.passed, report.render()
     assert {row.call: row.passed for row in report.modules} == {"before#1": True, "after#1": True}
-    assert report.yardstick.startswith("4 units in the last place of the largest value; beyond them, 4 times")
+    assert report.yardstick.startswith(
+        "16 units in the last place of the largest value; beyond them, 4 times"
+    )
 
 
 def test_fault_inside_a_branch_is_found() -> None:
