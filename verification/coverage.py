@@ -23,6 +23,7 @@ class Covered:
         refused: cases in which the source itself does not run, or not as in others.
         unreached: regions of functions that bend, and branches, that no input led into, in words.
         bends: number of such regions.
+        sensitivity: what changes of parameters did; None where that was not measured.
     """
 
     draws: list[str] = field(default_factory=list)
@@ -30,6 +31,7 @@ class Covered:
     refused: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     bends: int = 0
+    sensitivity: Sensitivity | None = None
 
     def add(self, draw: str, sizes: Mapping[str, int], batch: Collection[str]) -> None:
         """A case that was compared."""
@@ -38,8 +40,8 @@ class Covered:
         found = {sizes[symbol] for symbol in batch if symbol in sizes}
         self.batches = sorted({*self.batches, *found})
 
-    def of(self, rows: Sequence[ModuleRow], sensitivity: Sensitivity | None = None) -> Coverage:
-        """All of it, with what the comparison of modules and changes of parameters gave."""
+    def of(self, rows: Sequence[ModuleRow]) -> Coverage:
+        """All of it, with how many modules were compared."""
         compared = sum(row.passed is not None for row in rows)
         return Coverage(
             len(rows),
@@ -49,7 +51,7 @@ class Covered:
             self.bends,
             self.unreached,
             self.refused,
-            sensitivity,
+            self.sensitivity,
         )
 
 
@@ -110,17 +112,19 @@ class Sensitivity:
         moved: how many of them move an output.
         alone: those that move what their own module gives, and no output.
         unnoticed: those that move nothing.
-        unmeasured: those of which nothing is known -> why.
+        unmeasured: why it is not known what moves outputs, or of which parameters; empty where it is.
     """
 
     parameters: int
     moved: int
     alone: list[str] = field(default_factory=list)
     unnoticed: list[str] = field(default_factory=list)
-    unmeasured: dict[str, str] = field(default_factory=dict)
+    unmeasured: str = ""
 
     def phrase(self) -> str:
         """The numbers."""
+        if self.unmeasured and not self.moved:
+            return f"{len(self.alone)} of {self.parameters} parameters moved their module's values"
         return f"{self.moved} of {self.parameters} parameters moved an output"
 
     def unproved(self) -> list[str]:
@@ -128,8 +132,10 @@ class Sensitivity:
         found: list[str] = []
         if self.unnoticed:
             found.append(f"{_listed(self.unnoticed)} moved nothing")
-        if self.alone:
-            found.append(f"{_listed(self.alone)} moved their module's values only")
+        if self.alone and self.moved:
+            found.append(f"{_listed(self.alone)} moved no output, only what a module alone gives")
+        if self.unmeasured:
+            found.append(f"parameters: {self.unmeasured}")
         return found
 
 

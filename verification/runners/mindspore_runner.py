@@ -174,10 +174,13 @@ class MindSporeRunner:
             set_value(parameter, value)
 
     @contextmanager
-    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
         """Give every floating-point Parameter other values inside; see `Runner`."""
         cells = [c for _, c in cells_of(self._arguments[call][0])] if call else self._cells
-        kept = [(p, v) for p in parameters_of(cells) if kind_of(v := array_of(p)) in "fc"]
+        chosen = [self._parameters[only]] if only else parameters_of(cells)
+        kept = [(p, v) for p in chosen if kind_of(v := array_of(p)) in "fc"]
         try:
             for parameter, value in kept:
                 set_value(parameter, change(value))
@@ -284,6 +287,31 @@ class MindSporeRunner:
             Held.of(dict.fromkeys([*names.get(id(p), []), name]), data_of(p))
             for name, p in self._parameters.items()
         ]
+
+    def gradients(
+        self, inputs: Mapping[str, np.ndarray], weights: Sequence[np.ndarray | None]
+    ) -> dict[str, np.ndarray]:
+        """The gradient of every Parameter that has one; see `Differentiable`."""
+        import mindspore
+        from mindspore import Tensor
+
+        trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
+        if not trained:
+            raise ModelError("E702", "no Parameter has a gradient")
+
+        def loss() -> Any:
+            total = Tensor(0.0, mindspore.float32)
+            for output, weight in zip(results(self._net(*self._bind(inputs))), weights, strict=True):
+                if weight is not None:
+                    total = total + (output * Tensor(weight, output.dtype)).sum()
+            return total
+
+        with evaluating(self._cells):
+            try:
+                found: Any = mindspore.grad(loss, None, list(trained.values()))()  # type: ignore[arg-type]
+                return dict(zip(trained, map(array_of, found), strict=True))
+            except Exception as error:  # as in `run`
+                raise refusal("differentiate", error) from error
 
     def slack(self, operators: Set[str]) -> int:
         """Units in the last place that MindSpore's arithmetic may cost; see `Runner`."""

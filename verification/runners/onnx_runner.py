@@ -210,10 +210,27 @@ class OnnxRunner:
             self._session = self.session(self._model)
         return self._session
 
+    def varied(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        names: Collection[str],
+        change: Callable[[np.ndarray], np.ndarray],
+    ) -> Iterator[tuple[str, list[np.ndarray]]]:
+        """Name of a parameter and the outputs with it alone changed, for some of them, in one session."""
+        base = "" if self._folder is None else str(self._folder.resolve())
+        arrays = {t.name: onnx.numpy_helper.to_array(t, base) for t in self._weights if t.name in names}
+        taking = self._sliced.with_outputs(())
+        _take(taking, arrays)
+        session, feeds = self.session(taking), {**self._feeds(inputs), **arrays}
+        for name, array in arrays.items():
+            yield name, _run(session, self.outputs, {**feeds, name: change(array)})
+
     @contextmanager
-    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
         """Give every floating-point parameter of a graph other values inside; see `Runner`."""
-        used = self._weights
+        used = [t for t in self._weights if not only or t.name == only]
         if call:
             record = self.calls[call]
             part = self._sliced.between(record["inputs"], record["outputs"])

@@ -46,10 +46,10 @@ class PairedRunner:
         return cast(Trainer, self._runner).step(inputs, seed)
 
     def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = ""
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> AbstractContextManager[None]:
         """See `Runner`."""
-        return self._runner.altered(change, _renamed(call, self._theirs) if call else "")
+        return self._runner.altered(change, _renamed(call, self._theirs) if call else "", only)
 
     def slack(self, operators: Set[str]) -> int:
         """See `Runner`."""

@@ -87,9 +87,15 @@ class Runner(Protocol):
         ...
 
     def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = ""
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> AbstractContextManager[None]:
-        """Give every floating-point weight other values inside; `call`: only those of that call's module."""
+        """Give every floating-point weight other values inside.
+
+        Args:
+            change: makes the values of a weight.
+            call: only weights of that call's module.
+            only: only the weight of that name, as the graph has it.
+        """
         ...
 
     def close(self) -> None:

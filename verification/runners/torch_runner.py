@@ -134,25 +134,44 @@ class TorchRunner:
                 return [], tensors
         return list(tensors.values()), {}
 
-    def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Give parameters and buffers other values, by name, until `close`."""
-        import torch
-
+    def _named(self) -> dict[str, Any]:
+        """Parameters and buffers by the names that the graph has for them."""
         held = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
-        named = {
+        return {
             name: held[path]
             for paths in self._graph.parameter_paths().values()
             for name in paths
             for path in paths
             if path in held
         }
+
+    def gradients(
+        self, inputs: Mapping[str, np.ndarray], weights: Sequence[np.ndarray | None]
+    ) -> dict[str, np.ndarray]:
+        """The gradient of every parameter; see `Differentiable`."""
+        from .torch_gradients import gradients_of
+
+        def forward() -> Any:
+            arguments, keywords = self._bind(inputs)
+            return self._model(*arguments, **keywords)
+
+        with _Frozen(self._model, keep=self._programme), self._state_kept(), plainly():
+            return gradients_of(self._model, self._named(), forward, weights)
+
+    def fill(self, values: Mapping[str, np.ndarray]) -> None:
+        """Give parameters and buffers other values, by name, until `close`."""
+        import torch
+
+        named = self._named()
         with torch.no_grad():
             for name, value in values.items():
                 self._kept.append((named[name], named[name].detach().clone()))
                 named[name].copy_(tensor_of(value))
 
     @contextmanager
-    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
         """Give every floating-point parameter and buffer other values inside; see `Runner`."""
         import torch
 
@@ -160,6 +179,8 @@ class TorchRunner:
 
         module = self._arguments[call][0] if call else self._model
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
+        if only:
+            held = {0: self._named().get(only)}
         tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
         with values_kept(tensors):
             with torch.no_grad():

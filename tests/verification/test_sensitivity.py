@@ -1,0 +1,170 @@
+"""Which parameters a comparison would notice: measured by changing them, not by their being there."""
+
+import numpy as np
+import pytest
+import torch
+
+import regraft
+from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType
+from regraft.verification import verify
+from regraft.verification.coverage import Coverage, Sensitivity
+
+nn = torch.nn
+
+
+def covered(net: nn.Module, *shapes: str) -> Coverage:
+    graph = regraft.load(net, shapes)
+    report = verify(graph, graph)
+    assert report.passed, report.render()
+    assert report.coverage is not None
+    return report.coverage
+
+
+class Residual(nn.Module):
+    """A branch whose last normalisation starts at zero, as residual nets are often trained."""
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.conv = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2)
+        nn.init.constant_(self.norm.weight, gamma)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = self.stem(x)
+        return self.head((y + self.norm(self.conv(y))).mean((2, 3)))
+
+
+def test_every_parameter_and_statistic_of_a_plain_net_moves_an_output() -> None:
+    assert covered(Residual(1.0), "2x3x8x8").sensitivity == Sensitivity(9, 9)
+
+
+def test_behind_a_gamma_of_zeros_a_module_alone_proves_weights_and_nothing_proves_statistics() -> None:
+    found = covered(Residual(0.0), "2x3x8x8").sensitivity
+    assert found is not None
+    assert found.alone == ["conv.weight"]
+    assert found.unnoticed == ["norm.running_mean", "norm.running_var"]
+    assert found.moved == 6  # gamma and beta of the normalisation too: they are added to
+
+
+class Attention(nn.Module):
+    """The bias of the keys moves every score of a query alike, which a softmax does not see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k, self.v = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
+        nn.init.normal_(self.k.bias)
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).transpose(1, 2)
+        return torch.softmax(scores, -1) @ self.v(x)
+
+
+def test_a_bias_that_the_function_cannot_see_is_proved_by_its_module_only() -> None:
+    coverage = covered(Attention(), "2x5x6")
+    assert coverage.sensitivity is not None
+    assert coverage.sensitivity.alone == ["k.bias"]
+    assert coverage.sensitivity.unnoticed == []
+    assert "5 of 6 parameters moved an output" in coverage.line()
+    assert "not proved: `k.bias` moved no output, only what a module alone gives" in coverage.line()
+
+
+class Frozen(nn.Module):
+    """A frozen table with a padding row, masks, a buffer, and a layer that never runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(9, 4, padding_idx=0)
+        self.table.weight.requires_grad_(False)
+        self.register_buffer("scale", torch.full((4,), 0.5))
+        self.register_buffer("mask", torch.full((5, 5), -torch.inf).triu(3))
+        self.register_buffer("seen", torch.ones(5, 5).tril())
+        self.idle = nn.Linear(4, 4)
+
+    def forward(self, ids):
+        x = self.table(ids) * self.scale
+        scores = (x @ x.transpose(1, 2) + self.mask).masked_fill(self.seen == 0, -1e4)
+        return torch.softmax(scores, -1) @ x
+
+
+def test_frozen_tables_padding_rows_and_masks_are_measured_and_what_never_runs_is_not() -> None:
+    net = Frozen()
+    assert covered(net, "2x5:int64").sensitivity == Sensitivity(4, 4)
+    assert [p.requires_grad for p in net.parameters()] == [False, True, True]
+    assert all(p.grad is None for p in net.parameters())
+    assert not net.scale.requires_grad
+    assert bool((net.seen == torch.ones(5, 5).tril()).all())
+
+
+class Odd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError("no way back")
+
+
+class NoWayBack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return Odd.apply(self.fc(x))
+
+
+def test_a_net_without_gradients_is_measured_module_by_module_and_that_is_said() -> None:
+    coverage = covered(NoWayBack(), "2x3")
+    assert coverage.sensitivity is not None
+    assert (coverage.sensitivity.moved, coverage.sensitivity.alone) == (0, ["fc.weight", "fc.bias"])
+    assert "2 of 2 parameters moved their module's values" in coverage.line()
+    assert "no way back" in coverage.line()
+
+
+def test_a_net_without_parameters_says_nothing_of_them() -> None:
+    assert "parameters" not in covered(nn.Sequential(nn.ReLU()), "2x3").line()
+
+
+def chain(layers: int) -> Graph:
+    """A graph without a framework: biases one after the other, the first of them times zero."""
+    graph = Graph()
+    b = Builder(graph)
+    root = graph.modules.add("Chain")
+    with b.inside(graph.modules.add_call(root)):
+        x = graph.add_input("x", TensorType("float32", ("N", 4)))
+        for at in range(layers):
+            data = TensorData.of(np.full(4, 0.5 + at, np.float32))
+            bias = graph.add_parameter(Parameter(f"b{at}", f"b{at}", data))
+            graph.modules.module(root).parameters[f"b{at}"] = bias.node
+            x = b.op("Add", x, bias if at else b.op("Mul", bias, b.constant(np.zeros(4, np.float32))))
+    graph.outputs = [("y", x)]
+    return graph
+
+
+@pytest.mark.parametrize("layers", [5, 60])
+def test_a_source_that_is_a_graph_is_measured_by_runs_of_some_of_its_parameters(layers: int) -> None:
+    report = verify(chain(layers), chain(layers))
+    assert report.coverage is not None
+    found = report.coverage.sensitivity
+    assert found is not None
+    assert found.unnoticed == ["b0"]
+    assert found.moved == found.parameters - 1
+    assert found.parameters == (5 if layers == 5 else 20)
+    assert ("were not tried" in found.unmeasured) == (layers == 60)
+
+
+def test_a_report_in_json_holds_the_coverage() -> None:
+    graph = regraft.load(Residual(0.0), ("2x3x8x8",))
+    found = verify(graph, graph).to_json()["coverage"]
+    assert isinstance(found, dict)
+    assert found["batches"] == [1, 2, 5]
+    assert found["draws"] == ["normal", "x10", "+3", "zeros", "data-like"]
+    assert found["sensitivity"]["unnoticed"] == ["norm.running_mean", "norm.running_var"]

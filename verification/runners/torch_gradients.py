@@ -1,0 +1,67 @@
+"""Gradients of a torch module in evaluation mode; the module is left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...frontends.torch_module.capture import array_of
+from ...ir import ModelError
+
+
+def gradients_of(
+    model: Any, tensors: Mapping[str, Any], forward: Callable[[], Any], weights: Sequence[np.ndarray | None]
+) -> dict[str, np.ndarray]:
+    """Name of a parameter or buffer -> the gradient of the outputs' sum, weighed.
+
+    Running statistics have none in torch and are left out. Frozen parameters and other buffers have one.
+
+    Args:
+        model: the module, in evaluation mode.
+        tensors: its parameters and buffers by name.
+        forward: runs it.
+        weights: one array for each output; None leaves it out.
+
+    Raises:
+        ModelError: when torch cannot differentiate it.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    statistics = {
+        id(module._buffers.get(name))
+        for module in model.modules()
+        for name in ("running_mean", "running_var")
+    }
+    taken = {name: t for name, t in tensors.items() if _is_real(t) and id(t) not in statistics}
+    kept = [(t, t.requires_grad, t.grad) for t in taken.values()]
+    try:
+        for tensor, _, _ in kept:
+            tensor.requires_grad_(True)
+        with torch.enable_grad():
+            found = [x for x in pytree.tree_leaves(forward()) if isinstance(x, torch.Tensor)]
+            total = torch.zeros((), dtype=torch.float64)
+            for output, weight in zip(found, weights, strict=True):
+                if weight is not None and output.requires_grad:
+                    total = total + (output.double() * torch.from_numpy(weight)).nan_to_num().sum()
+            if not total.requires_grad:
+                raise ModelError("E702", "no output has a gradient")
+            gradients = torch.autograd.grad(total, list(taken.values()), allow_unused=True)
+    except ModelError:
+        raise
+    except Exception as error:  # the user's forward, and functions without a derivative, may raise anything
+        raise ModelError("E702", f"no gradients: {type(error).__name__}: {error}") from error
+    finally:
+        for tensor, required, gradient in kept:
+            tensor.requires_grad_(required)
+            tensor.grad = gradient
+    return {
+        name: np.zeros(tuple(t.shape)) if g is None else np.array(array_of(g))
+        for (name, t), g in zip(taken.items(), gradients, strict=True)
+    }
+
+
+def _is_real(tensor: Any) -> bool:
+    return tensor.is_floating_point() and not tensor.is_meta and tensor.is_leaf

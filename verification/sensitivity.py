@@ -1,0 +1,272 @@
+"""Whether a wrong parameter would be noticed: each is changed by a hundredth, and what moves is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from ..ir import Graph, ModelError, Operator, Parameter, Value
+from .compare import EPSILON, kind_of
+from .coverage import Sensitivity
+from .inputs import batch_symbols, bindings, resized
+from .report import ModuleRow, OutputRow
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import CallRecord, Run, Runner
+
+CHANGE = 1e-2
+"""How much of itself is added to an element of a parameter or taken off; of 1 where all elements are 0."""
+
+_TIMES = 10
+"""A change is at least so many times what outputs may be off by, relative to their scale."""
+
+TRIED = 24
+"""How many parameters of a source that has no gradients are changed, one run each."""
+
+LIMIT = 1_000_000_000
+"""Bytes of parameters above which gradients, which take as much again, are not asked for."""
+
+_BRIEF = 80
+"""Characters of a framework's own message that are shown."""
+
+_AROUND = 3
+"""How many modules, one around the other, are tried for a parameter that moves no output."""
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A runner that can differentiate its model."""
+
+    def gradients(
+        self, inputs: Mapping[str, np.ndarray], weights: Sequence[np.ndarray | None]
+    ) -> dict[str, np.ndarray]:
+        """Name of a parameter -> the gradient of the sum of all outputs times weights, in evaluation mode.
+
+        Args:
+            inputs: arrays by input name.
+            weights: one array of an output's shape for each output; None leaves it out.
+
+        Raises:
+            ModelError: when the model cannot be differentiated.
+        """
+        ...
+
+
+class Measuring:
+    """The measurement for one source.
+
+    Args:
+        graph: the source's graph.
+        runner: the source's runner, after a run that recorded modules.
+        inputs: of that run.
+        run: what it gave.
+        outputs: the rows of its outputs.
+        rows: the rows of its modules.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        runner: Runner,
+        inputs: Mapping[str, np.ndarray],
+        run: Run,
+        outputs: Sequence[OutputRow],
+        rows: Sequence[ModuleRow],
+    ) -> None:
+        self._graph, self._runner, self._inputs, self._run = graph, runner, inputs, run
+        self._tolerances = [row.tolerance for row in outputs]
+        self._rows = {row.call: row for row in rows}
+        paths = graph.parameter_paths()
+        self._names = {
+            p.key: paths.get(p.key, [p.declared])[0] for p in graph.parameters() if _is_measured(graph, p)
+        }
+        relative = [row.tolerance / s for row, s in zip(outputs, self._scales(), strict=False) if s]
+        self._change = max(CHANGE, _TIMES * max(relative, default=0.0))
+
+    def _scales(self) -> list[float]:
+        found = [
+            np.abs(a[np.isfinite(a)]) if kind_of(a) == "f" else np.zeros(0) for _, a in self._run.outputs
+        ]
+        return [float(a.max(initial=0.0)) for a in found]
+
+    def sensitivity(self) -> Sensitivity | None:
+        """What changes of the parameters do; None where there are none."""
+        if not self._names:
+            return None
+        if isinstance(self._runner, OnnxRunner):
+            return self._by_runs(self._runner)
+        moved, why = self._by_gradients()
+        left = [key for key in self._names if key not in moved]
+        alone = {key for key in left if self._moves_alone(key)}
+        return Sensitivity(
+            len(self._names),
+            len(moved),
+            [self._names[key] for key in left if key in alone],
+            [self._names[key] for key in left if key not in alone],
+            why,
+        )
+
+    def changed(self, array: np.ndarray) -> np.ndarray:
+        """A parameter with every element changed at a random sign; what is not finite stays.
+
+        Ones and zeros, as of a mask, are exchanged: a comparison with them does not see a hundredth.
+        """
+        wide = array.astype(np.float64)
+        if _is_mask(wide):
+            return (1 - wide).astype(array.dtype)
+        is_zero = not np.any(wide[np.isfinite(wide)])
+        by = np.full(wide.shape, self._change) if is_zero else self._change * np.abs(wide)
+        signs = np.random.default_rng(array.size).integers(0, 2, wide.shape) * 2.0 - 1.0
+        return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
+
+    def _by_runs(self, runner: OnnxRunner) -> Sensitivity:
+        """One run for each of some parameters, taken at even distances."""
+        names = [self._graph.parameter(key).name for key in self._names]
+        step = max(1, -(-len(names) // TRIED))
+        tried = names[::step]
+        expected = [array for _, array in self._run.outputs]
+        moved: set[str] = set()
+        try:
+            for name, found in runner.varied(self._inputs, tried, self.changed):
+                rows = zip(expected, found, self._tolerances, strict=True)
+                if any(_distance(a, b) > tolerance for a, b, tolerance in rows):
+                    moved.add(name)
+        except ModelError as error:
+            return Sensitivity(len(names), 0, unmeasured=_brief(error))
+        unnoticed = [name for name in tried if name not in moved]
+        untried = f"{len(names) - len(tried)} were not tried" if step > 1 else ""
+        return Sensitivity(len(tried), len(moved), [], unnoticed, untried)
+
+    def _by_gradients(self) -> tuple[set[int], str]:
+        """The parameters that move an output by more than its tolerance; why that is not known, or ""."""
+        if not isinstance(self._runner, Differentiable):
+            return set(), "the source's runtime has no gradients"
+        if sum(self._graph.parameter(key).data.nbytes for key in self._names) > LIMIT:
+            return set(), "its parameters are too large for gradients beside them"
+        runner = cast(Differentiable, self._runner)
+        sizes = bindings(self._graph, self._inputs)
+        one = {**sizes, **dict.fromkeys(batch_symbols(self._graph) & set(sizes), 1)}
+        why = ""
+        for inputs in (resized(self._graph, self._inputs, one), self._inputs):
+            try:
+                run = self._run if inputs is self._inputs else self._runner.run(inputs, calls=False)
+                weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]
+                gradients = runner.gradients(inputs, weights)
+                found = {key for key in self._names if self._is_moving(key, gradients)}
+                return found | {key for key in self._masks() - found if self._moves_output(key)}, ""
+            except ModelError as error:
+                why = _brief(error)
+        return set(), why
+
+    def _masks(self) -> set[int]:
+        """Parameters of ones and zeros, which a comparison may read: it has no gradient."""
+        return {key for key in self._names if _is_mask(self._graph.parameter(key).data.numpy())}
+
+    def _moves_output(self, key: int) -> bool:
+        try:
+            with self._runner.altered(self.changed, only=self._names[key]):
+                found = self._runner.run(self._inputs, calls=False).outputs
+        except ModelError:
+            return False
+        rows = zip(self._run.outputs, found, self._tolerances, strict=True)
+        return any(_distance(a, b) > tolerance for (_, a), (_, b), tolerance in rows)
+
+    def _weights(self, at: int, array: np.ndarray) -> np.ndarray | None:
+        """Random numbers: a sum that they weigh moves by about 1 where the output moves by its bound."""
+        if kind_of(array) != "f" or at >= len(self._tolerances) or not array.size:
+            return None
+        bound = self._tolerances[at] or EPSILON.get(array.dtype.name, 2.0**-23)
+        drawn = np.random.default_rng([at, *array.shape]).standard_normal(array.shape)
+        return np.where(np.isfinite(array), drawn / (bound * np.sqrt(array.size)), 0.0)
+
+    def _is_moving(self, key: int, gradients: Mapping[str, np.ndarray]) -> bool:
+        """Whether a parameter changed as `changed` does moves an output by more than is tolerated."""
+        gradient = gradients.get(self._names[key])
+        value = self._graph.parameter(key).data.numpy()
+        if gradient is None:
+            gradient = self._of_statistic(key, gradients)
+        if gradient is None or gradient.shape != value.shape:
+            return False
+        with np.errstate(all="ignore"):
+            by = self.changed(value).astype(np.float64) - value.astype(np.float64)
+            terms = gradient.astype(np.float64) * np.where(np.isfinite(by), by, 0.0)
+        return float(np.sqrt(np.square(terms[np.isfinite(terms)]).sum())) > 1
+
+    def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The gradient of a running mean or variance, which frameworks do not give: from beta's or gamma's.
+
+        Of ``y = gamma * x + beta`` with ``x = (input - mean) / sqrt(variance + epsilon)``, the mean moves y
+        as beta does times ``-gamma / sqrt(variance + epsilon)``, the variance as gamma does times
+        ``-gamma / (2 * (variance + epsilon))``.
+        """
+        for user, slot in self._graph.users(Value(key)):
+            node = self._graph.node(user)
+            if not isinstance(node, Operator) or node.op_type != "BatchNormalization" or slot not in (3, 4):
+                continue
+            _, gamma, beta, _, variance = self._graph.operands(user)[:5]
+            known = beta if slot == 3 else gamma
+            gradient = None if known is None else gradients.get(self._names.get(known.node, ""))
+            scale, spread = self._values(gamma), self._values(variance)
+            if gradient is not None and scale is not None and spread is not None:
+                spread = spread.astype(np.float64) + node.float("epsilon", 1e-5)
+                return -gradient * scale / (np.sqrt(spread) if slot == 3 else 2 * spread)
+        return None
+
+    def _values(self, value: Value | None) -> np.ndarray | None:
+        node = None if value is None else self._graph.node(value.node)
+        return node.data.numpy() if isinstance(node, Parameter) else self._graph.constant_value(value)
+
+    def _moves_alone(self, key: int) -> bool:
+        """Whether a parameter moves what its module gives, or one around it, if that was compared alone."""
+        names = self._graph.modules.call_names()
+        for call in self._graph.modules.calls():
+            if key not in self._graph.modules.module(call.module).parameters.values():
+                continue
+            for around in self._graph.modules.ancestors(call.key)[:_AROUND]:
+                row, record = self._rows.get(names[around]), self._run.calls.get(names[around])
+                if row is None or not row.isolated_passed or record is None:
+                    continue
+                if self._moves(names[around], record, key, row):
+                    return True
+        return False
+
+    def _moves(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> bool:
+        try:
+            before = self._runner.run_module(call, record.inputs)
+            with self._runner.altered(self.changed, call, self._names[key]):
+                after = self._runner.run_module(call, record.inputs)
+        except (ModelError, KeyError):
+            return False
+        bound = row.isolated_tolerance or row.tolerance or 0.0
+        return any(_distance(a, b) > bound for a, b in zip(before, after, strict=False))
+
+
+def _brief(error: ModelError) -> str:
+    line = next(iter(error.message.splitlines()), "")
+    return line if len(line) <= _BRIEF else f"{line[:_BRIEF]}…"
+
+
+def _is_mask(array: np.ndarray) -> bool:
+    """Whether an array holds ones and zeros, and both."""
+    zeros = int(np.count_nonzero(array == 0))
+    return 0 < zeros < array.size and zeros + int(np.count_nonzero(array == 1)) == array.size
+
+
+def _is_measured(graph: Graph, parameter: Parameter) -> bool:
+    """Whether a parameter holds real numbers that an operator reads."""
+    return (
+        parameter.data.load is not None
+        and "float" in parameter.type.dtype
+        and bool(graph.flow.out_degree(parameter.key))
+    )
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference; infinite where the shapes or what is finite differ."""
+    if a.shape != b.shape:
+        return np.inf
+    with np.errstate(all="ignore"):
+        found = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    both = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
+    return float(np.nan_to_num(np.where(both | (a == b), 0.0, found), nan=np.inf).max(initial=0.0))
