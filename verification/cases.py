@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,11 +23,13 @@ from .inputs import (
     other_sizes,
     resized,
 )
+from .mixing import KINDS as MIXED
+from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
 from .runners.runs import Run
 from .sensitivity import Measuring
-from .sides import Sides
+from .sides import OutputRounding, Sides
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -83,25 +85,29 @@ class Cases:
                     self.covered.draws.append("the example")
         assert first is not None
         self._usual = name
-        draws: dict[str, Arrays] = {}
-        if inputs is None and is_varied(self.graph) and not self.graph.origin.assumed:
-            draws = {kind: make_inputs(self.graph, sizes, self.seed, kind) for kind in KIND_OF_DRAW}
-        for given in (first, *draws.values()):
-            self._bending.note(given)
+        further, mixed = other_sizes(self.graph, sizes), None
+        varied = inputs is None and is_varied(self.graph) and not self.graph.origin.assumed
+        if varied:
+            mixed = self._mixture(further)
+            if mixed is not None:
+                further.remove(mixed[0])
+        self._bending.note(first)
+        if mixed is not None:
+            self._bending.note(mixed[1])
         found, rows, culprit = self._first(self._case(sizes, name), first, modules)
         outputs += found
         self.covered.add(name, sizes, batch_symbols(self.graph))
         outputs += self._branches(first, sizes, drawn=drawn)
         if inputs is None and self.graph.origin.assumed:
             outputs += self._contradicting(sizes)
-        for kind, given in draws.items():
-            outputs += self._another(sizes, kind, given, self._redrawn(sizes, kind))
-        for factor, given in self._amplified(first, bool(draws)).items():
-            outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
-        for further in other_sizes(self.graph, sizes):
-            drawing = make_inputs(self.graph, further, self.seed + 1) if drawn else None
-            again = resized(self.graph, first, further) if drawing is None else drawing
-            outputs += self._another(further, name, again)
+        if varied:
+            outputs += self._kinds(sizes, mixed)
+            for factor, given in self._amplified(first).items():
+                outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
+        for other in further:
+            drawing = make_inputs(self.graph, other, self.seed + 1) if drawn else None
+            again = resized(self.graph, first, other) if drawing is None else drawing
+            outputs += self._another(other, name, again)
         self.covered.bends = sum(len(bend.regions) for bend in self._bending.bends)
         self.covered.unreached += self._bending.remark()
         if modules and self._failed is not None and not any(row.passed is False for row in rows):
@@ -173,10 +179,56 @@ class Cases:
         self.covered.unreached += [found.names[number] for number in found.unseen]
         return rows
 
-    def _amplified(self, first: Arrays, drawn: bool) -> dict[float, Arrays]:
+    def _mixture(self, further: Sequence[dict[str, int]]) -> tuple[dict[str, int], Arrays] | None:
+        """The sizes among some at which a batch has an example for each kind of draw, and such inputs."""
+        batch = batch_symbols(self.graph)
+        for sizes in further:
+            if all(sizes.get(symbol) == len(MIXED) for symbol in batch):
+                inputs = mixed_inputs(self.graph, sizes, self.seed + 1)
+                return None if inputs is None else (sizes, inputs)
+        return None
+
+    def _kinds(self, sizes: dict[str, int], mixed: tuple[dict[str, int], Arrays] | None) -> list[OutputRow]:
+        """The outputs on draws of every kind: as examples of one batch, or one after the other."""
+        together = None if mixed is None else self._together(sizes, *mixed)
+        if together is not None:
+            return together
+        rows: list[OutputRow] = []
+        for kind in KIND_OF_DRAW:
+            given = make_inputs(self.graph, sizes, self.seed, kind)
+            self._bending.note(given)
+            rows += self._another(sizes, kind, given, self._redrawn(sizes, kind))
+        if mixed is not None:
+            rows += self._another(mixed[0], "normal", make_inputs(self.graph, mixed[0], self.seed + 1))
+        return rows
+
+    def _together(
+        self, sizes: dict[str, int], together: dict[str, int], inputs: Arrays
+    ) -> list[OutputRow] | None:
+        """The outputs of one batch, an example of each kind; None where the source does not run with it."""
+        try:
+            source = self.sides.source.run(inputs, calls=False)
+        except ModelError:
+            return None
+        if any(array.ndim == 0 or len(array) != len(MIXED) for _, array in source.outputs):
+            return None
+        try:
+            target = self.sides.target.run(inputs, calls=False)
+        except ModelError as error:
+            return _not_run(case_of(together), source, error)
+        rounding, rows = self.sides.rounding(inputs, source), list[OutputRow]()
+        for at, kind in enumerate(MIXED):
+            self.covered.add(kind, together, batch_symbols(self.graph))
+            runs = example_of(source, at), example_of(target, at)
+            redrawn = self._redrawn(sizes, kind) if kind in KIND_OF_DRAW else None
+            case = self._case(together, kind)
+            rows += self._judged(case, inputs, runs, ExampleRounding(rounding, at), redrawn)
+        return rows
+
+    def _amplified(self, first: Arrays) -> dict[float, Arrays]:
         """The first inputs multiplied, where that leads into regions that nothing else did."""
         found: dict[float, Arrays] = {}
-        for factor in WHOLE if drawn else ():
+        for factor in WHOLE:
             inputs = {name: multiplied(array, factor) for name, array in first.items()}
             if self._bending.note(inputs):
                 found[factor] = inputs
@@ -235,25 +287,31 @@ class Cases:
         try:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
-            nan, reason = float("nan"), f"the target does not run: {error.message}"
-            return [
-                OutputRow(name, case, tuple(a.shape), nan, nan, 0.0, False, reason)
-                for name, a in source.outputs
-            ]
-        rows = self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
+            return _not_run(case, source, error)
+        return self._judged(case, inputs, (source, target), self.sides.rounding(inputs, source), redrawn)
+
+    def _judged(
+        self,
+        case: str,
+        inputs: Arrays,
+        runs: tuple[Run, Run],
+        rounding: OutputRounding,
+        redrawn: Callable[[], Arrays] | None,
+    ) -> list[OutputRow]:
+        """The rows of a further case: a draw that proves nothing is no fault."""
+        source, target = runs
+        rows = self.sides.outputs(case, source, target, rounding)
         void = {name for name, array in source.outputs if _is_void(array)}
         rows = [_excused(row) if row.name in void and not row.passed else row for row in rows]
         failed = [row for row in rows if not row.passed]
         small = bool(failed) and all(row.max_rel < _SINGULAR for row in failed)
-        if small and redrawn is not None and self._is_equal(case, inputs, redrawn()):
+        if small and redrawn is not None and self._is_equal(case, redrawn()):
             why = "proves nothing: off here and not on another draw of this kind, as near a pole"
             rows = [row if row.passed else replace(row, passed=True, reason=why) for row in rows]
         return self._kept(case, inputs, rows)
 
-    def _is_equal(self, case: str, inputs: Arrays, again: Arrays) -> bool:
-        """Whether all outputs agree on other inputs than some."""
-        if all(np.array_equal(inputs[name], again[name]) for name in inputs):
-            return False
+    def _is_equal(self, case: str, again: Arrays) -> bool:
+        """Whether all outputs agree on another draw of a kind."""
         try:
             return all(row.passed for row in self._compared(case, again))
         except ModelError:
@@ -279,6 +337,11 @@ class Cases:
 def case_of(sizes: Mapping[str, int]) -> str:
     """``N=2``; "static" for a graph without symbols."""
     return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "static"
+
+
+def _not_run(case: str, source: Run, error: ModelError) -> list[OutputRow]:
+    nan, reason = float("nan"), f"the target does not run: {error.message}"
+    return [OutputRow(name, case, tuple(a.shape), nan, nan, 0.0, False, reason) for name, a in source.outputs]
 
 
 def _is_void(array: np.ndarray) -> bool:

@@ -27,6 +27,9 @@ TRIED = 24
 LIMIT = 1_000_000_000
 """Bytes of parameters above which gradients, which take as much again, are not asked for."""
 
+_LARGE = 1_000_000
+"""Bytes of inputs above which gradients are those of one example: they hold every value in between."""
+
 _BRIEF = 80
 """Characters of a framework's own message that are shown."""
 
@@ -148,7 +151,8 @@ class Measuring:
         sizes = bindings(self._graph, self._inputs)
         one = {**sizes, **dict.fromkeys(batch_symbols(self._graph) & set(sizes), 1)}
         why = ""
-        for inputs in (resized(self._graph, self._inputs, one), self._inputs):
+        large = sum(array.nbytes for array in self._inputs.values()) > _LARGE
+        for inputs in (*([resized(self._graph, self._inputs, one)] if large else []), self._inputs):
             try:
                 run = self._run if inputs is self._inputs else self._runner.run(inputs, calls=False)
                 weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]

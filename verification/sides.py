@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
+from typing import Protocol
 
 import numpy as np
 
 from ..ir import Graph, ModelError, Operator, walk_operators
-from .compare import EPSILON, MULTIPLE, Types, compare
+from .compare import EPSILON, MULTIPLE, Types, Yardstick, compare
 from .conditioning import Again, Cost, Rounding
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
@@ -29,6 +30,14 @@ _SAME = 4
 ONNX Runtime with its optimisations is another than without: its fused layouts add a plane of 112 x 112 up in
 another order, 12 units off.
 """
+
+
+class OutputRounding(Protocol):
+    """What rounding does to the outputs of a run."""
+
+    def output(self, index: int) -> Yardstick:
+        """What an output may be off by."""
+        ...
 
 
 class Sides:
@@ -121,7 +130,7 @@ class Sides:
         found = {t.dtype for _, node in walk_operators(self.graph) for t in node.types if t is not None}
         return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
 
-    def outputs(self, case: str, source: Run, target: Run, rounding: Rounding) -> list[OutputRow]:
+    def outputs(self, case: str, source: Run, target: Run, rounding: OutputRounding) -> list[OutputRow]:
         """One row per output of the source, paired by position."""
         rows: list[OutputRow] = []
         nan = float("nan")
