@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -151,23 +151,24 @@ class ModuleComparison:
         for side, runner, own in (("source", self._source_runner, record), ("target", self._runner, found)):
             if not _replays(runner, call, own):
                 return f"alone it gives not what it gave in the whole {side}"
-        if agree and not self._leaves(finding, findings):
+        given = [record.outputs[i] for i in finding.pairs]
+        forms = zip(given, found.outputs, strict=True)
+        if any((a.shape, kind_of(a)) != (b.shape, kind_of(b)) for a, b in forms):
+            return "other values leave it in the target"
+        if agree and not self._takes(finding, findings, given):
             return "other values leave it in the target, with which the next modules are right"
         return ""
 
-    def _leaves(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
+    def _takes(
+        self, finding: _Finding, findings: Mapping[str, _Finding], given: Sequence[np.ndarray]
+    ) -> bool:
         """Whether the target stays as right as it is with the source's values of a call in place of its own.
 
         If something else in it goes wrong then, it wants other values there than the source has: part of what
         the module did is done behind it.
         """
-        found, record, call = finding.found, finding.record, finding.row.call
-        assert found is not None
-        given = [record.outputs[i] for i in finding.pairs]
-        if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(given, found.outputs, strict=True)):
-            return False
         try:
-            run = self._runner.run_with(self._inputs, call, given)
+            run = self._runner.run_with(self._inputs, finding.row.call, given)
         except ModelError:
             return False
         for index, ((_, a), (_, b)) in enumerate(zip(self._source.outputs, run.outputs, strict=False)):
@@ -195,14 +196,20 @@ class ModuleComparison:
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:
         """The call in which the target first goes wrong.
 
-        That is the first call whose isolated run diverges, followed down into the first of the calls made in
+        That is the first call whose isolated run diverges, followed down into the first of the calls inside
         it that does so too; where no isolated run diverges, the first call whose boundary does.
         """
         wrong = {row.call for row in rows if row.isolated_passed is False}
         parents = self._parents()
+
+        def around(call: str) -> Iterator[str]:
+            while call in parents:
+                call = parents[call]
+                yield call
+
         current = next((row.call for row in rows if row.call in wrong), None)
         while current is not None:
-            deeper = next((r.call for r in rows if r.call in wrong and parents.get(r.call) == current), None)
+            deeper = next((r.call for r in rows if r.call in wrong and current in around(r.call)), None)
             if deeper is None:
                 return current
             current = deeper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,31 @@ def leaf_names(spec: Any) -> list[str]:
     """Names of a pytree spec's leaves: ``output`` for one, ``output_0``… of a sequence, a dict's keys."""
     import torch.utils._pytree as pytree
 
-    paths = [p for p, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten([0] * spec.num_leaves, spec))]
-    names = ["_".join(part(k) for k in path) for path in paths]
+    try:
+        whole = pytree.tree_unflatten([0] * spec.num_leaves, spec)
+        paths = [[part(k) for k in path] for path, _ in pytree.tree_leaves_with_path(whole)]
+    except ValueError:  # a class that a library registered without names
+        paths = list(_paths(spec))
+    names = ["_".join(path) for path in paths]
     names = [f"output_{n}" if n.isdigit() or n[:1].isdigit() else n or "output" for n in names]
     unique: list[str] = []
     for name in names:
         count = sum(u == name or u.startswith(f"{name}__") for u in unique)
         unique.append(f"{name}__{count}" if count else name)
     return unique
+
+
+def _paths(spec: Any) -> Iterator[list[str]]:
+    """The way to every leaf of a spec: by the keys that a class tells of itself, or by position."""
+    if spec.is_leaf():
+        yield []
+        return
+    children = spec.children()
+    told = spec.context if isinstance(spec.context, (list, tuple)) else ()
+    keys = [str(k) for k in told] if len(told) == len(children) else [str(i) for i in range(len(children))]
+    for key, child in zip(keys, children, strict=True):
+        for rest in _paths(child):
+            yield [key, *rest]
 
 
 def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
