@@ -37,6 +37,8 @@ def in_double() -> AbstractContextManager[object]:
                 cast = _cast(args[0], given)
                 if cast is not None:
                     return cast
+            if func is aten.view.dtype and args[0].dtype.itemsize != args[1].itemsize:
+                raise TypeError("a tensor of another element type has other bits")
             if torch.Tag.nondeterministic_seeded in func.tags:
                 return _widened(func(*args, **_drawn_in_float(func, args, given)))
             shares = any(a.alias_info is not None for a in schema.arguments)
