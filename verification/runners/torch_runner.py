@@ -155,7 +155,7 @@ class TorchRunner:
             arguments, keywords = self._bind(inputs)
             return self._model(*arguments, **keywords)
 
-        with _Frozen(self._model, keep=self._programme), self._state_kept(), plainly():
+        with _Frozen(self._model, keep=self._programme), Untouched(self._model), plainly():
             return gradients_of(self._model, self._named(), forward, weights)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
