@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -141,18 +142,24 @@ class MXNetRunner:
         """Not possible: MXNet runs the symbol as a whole."""
         raise ModelError("E702", f"expected a runtime that runs `{call}` alone, got {self.runtime}")
 
-    def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Give parameters other values, by name, until `close`."""
-        names = self._graph.parameter_paths()
-        declared = {
-            name: p.declared for p in self._graph.parameters() for name in [p.declared, *names.get(p.key, [])]
-        }
-        folder = self._process.folder / "filled"
-        folder.mkdir(exist_ok=True)
-        for name, array in values.items():
-            file = folder / f"{len(self._filled)}.npy"
-            np.save(file, array, allow_pickle=False)
-            self._filled[declared[name]] = str(file)
+    @contextmanager
+    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+        """Give every floating-point parameter other values inside; see `Runner`."""
+        paths = self._graph.parameter_paths()
+        below = f"{call.rpartition('#')[0]}."
+        for p in self._graph.parameters():
+            if p.data.dtype.startswith("float") and (
+                not call or any(path.startswith(below) for path in paths.get(p.key, ()))
+            ):
+                file = self._process.folder / f"filled{len(self._filled)}.npy"
+                np.save(file, change(p.data.numpy()), allow_pickle=False)
+                self._filled[p.declared] = str(file)
+        try:
+            yield
+        finally:
+            for file in map(Path, self._filled.values()):
+                file.unlink()
+            self._filled = {}
 
     def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that MXNet's arithmetic may cost; see `Runner`."""

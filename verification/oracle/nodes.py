@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir import Graph, Parameter
 from ..compare import compare
+from ..conditioning import Rounding
 from ..report import ModuleRow
 from ..runners.onnx_runner import OnnxRunner
 from .mxnet_runner import MXNetRunner
@@ -36,25 +37,30 @@ def compare_nodes(
     values = list(dict.fromkeys(found.values()))
     probed = graph.copy()
     probed.outputs = [(f"value{at}", value) for at, value in enumerate(values)]
+    several = {name for name, output in found if output}
+    rows: list[ModuleRow] = []
     runner = OnnxRunner(probed, threads=threads, optimised=False)
     try:
-        arrays = dict(zip(values, (a for _, a in runner.run(inputs, calls=False).outputs), strict=True))
+        run = runner.run(inputs, calls=False)
+        slack = max(source.slack(frozenset()), runner.slack({o.op_type for o in graph.operators()}))
+        rounding = Rounding(
+            runner, run, inputs, ulps=slack
+        )  # what it does to the graph, as it would in MXNet
+        places = {value: at for at, value in enumerate(values)}
+        for (name, output), value in found.items():
+            at = places[value]
+            compared = compare(source.nodes[name, output], run.outputs[at][1], rounding.output(at))
+            rows.append(
+                ModuleRow(
+                    f"{name}[{output}]" if name in several else name,
+                    source.operators[name],
+                    compared.max_abs,
+                    compared.max_rel,
+                    compared.tolerance,
+                    passed=compared.passed,
+                    reason=compared.reason,
+                )
+            )
     finally:
         runner.close()
-    slack = max(source.slack(frozenset()), runner.slack({o.op_type for o in graph.operators()}))
-    rows: list[ModuleRow] = []
-    several = {name for name, output in found if output}
-    for (name, output), value in found.items():
-        compared = compare(source.nodes[name, output], arrays[value], ulps=slack)
-        rows.append(
-            ModuleRow(
-                f"{name}[{output}]" if name in several else name,
-                source.operators[name],
-                compared.max_abs,
-                compared.max_rel,
-                compared.tolerance,
-                passed=compared.passed,
-                reason=compared.reason,
-            )
-        )
     return rows

@@ -6,13 +6,13 @@ import json
 import os
 import selectors
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from ...ir import ModelError, UsageError
+from ...ir.own_folders import temporary_folder
 
 _SHOWN = 4
 """Lines of what a process wrote to its standard error that a message has."""
@@ -41,8 +41,8 @@ class Process:
         self, python: str | Path, script: Path, *, timeout: float, environment: Mapping[str, str]
     ) -> None:
         self.python, self._timeout = str(python), timeout
-        self._scratch = tempfile.TemporaryDirectory(prefix="regraft-")
-        self.folder = Path(self._scratch.name)
+        self._scratch = temporary_folder()
+        self.folder = self._scratch.path
         self._errors: IO[bytes] = (self.folder / "stderr").open("w+b")
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user names it
@@ -136,4 +136,4 @@ class Process:
 
     def _clean(self) -> None:
         self._errors.close()
-        self._scratch.cleanup()
+        self._scratch.remove()
