@@ -3,7 +3,6 @@
 import copy
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -79,14 +78,14 @@ class Emitted:
 
 
 @pytest.fixture(scope="module")
-def emitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emitted]:
-    yield Emitted(tmp_path_factory.mktemp("structure"))
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
+    return Emitted(tmp_path_factory.mktemp("structure"))
 
 
 SETTINGS = [
     ("a ratio", "nn.Dropout(p=0.2)", "nn.Dropout(p=0.5)", ["Dropout 0.2 against 0.5: `block.drop`"]),
     ("none", "self.drop(out)", "out", ["Dropout 0.2 against none: `block.drop`"]),
-    ("a function", "p=0.3, training=self.training", "p=0.1, training=self.training", ["Dropout 0.3 against 0.1: `block`"]),
+    ("a function", "p=0.3, training", "p=0.1, training", ["Dropout 0.3 against 0.1: `block`"]),
     ("never", "training=self.training", "training=False", ["Dropout 0.3 against none: `block`"]),
     ("attention", "16, 2, dropout=0.1", "16, 2, dropout=0.4", ["Dropout 0.1 against 0.4: `block.attention`"]),
     ("recurrent", "batch_first=True, dropout=0.4", "batch_first=True", ["Dropout 0.4 against none: `lstm`"]),

@@ -80,8 +80,9 @@ def _dropping(kind: str, ratio: float, path: str) -> list[Setting]:
 
 def ratios_in(model: onnx.ModelProto) -> list[float]:
     """The ratios of the Dropouts that an ONNX model has."""
-    values = {t.name: t for t in model.graph.initializer}
-    values |= {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
+    values = {t.name: t for t in model.graph.initializer if not t.external_data}
+    nodes = [n for n in model.graph.node if n.op_type == "Constant"]
+    values |= {n.output[0]: a.t for n in nodes for a in n.attribute if a.name == "value"}
     found: list[float] = []
     for node in model.graph.node:
         if node.op_type == "Dropout":
