@@ -27,7 +27,7 @@ EAGER = "frontends/torch_module/expansions/"
 MAY_IMPORT = {
     "torch": ("frontends/torch_module/", "checkpoints/torch_file.py", "verification/"),
     "mindspore": ("frontends/mindspore_cell/", "backends/mindspore_source/", "verification/"),
-    "mxnet": (),
+    "mxnet": ("verification/oracle/mxnet_process.py",),  # which runs in another Python
 }
 IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 

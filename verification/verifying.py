@@ -88,7 +88,8 @@ def verify(
         refuse_training(source, target, own=own)
     paired = None
     if own and isinstance(target, Graph):
-        paired = NetComparison(source, target, mapping, copy=copy, train=train)
+        inference = not can_train(source) and not can_train(target)
+        paired = NetComparison(source, target, mapping, copy=copy, train=train, inference=inference)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))

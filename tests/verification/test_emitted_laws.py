@@ -54,11 +54,60 @@ def test_the_net_as_constructed_is_the_sources(emitted):
     assert {row.target for row in report.laws.rows} >= {"embedding.embedding_table", "norm.gamma"}
 
 
+def edited(folder: Path, into: Path, *edits: tuple[str, str]) -> Path:
+    """A copy of an emitted folder with edits in its source."""
+    for file in (f for f in folder.iterdir() if f.is_file()):  # imported before, it holds bytecode too
+        (into / file.name).write_bytes(file.read_bytes())
+    text = (into / "model.py").read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    (into / "model.py").write_text(text)
+    return into
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [  # constants
+            ("embedding_table=Normal(1.0)", 'embedding_table="ones"'),
+            ("weight_init=Normal(0.02)", 'weight_init="zeros"'),
+            ("bias_init=Uniform(1 / math.sqrt(20))", 'bias_init="zeros"'),
+            ("bias_init=Uniform(1 / math.sqrt(30))", "bias_init=Constant(0.1)"),
+            ("math\n", "math\nfrom mindspore.common.initializer import Constant\n"),
+        ],
+        [  # another width, another family, another fan
+            ("embedding_table=Normal(1.0)", "embedding_table=Uniform(math.sqrt(3))"),
+            ("weight_init=Normal(0.02)", "weight_init=Normal(0.025)"),
+            ("bias_init=Uniform(1 / math.sqrt(20))", "bias_init=Uniform(1 / math.sqrt(30))"),
+            ("bias_init=Uniform(1 / math.sqrt(30))", "bias_init=Normal(1 / math.sqrt(90))"),
+        ],
+    ],
+    ids=["constants", "others"],
+)
+def test_every_law_that_is_another_is_found(emitted, tmp_path: Path, edits):
+    graph, folder = emitted
+    if "Constant" not in str(edits):  # the two edits of biases must not meet
+        edits = [*edits[:2], (edits[3][0], edits[3][1]), edits[2]]
+    report = regraft.verify(graph, edited(folder, tmp_path, *edits), train=True)
+    found = [row.target for row in report.laws.rows if row.passed is False]
+    assert found == ["embedding.embedding_table", "fc.weight", "fc.bias", "head.bias"]
+    assert report.summary().startswith("DIFFERENT in 4 initial distributions")
+
+
+def test_a_constant_that_is_drawn_is_found(emitted, tmp_path: Path):
+    graph, folder = emitted
+    change = (
+        "nn.LayerNorm([30], epsilon=1e-05)",
+        "nn.LayerNorm([30], gamma_init=Normal(0.02), epsilon=1e-05)",
+    )
+    report = regraft.verify(graph, edited(folder, tmp_path, change), train=True)
+    assert [row.target for row in report.laws.rows if row.passed is False] == ["norm.gamma"]
+
+
 def test_an_edited_law_is_named_with_what_mends_it(emitted, tmp_path: Path):
     graph, folder = emitted
-    for file in (f for f in folder.iterdir() if f.is_file()):  # imported before, it holds bytecode too
-        text = file.read_bytes().replace(b"Normal(0.02)", b"Normal(0.05)")
-        (tmp_path / file.name).write_bytes(text)
+    edited(folder, tmp_path, ("Normal(0.02)", "Normal(0.05)"))
     report = regraft.verify(graph, tmp_path, train=True)
     assert not report.passed
     assert [row.target for row in report.laws.rows if row.passed is False] == ["fc.weight"]

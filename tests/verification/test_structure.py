@@ -16,6 +16,7 @@ from torch import nn
 import regraft
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.ir import TensorData
+from regraft.verification.structure.sharing import compare_sharing, held_by_graph
 
 pytestmark = pytest.mark.xdist_group("mindspore")
 
@@ -66,14 +67,16 @@ class Emitted:
         regraft.save(rewritten, self.onnx)
         self.scratch = folder / "edited"
 
-    def edited(self, old: str, new: str) -> Path:
-        """A copy of the MindSpore folder with one edit in its source."""
+    def edited(self, *edits: tuple[str, str]) -> Path:
+        """A copy of the MindSpore folder with edits in its source."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         shutil.copytree(self.mindspore, self.scratch, ignore=shutil.ignore_patterns("__pycache__"))
         source = self.scratch / "model.py"
         text = source.read_text()
-        assert old in text
-        source.write_text(text.replace(old, new))
+        for old, new in edits:
+            assert old in text
+            text = text.replace(old, new) if old else text
+        source.write_text(text)
         return self.scratch
 
 
@@ -82,49 +85,49 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
     return Emitted(tmp_path_factory.mktemp("structure"))
 
 
-SETTINGS = [
-    ("a ratio", "nn.Dropout(p=0.2)", "nn.Dropout(p=0.5)", ["Dropout 0.2 against 0.5: `block.drop`"]),
-    ("none", "self.drop(out)", "out", ["Dropout 0.2 against none: `block.drop`"]),
-    ("a function", "p=0.3, training", "p=0.1, training", ["Dropout 0.3 against 0.1: `block`"]),
-    ("never", "training=self.training", "training=False", ["Dropout 0.3 against none: `block`"]),
-    ("attention", "16, 2, dropout=0.1", "16, 2, dropout=0.4", ["Dropout 0.1 against 0.4: `block.attention`"]),
-    ("recurrent", "batch_first=True, dropout=0.4", "batch_first=True", ["Dropout 0.4 against none: `lstm`"]),
-    (
-        "elements for channels",
-        "nn.Dropout2d(p=0.15)",
-        "nn.Dropout(p=0.15)",
-        ["Dropout of channels 0.15 against none: `drop`", "Dropout none against 0.15: `drop`"],
-    ),
-    ("one more", "return self.drop(", "return self.drop(", []),
-    (
-        "the wrong one's",
-        "nn.Dropout(p=0.2)",
-        "nn.Dropout(p=0.3)",
-        ["Dropout 0.2 against 0.3: `block.drop`"],
-    ),
-    ("momentum", "momentum=0.8", "momentum=0.9", ["momentum 0.8 against 0.9: `norm`"]),
-]  # fmt: skip
+SETTINGS = {
+    "other ratios": [
+        ("nn.Dropout(p=0.2)", "nn.Dropout(p=0.3)", "Dropout 0.2 against 0.3: `block.drop`"),
+        ("p=0.3, training", "p=0.2, training", "Dropout 0.3 against 0.2: `block`"),
+        ("16, 2, dropout=0.1", "16, 2, dropout=0.4", "Dropout 0.1 against 0.4: `block.attention`"),
+        ("batch_first=True, dropout=0.4", "batch_first=True, dropout=0.5", "Dropout 0.4 against 0.5: `lstm`"),
+    ],
+    "none": [
+        ("self.drop(out)", "out", "Dropout 0.2 against none: `block.drop`"),
+        ("16, 2, dropout=0.1", "16, 2", "Dropout 0.1 against none: `block.attention`"),
+        ("training=self.training", "training=False", "Dropout 0.3 against none: `block`"),
+        ("batch_first=True, dropout=0.4", "batch_first=True", "Dropout 0.4 against none: `lstm`"),
+    ],
+    "one more": [
+        (
+            "x = self.embed(ids)",
+            "x = ops.dropout(self.embed(ids), p=0.7, training=self.training)",
+            "Dropout none against 0.7: `(root)`",
+        )
+    ],
+    "elements for channels": [
+        ("nn.Dropout2d(p=0.15)", "nn.Dropout(p=0.15)", "Dropout of channels 0.15 against none: `drop`"),
+        ("", "", "Dropout none against 0.15: `drop`"),
+    ],
+    "momentum": [("momentum=0.8", "momentum=0.9", "momentum 0.8 against 0.9: `norm`")],
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("what", "old", "new", "expected"), SETTINGS, ids=[s[0] for s in SETTINGS])
-def test_what_acts_in_training_only_is_compared_by_settings(
-    emitted: Emitted, what: str, old: str, new: str, expected: list[str]
-) -> None:
-    if what == "one more":
-        old, new = "x = self.embed(ids)", "x = ops.dropout(self.embed(ids), p=0.7, training=self.training)"
-        expected = ["Dropout none against 0.7: `(root)`"]
-    folder = emitted.edited(old, new)
+@pytest.mark.parametrize("what", SETTINGS)
+def test_what_acts_in_training_only_is_compared_by_settings(emitted: Emitted, what: str) -> None:
+    faults = SETTINGS[what]
+    folder = emitted.edited(*((old, new) for old, new, _ in faults))
     report = regraft.verify(emitted.graph, folder, train=True)
     assert not report.passed
     assert report.structure is not None
-    assert list(map(str, report.structure.settings)) == expected
+    assert sorted(map(str, report.structure.settings)) == sorted(row for *_, row in faults)
     if what != "momentum":  # which the running statistics show too
-        assert report.summary().startswith(f"DIFFERENT in {len(expected)} setting")
+        assert report.summary().startswith(f"DIFFERENT in {len(faults)} setting")
 
 
 def test_a_setting_that_differs_is_said_by_default_and_counts_in_training(emitted: Emitted) -> None:
-    folder = emitted.edited("nn.Dropout(p=0.2)", "nn.Dropout(p=0.5)")
+    folder = emitted.edited(("nn.Dropout(p=0.2)", "nn.Dropout(p=0.5)"))
     report = regraft.verify(emitted.graph, folder)
     assert report.passed
     assert "  Dropout 0.2 against 0.5: `block.drop`\n  with --train this counts" in report.render()
@@ -212,7 +215,7 @@ def add_to_checkpoint(folder: Path, name: str, like: str) -> None:
 
 
 def test_a_weight_written_twice_into_a_mindspore_folder(emitted: Emitted) -> None:
-    folder = emitted.edited("        self.head.weight = self.embed.embedding_table  # tied\n", "")
+    folder = emitted.edited(("        self.head.weight = self.embed.embedding_table  # tied\n", ""))
     add_to_checkpoint(folder, "head.weight", "embed.embedding_table")
     report = regraft.verify(emitted.graph, folder)
     assert not report.passed
@@ -228,12 +231,8 @@ def test_a_weight_written_twice_into_a_mindspore_folder(emitted: Emitted) -> Non
 
 
 def test_two_equal_weights_that_became_one_in_a_mindspore_folder(emitted: Emitted) -> None:
-    last = "        self.left = nn.Dense("
-    folder = emitted.edited(
-        "    def construct(self, ids, image):",
-        "        self.right = self.left\n\n    def construct(self, ids, image):",
-    )
-    assert last in (folder / "model.py").read_text()
+    construct = "    def construct(self, ids, image):"
+    folder = emitted.edited((construct, f"        self.right = self.left\n\n{construct}"))
     held = read_checkpoint(folder / "model.ckpt")
     kept = {n: TensorData.of(np.array(d.numpy())) for n, d in held.items() if not n.startswith("right.")}
     write_checkpoint(folder / "model.ckpt", kept, force=True)
@@ -243,3 +242,60 @@ def test_two_equal_weights_that_became_one_in_a_mindspore_folder(emitted: Emitte
         (("left.weight", "right.weight"), ("left.weight",)),
         (("left.bias", "right.bias"), ("left.bias",)),
     ]
+
+
+def symbol(folder: Path, ratio: float, *, second: str = "w") -> Path:
+    """A symbol that drops and reads one weight twice, or two."""
+
+    def node(op: str, name: str, inputs: list[int], **attributes: str) -> dict[str, object]:
+        return {"op": op, "name": name, "attrs": attributes, "inputs": [[i, 0, 0] for i in inputs]}
+
+    layer = {"num_hidden": "8", "no_bias": "True"}
+    nodes = [
+        node("null", "data", []),
+        node("null", "w", []),
+        node("FullyConnected", "one", [0, 1], **layer),
+        node("Dropout", "drop", [2], p=str(ratio)),
+        node("null", "v", []),
+        node("FullyConnected", "two", [3, 1 if second == "w" else 4], **layer),
+    ]
+    folder.mkdir()
+    file = folder / "net-symbol.json"
+    file.write_text(json.dumps({"nodes": nodes, "arg_nodes": [0, 1, 4], "heads": [[5, 0, 0]]}))
+    values = TensorData.of(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32))
+    write_checkpoint(folder / "net-0000.params", {f"arg:{name}": values for name in {"w", second}})
+    return file
+
+
+DATA = {"data": np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)}
+
+
+def test_a_symbols_settings_count_where_nothing_can_be_trained(tmp_path: Path) -> None:
+    source = regraft.load(str(symbol(tmp_path / "a", 0.5)), DATA)
+    same = regraft.verify(source, str(symbol(tmp_path / "b", 0.5)))
+    assert same.passed, same.render()
+    other = regraft.verify(source, str(symbol(tmp_path / "c", 0.25)))
+    assert other.summary().startswith("DIFFERENT in 1 settings: ")
+    assert "ratio 0.5 against 0.25 (in training only)" in other.render()
+    none = regraft.verify(source, str(symbol(tmp_path / "d", 0.0)))
+    assert "ratio 0.5 against 0" in none.render()
+    assert not none.passed
+
+
+def test_what_is_written_from_a_symbol_drops_as_it_does(tmp_path: Path) -> None:
+    source = regraft.load(str(symbol(tmp_path / "a", 0.5)), DATA)
+    rewritten = regraft.rewrite(source)
+    for to in ("mindspore", "mxnet"):
+        _, report = regraft.api.rewrite_file(source, rewritten, tmp_path / to, to)
+        assert report is not None
+        assert report.structure is not None
+        assert (report.structure.shared, report.structure.settings) == ([], [])
+    text = (tmp_path / "mindspore" / "model.py").read_text()
+    (tmp_path / "mindspore" / "model.py").write_text(text.replace("p=0.5", "p=0.4"))
+    report = regraft.verify(source, tmp_path / "mindspore")
+    assert report.summary().startswith("DIFFERENT in 1 setting: ")
+    split = regraft.load(str(symbol(tmp_path / "b", 0.5, second="v")), DATA)
+    rows, _ = compare_sharing(source, held_by_graph(split), None)
+    assert [(row.sources, row.targets) for row in rows] == [(("one.weight",), ("one.weight", "two.weight"))]
+    back = compare_sharing(split, held_by_graph(source), [{"source": n, "target": "w"} for n in "wv"])[0]
+    assert [(row.sources, row.targets) for row in back] == [(("one.weight", "two.weight"), ("one.weight",))]

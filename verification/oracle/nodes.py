@@ -35,6 +35,8 @@ def compare_nodes(
         if not isinstance(graph.node(value.node), Parameter)
     }
     values = list(dict.fromkeys(found.values()))
+    if not values:
+        return []  # nodes that give what they are given
     probed = graph.copy()
     probed.outputs = [(f"value{at}", value) for at, value in enumerate(values)]
     several = {name for name, output in found if output}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
 from typing import cast
 
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from ...ir import OPSET, Graph, Operator
+from ..structure.settings import CHANNELS, DROPOUT, compare_settings, settings_of
 
 _WINDOWS = ("strides", "dilations", "padding")
 _READ: dict[str, tuple[str, ...]] = {
@@ -25,16 +26,16 @@ _READ: dict[str, tuple[str, ...]] = {
     "LeakyRelu": ("alpha",),
     "Elu": ("alpha",),
     "Gelu": ("approximate",),
-    "Dropout": ("ratio",),
 }
 """Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
 
 _COUNTED = (*_READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
-_TRAINING = ("momentum", "ratio")
+_TRAINING = ("momentum",)
 _POOLS = ("MaxPool", "AveragePool")
+_RATIOS = {DROPOUT: "ratio", CHANNELS: "ratio of whole channels"}
 _REMARKS = {
     "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
-    "ratio": "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p=",
+    DROPOUT: "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p=",
 }
 
 
@@ -97,7 +98,7 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
             continue
         for op_type, a, b in _numbers(*sides):
             rows.append(AttributeRow(path, other, name, f"number of {op_type}", a, b, structure=True))
-    return rows + _orders(source, target, modules)
+    return rows + _dropouts(source, target, modules) + _orders(source, target, modules)
 
 
 def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[AttributeRow]:
@@ -161,8 +162,6 @@ def _settings(source: _Side, target: _Side) -> Iterator[tuple[str, object, objec
     """(attribute, its value in the source, in the target) where they differ, operator by operator."""
     for op_type, attributes in _READ.items():
         read = [source.read(op_type), target.read(op_type)]
-        if op_type == "Dropout" and any(read):  # a ratio of 0 is no operator in some frontends
-            read = [side or [{"ratio": 0.0}] for side in read]
         if op_type == "LeakyRelu" and len(read[0]) != len(read[1]):
             read = [read[0] or _decomposed(source), read[1] or _decomposed(target)]
         if len(read[0]) != len(read[1]):
@@ -181,8 +180,36 @@ def _numbers(source: _Side, target: _Side) -> Iterator[tuple[str, int, int]]:
     """(operator, how many the source has, the target) where one of two modules has more."""
     for op_type in _COUNTED:
         a, b = source.count(op_type), target.count(op_type)
-        if a != b and op_type != "Dropout":
+        if a != b:
             yield op_type, a, b
+
+
+def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
+    """What one net drops in training and the other does not, or in another share: 0 is none."""
+    sides = settings_of(source), settings_of(target)
+    if sides[0] is None or sides[1] is None:
+        return []
+    back = {other: path for path, other in modules.items()}
+    mine = [replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind in _RATIOS]
+    theirs = [replace(s, module=back.get(_within(s.module, back), "")) for s in sides[1] if s.kind in _RATIOS]
+    return [
+        AttributeRow(
+            row.module,
+            modules.get(row.module, ""),
+            _class_name(target, modules.get(row.module, "")),
+            _RATIOS[row.setting],
+            row.source or 0.0,
+            row.target or 0.0,
+            training=True,
+            remark=_REMARKS[DROPOUT],
+        )
+        for row in compare_settings(mine, theirs)
+    ]
+
+
+def _within(path: str, known: Mapping[str, str]) -> str:
+    """The innermost known module that is a path or around it."""
+    return path if path in known else _above(path, known)
 
 
 def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
@@ -262,10 +289,6 @@ def _decomposed(side: _Side) -> list[dict[str, object]]:
 def _read(graph: Graph, operator: Operator, op_type: str) -> dict[str, object]:
     """The attributes of an operator, defaults filled in and padding worked out."""
     found: dict[str, object] = {}
-    if op_type == "Dropout":
-        operands = graph.operands(operator.key)
-        ratio = graph.constant_value(operands[1]) if len(operands) > 1 else None
-        return {"ratio": 0.5 if ratio is None else round(float(ratio.reshape(())), 6)}
     known = onnx.defs.get_schema(op_type, OPSET).attributes
     for name in _READ[op_type]:
         if name in operator.attributes:

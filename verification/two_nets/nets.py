@@ -28,6 +28,7 @@ class NetComparison:
         copy: whether the target is given the source's values; None gives them to nets that were drawn apart,
             where no weight is equal.
         train: whether what acts in training only counts.
+        inference: whether neither can be trained here.
 
     Raises:
         ModelError: when they cannot be paired (E703).
@@ -41,6 +42,7 @@ class NetComparison:
         *,
         copy: bool | None = None,
         train: bool = False,
+        inference: bool = False,
     ) -> None:
         self.pairing: Pairing = pair(source, target, mapping)
         self.modules = module_pairs(self.pairing, mapping)
@@ -74,6 +76,7 @@ class NetComparison:
             compare_laws(self.pairing),
             train,
             dict(self.modules),
+            inference,
         )
 
     def notes(self) -> list[str]:

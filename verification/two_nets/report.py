@@ -71,6 +71,8 @@ class Nets:
         laws: the initial distributions, a row a pair.
         train: whether what acts in training only counts.
         modules: path of a module in the source -> in the target.
+        inference: whether neither net can be trained here, so that `train` cannot be asked for: then settings
+            that act in training only count too.
     """
 
     framework: str
@@ -83,19 +85,23 @@ class Nets:
     laws: list[LawRow] = field(default_factory=list)
     train: bool = False
     modules: dict[str, str] = field(default_factory=dict)
+    inference: bool = False
+
+    def _counts(self, row: AttributeRow) -> bool:
+        return not row.structure and (self.train or self.inference or not row.training)
 
     @property
     def passed(self) -> bool:
         """Whether nothing is left unpaired and nothing differs that acts in what was asked for."""
         whole = not self.only_source and not self.only_target and all(p.equal is not None for p in self.pairs)
-        settings = any(not row.structure and (self.train or not row.training) for row in self.settings)
+        settings = any(self._counts(row) for row in self.settings)
         laws = self.train and any(row.passed is False for row in self.laws)
         return bool(self.pairs) and whole and not self.differing and not settings and not laws
 
     def differences(self) -> str:
         """What there is besides numbers beyond tolerance, in a few words."""
         unpaired = len(self.only_source) + len(self.only_target)
-        settings = sum(not row.structure and (self.train or not row.training) for row in self.settings)
+        settings = sum(self._counts(row) for row in self.settings)
         laws = sum(row.passed is False for row in self.laws) if self.train else 0
         counts = [
             (unpaired, "parameters on one side only"),

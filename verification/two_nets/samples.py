@@ -144,7 +144,7 @@ def probability_of(values: np.ndarray, law: Distribution) -> float:
         spread = 2 / (9 * n)  # Wilson and Hilferty: the cube root of a chi-square is nearly normal
         away = abs(ratio ** (1 / 3) - (1 - spread)) / sqrt(spread)
         found.append(erfc(away / sqrt(2)))
-    return min(1.0, min(found) * len(found))
+    return float(min(1.0, min(found) * len(found)))
 
 
 def _probability(statistic: float, size: float) -> float:
