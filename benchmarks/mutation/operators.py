@@ -175,6 +175,10 @@ def edits(
     for name, value in {**({} if domain else _defaults(op_type)), **given}.items():
         if name == "dilations" and point:  # a kernel of one element has no gaps
             continue
+        if name == "count_include_pad" and not (
+            given.get("ceil_mode") or any(given.get("pads") or ()) or given.get("auto_pad")
+        ):
+            continue
         yield from _attribute_edits(op_type, name, value, rank)
 
 

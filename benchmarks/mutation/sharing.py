@@ -43,51 +43,107 @@ def shared_runs() -> Iterator[None]:
 
 def _share(runner: Any) -> Callable[[], None]:
     """Make a runner remember what it computed, and survive being closed; returns what closes it."""
-    run, run_module, close = runner.run, runner.run_module, runner.close
-    known: dict[object, Any] = {}
-    state: dict[str, Any] = {"asked": None, "ran": None}
+    memory = _Memory(runner)
+    close = runner.close
+    runner.run, runner.run_module, runner.altered = memory.run, memory.run_module, memory.altered
+    runner.close = lambda: None
+    if hasattr(runner, "step"):
+        runner.step = memory.step
+    return close
 
-    def remembered(key: object, compute: Callable[[], Any]) -> Any:
-        if key not in known:
-            try:
-                known[key] = compute()
-            except Exception as error:  # whatever it raises, it raises again
-                known[key] = error
-        if isinstance(known[key], Exception):
-            raise known[key]
-        return known[key]
 
-    def shared_run(inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Any:
+class _Memory:
+    """What a runner computed, by what it was asked; the runner itself is asked only for what is new.
+
+    A runner that runs a module alone takes what is no tensor from its last recorded run, and weights may be
+    altered for a while: before it is asked, it is brought into the state in which it would have been.
+    """
+
+    def __init__(self, runner: Any) -> None:
+        self._run, self._run_module, self._altered = runner.run, runner.run_module, runner.altered
+        self._step = getattr(runner, "step", None)
+        self._known: dict[object, Any] = {}
+        self._wanted: tuple[bytes, Mapping[str, np.ndarray]] = (b"", {})
+        self._recorded = b""
+        self._change: tuple[Any, str, bytes] | None = None
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Any:
+        """As the runner's own."""
         digest = _digest(list(inputs.values()))
-        if calls:
-            state["asked"] = digest, inputs
+        key = "run", calls, digest, self._alteration
+        if calls and self._change is None:
+            self._wanted = digest, inputs
 
         def compute() -> Any:
             if calls:
-                state["ran"] = digest
-            return run(inputs, calls=calls)
+                self._recorded = digest
+            with self._in_place():
+                return self._run(inputs, calls=calls)
 
-        return remembered(("run", calls, digest), compute)
+        return self._remembered(key, compute)
 
-    def shared_module(call: str, inputs: Sequence[np.ndarray]) -> Any:
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> Any:
+        """As the runner's own."""
+
         def compute() -> Any:
-            digest, given = state["asked"]
-            if state["ran"] != digest:  # the arguments that are not tensors are the last run's
-                state["ran"] = digest
-                run(given, calls=True)
-            return run_module(call, inputs)
+            self._record()
+            with self._in_place():
+                return self._run_module(call, inputs)
 
-        return remembered(("module", call, state["asked"][0], _digest(inputs)), compute)
+        return self._remembered(("module", call, self._wanted[0], _digest(inputs), self._alteration), compute)
 
-    runner.run, runner.run_module, runner.close = shared_run, shared_module, lambda: None
-    if hasattr(runner, "step"):
-        step = runner.step
+    @contextmanager
+    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+        """As the runner's own, once something is computed inside; a change is told by what it does."""
+        probe = np.linspace(0.1, 1.7, 64, dtype=np.float32)
+        before, self._change = self._change, (change, call, _digest([change(probe)]) + call.encode())
+        try:
+            yield
+        finally:
+            self._change = before
 
-        def shared_step(inputs: Mapping[str, np.ndarray], seed: int) -> Any:
-            return remembered(("step", seed, _digest(list(inputs.values()))), lambda: step(inputs, seed))
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Any:
+        """As the runner's own."""
+        key = "step", seed, _digest(list(inputs.values())), self._alteration
 
-        runner.step = shared_step
-    return close
+        def compute() -> Any:
+            assert self._step is not None
+            with self._in_place():
+                return self._step(inputs, seed)
+
+        return self._remembered(key, compute)
+
+    @property
+    def _alteration(self) -> bytes:
+        return b"" if self._change is None else self._change[2]
+
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        if self._change is None:
+            yield
+            return
+        change, call, _ = self._change
+        if call:
+            self._record()
+        with self._altered(change, call):
+            yield
+
+    def _record(self) -> None:
+        """Let the runner's last recorded run be the one that was asked for last."""
+        digest, inputs = self._wanted
+        if self._recorded != digest:
+            self._recorded = digest
+            self._run(inputs, calls=True)
+
+    def _remembered(self, key: object, compute: Callable[[], Any]) -> Any:
+        if key not in self._known:
+            try:
+                self._known[key] = compute()
+            except Exception as error:  # whatever it raises, it raises again
+                self._known[key] = error
+        if isinstance(self._known[key], Exception):
+            raise self._known[key]
+        return self._known[key]
 
 
 def _digest(arrays: Sequence[np.ndarray]) -> bytes:

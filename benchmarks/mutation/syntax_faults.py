@@ -194,21 +194,22 @@ def _call(node: ast.Call, computing: bool) -> Iterator[tuple[str, str, Change, b
         yield from _argument(f"{text} {keyword.arg}", keyword.arg, keyword.value, set_, method)
         train = keyword.arg in _TRAINING or keyword.arg in _LAWS
         kind = "initial law left out" if keyword.arg in _LAWS else "argument left out"
-        if name.startswith("nn.") and _is_default(name, keyword):
+        if name.startswith(("nn.", "ops.")) and _is_default(name, keyword):
             continue
         what = f"{text} {keyword.arg}={_short(keyword.value)}"
         yield kind, what, lambda k=keyword: node.keywords.remove(k), train
 
 
 def _is_default(name: str, keyword: ast.keyword) -> bool:
-    """Whether MindSpore's layer has that value when the argument is left out."""
-    from mindspore import nn
+    """Whether MindSpore's layer or function has that value when the argument is left out."""
+    import mindspore
 
     assert keyword.arg is not None
-    parameters = inspect.signature(getattr(nn, name.removeprefix("nn.")).__init__).parameters
+    called = getattr(getattr(mindspore, name.partition(".")[0]), name.partition(".")[2])
     try:
+        parameters = inspect.signature(called).parameters
         value = ast.literal_eval(keyword.value)
-    except ValueError:
+    except (TypeError, ValueError):  # what is written in C has no signature; what is no literal no value
         return False
     return keyword.arg in parameters and bool(parameters[keyword.arg].default == value)
 
