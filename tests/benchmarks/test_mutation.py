@@ -101,6 +101,20 @@ def test_every_mutant_of_a_file_is_another_file(tmp_path: Path) -> None:
         assert onnx.load(wrong).SerializeToString(deterministic=True) != right, mutant.name
 
 
+def test_shared_runs_give_the_reports_of_runs_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "right").mkdir()
+    sample = Sample("mxnet.net.mlp", tmp_path / "right")
+    chosen = sampled(sample.mutants("onnx"), 1, "seed")[-6:]
+
+    def reports() -> list[dict[str, object]]:
+        return [verify(sample.graph, m.build(tmp_path)).to_json() for m in chosen]
+
+    alone = reports()
+    with shared_runs():
+        assert reports() == alone
+        assert reports() == alone
+
+
 def test_a_sample_has_every_kind_and_no_more_of_each_than_asked() -> None:
     made = [Mutant(f"kind {i % 3}", f"place {i}", Path) for i in range(30)]
     assert Counter(m.kind for m in sampled(made, 2, "s")) == {"kind 0": 2, "kind 1": 2, "kind 2": 2}

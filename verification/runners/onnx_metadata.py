@@ -13,12 +13,14 @@ from ...ir import ModelError, parse_json, require_name
 def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[str]]]:
     """Call name -> the values that enter and leave it; none where the file states none.
 
+    A call of which a tool fused values away, and left what we wrote of it, is none any more.
+
     Args:
         model: the model.
         place: the file, for messages.
 
     Raises:
-        ModelError: E101 when the metadata are not as we write them, or name values that the model lacks.
+        ModelError: E101 when the metadata are not as we write them.
     """
     place = f"`{CALLS}` in the metadata{f' of {place}' if place else ''}"
     text = next((entry.value for entry in model.metadata_props if entry.key == CALLS), None)
@@ -32,6 +34,7 @@ def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list
     graph = model.graph
     known = {value.name for value in [*graph.input, *graph.initializer]}
     known |= {name for node in graph.node for name in node.output if name}
+    whole: dict[str, dict[str, list[str]]] = {}
     for call, record in document.items():
         require_name(call, "the name of a call", place)
         names = [record.get(key) for key in ("inputs", "outputs")] if isinstance(record, dict) else [None]
@@ -39,12 +42,9 @@ def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list
             raise ModelError("E101", f"expected lists of inputs and outputs of `{call}`", place=place)
         if not isinstance(record.get("class", ""), str):
             raise ModelError("E101", f"expected the name of a class of `{call}`", place=place)
-        missing = next((name for part in names for name in part if name not in known), None)
-        if missing is not None:
-            raise ModelError(
-                "E101", f"`{call}` names the value `{missing}`, which the model lacks", place=place
-            )
-    return document
+        if known.issuperset(name for part in names for name in part):
+            whole[call] = record
+    return whole
 
 
 def require_names(model: onnx.ModelProto, place: str) -> None:
