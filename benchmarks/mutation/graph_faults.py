@@ -76,7 +76,9 @@ def _operator(graph: Graph, part: Graph, number: int, key: int, place: str) -> I
             if k != operand.node and k not in _parameters(part) and part.node(k).types
             if part.node(k).types[0] == part.type_of(operand)
         ]
-        for other in fitting[-2:]:
+        producer = part.node(operand.node)
+        passed_on = part.operands(operand.node)[:1] if _trains(producer) else []
+        for other in [o for o in fitting[-2:] if o not in passed_on]:
             put = lambda g, s=slot, o=other: _part(g, number).set_operand(key, s, o)  # noqa: E731
             what = f"{place} operand {slot}: {order.index(operand.node)} -> {order.index(other.node)}"
             yield _mutant(graph, "edge to another value", what, put)

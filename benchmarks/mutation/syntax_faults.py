@@ -242,7 +242,7 @@ def _argument(
         yield fault("momentum", 1 - constant)
     elif train and isinstance(constant, float):
         yield fault("dropout ratio", round(constant / 2, 6))
-    elif isinstance(constant, float):
+    elif isinstance(constant, float) and constant:
         yield fault("float attribute x 1.1", constant * 1.1)
         yield fault("float attribute x 1.001", constant * 1.001)
     elif isinstance(constant, int) and name:
