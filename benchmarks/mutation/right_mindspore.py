@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 
 
+_IMPORT = "import mindspore as ms\n"
+"""After it `ops` is imported too, which a rewrite may be the first to need."""
+
+
 def mindspore_rewrites(folder: Path) -> Iterator[tuple[str, Callable[[Path], Path]]]:
     """(what is done, what does it in an empty folder) of every rewrite that keeps the meaning."""
     source = (folder / "model.py").read_text()
@@ -33,7 +37,7 @@ def mindspore_rewrites(folder: Path) -> Iterator[tuple[str, Callable[[Path], Pat
 
 def _with_source(folder: Path, scratch: Path, text: str) -> Path:
     new = _copied(folder, scratch)
-    (new / "model.py").write_text(text)
+    (new / "model.py").write_text(text.replace(_IMPORT, f"{_IMPORT}from mindspore import ops\n"))
     return new
 
 

@@ -42,7 +42,7 @@ def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list
             raise ModelError("E101", f"expected lists of inputs and outputs of `{call}`", place=place)
         if not isinstance(record.get("class", ""), str):
             raise ModelError("E101", f"expected the name of a class of `{call}`", place=place)
-        if known.issuperset(name for part in names for name in part):
+        if known.issuperset([*record["inputs"], *record["outputs"]]):
             whole[call] = record
     return whole
 
