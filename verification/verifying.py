@@ -29,6 +29,7 @@ from .structure.comparing import Describing, compare_structure, remark_on_dropou
 from .structure.report import Structure
 from .structure.settings import settings_of
 from .structure.sharing import held_by_graph
+from .structure.values import values_in
 from .training.attempts import train as train_step
 from .training.comparing import divergence
 from .two_nets.emitted import emitted_laws
@@ -134,7 +135,10 @@ def verify(
             proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
             nodes=_nodes(sides, inputs, seed, threads),
         )
-        structure, notes = _structure(sides, target, renames, train=train)
+        agreed = None
+        if all(row.passed for row in report.outputs):
+            agreed = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
+        structure, notes = _structure(sides, target, renames, agreed, train=train)
         report = replace(report, structure=structure, notes=[*report.notes, *notes])
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed
@@ -170,9 +174,22 @@ def _nodes(
 
 
 def _structure(
-    sides: Sides, target: Target, renames: Path | None, *, train: bool
+    sides: Sides,
+    target: Target,
+    renames: Path | None,
+    inputs: Mapping[str, np.ndarray] | None,
+    *,
+    train: bool,
 ) -> tuple[Structure | None, list[str]]:
-    """What numbers do not show, of a target that was written from the source; None for any other."""
+    """What numbers do not show, of a target that was written from the source; None for any other.
+
+    Args:
+        sides: the two sides.
+        target: the target, as in `verify`.
+        renames: as in `verify`.
+        inputs: some on which the outputs agree; None where they do not.
+        train: as in `verify`.
+    """
     source, runner = sides.graph, sides.target
     if isinstance(target, Graph):
         if renames is None:
@@ -189,7 +206,24 @@ def _structure(
     known = renames if renames.is_file() else None
     cannot = not can_train(source)
     structure, notes = compare_structure(source, held, settings, known, train=train or cannot)
+    if known is not None and structure.values and inputs is not None:
+        values = values_in(source, held, known, structure.values)
+        if values is not None and _moved_by(sides, values, inputs):
+            count = len(structure.values)
+            notes = [*notes, f"{count} tensors are not the source's, and what reads them makes up for it"]
+            structure = replace(structure, values=[])
     return structure, [*notes, *([remark] if remark else [])]
+
+
+def _moved_by(sides: Sides, values: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> bool:
+    """Whether the source computes something else with these values: its target, which does not, has more."""
+    before = sides.source.run(inputs, calls=False)
+    other = paired_runner(sides.graph, values, {})
+    try:
+        run = other.run(inputs, calls=False)
+    finally:
+        other.close()
+    return not all(row.passed for row in sides.outputs("", before, run, sides.rounding(inputs, before)))
 
 
 def _recorded(

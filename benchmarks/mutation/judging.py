@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import api
 from ...ir import ModelError, RegraftError
 from ...verification import Report
 from ...verification.runners.choice import target_runner
@@ -65,7 +64,7 @@ class Judge:
 
     def __init__(self, sample: Sample, target: str, scratch: Path) -> None:
         self._sample, self._target, self._scratch = sample, target, scratch
-        report = api.verify(sample.graph, sample.written(target))
+        report = sample.verified(target, sample.written(target))
         if not report.passed:
             raise AssertionError(
                 f"the right {target} of {sample.label} is called wrong:\n{report.render(brief=True)}"
@@ -84,7 +83,7 @@ class Judge:
         if mutant.train and not (self._sample.trains and self._target == "mindspore"):
             return None
         try:
-            report = api.verify(self._sample.graph, target, train=mutant.train)
+            report = self._sample.verified(self._target, target, train=mutant.train)
         except RegraftError as error:
             return _with(row, "invalid", f"{error.code} {error.message}")
         except Exception as error:  # an internal error is told too, and is a fault of the verifier's

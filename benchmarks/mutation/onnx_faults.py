@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class _Plan:
             model.CopyFrom(self._model)
             change(model)
             onnx.save(model, folder / "net.onnx")
+            renames = self._path.with_suffix(".renames.json")
+            shutil.copyfile(renames, folder / renames.name)
             return folder / "net.onnx"
 
         return Mutant(kind, place, build)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-
 _IMPORT = "import mindspore as ms\n"
 """After it `ops` is imported too, which a rewrite may be the first to need."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def onnx_rewrites(path: Path) -> Iterator[Rewrite]:
             new.CopyFrom(model)
             change(new)
             onnx.save(new, folder / "right.onnx")
-            return folder / "right.onnx"
+            return _with_map(path, folder / "right.onnx")
 
         return build
 
@@ -58,7 +59,13 @@ def _optimised(path: Path, folder: Path, level: str) -> Path:
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
     options.optimized_model_filepath = str(folder / "right.onnx")
     onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return folder / "right.onnx"
+    return _with_map(path, folder / "right.onnx")
+
+
+def _with_map(path: Path, new: Path) -> Path:
+    """The new file with the old one's ``renames.json`` beside it."""
+    shutil.copyfile(path.with_suffix(".renames.json"), new.with_suffix(".renames.json"))
+    return new
 
 
 def _inner(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

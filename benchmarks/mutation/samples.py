@@ -13,6 +13,7 @@ from ... import api
 from ...ir import Graph, walk_operators
 from ...tests.corpora.mxnet import cases as mxnet
 from ...tests.end_to_end import catalogue
+from ...verification import Report, verify
 from .graph_faults import graph_mutants
 from .mindspore_faults import mindspore_mutants
 from .mutants import Mutant, Target
@@ -100,6 +101,19 @@ class Sample:
 
     def _loaded(self, symbol: Path) -> Graph:
         return api.load(symbol, dict(self.rewritten.origin.inputs))
+
+    def verified(
+        self,
+        target: str,
+        made: Target,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        *,
+        train: bool = False,
+    ) -> Report:
+        """The report on a target of that name, as it is verified after writing and by a user."""
+        if target == "mxnet":
+            return verify(self.graph, made, inputs, renames=self._folder / target / "renames.json")
+        return api.verify(self.graph, made, inputs, train=train)
 
     def mutants(self, target: str) -> Iterator[Mutant]:
         """Every fault that can be planted in that target."""

@@ -55,6 +55,35 @@ def compare_values(source: Graph, target: Sequence[Held], renames: Path) -> tupl
     return list(rows.values()), len(seen)
 
 
+def values_in(
+    source: Graph, target: Sequence[Held], renames: Path, rows: Sequence[ValueRow]
+) -> dict[str, np.ndarray] | None:
+    """What a target holds of some of the source's parameters, by their first paths and in their layout.
+
+    Args:
+        source: as in `compare_values`, as are the next two.
+        target: the target's tensors.
+        renames: its ``renames.json``.
+        rows: the parameters.
+
+    Returns:
+        None where one has another shape, or took a normalisation in, which the source's own has not.
+    """
+    paths = source.parameter_paths()
+    first = {path: found[0] for found in paths.values() for path in found}
+    held = {name: tensor for tensor in target for name in tensor.names}
+    by_target = {row.target: row for row in read_map(renames).rows}
+    found: dict[str, np.ndarray] = {}
+    for differing in rows:
+        row, tensor = by_target[differing.target], held[differing.target]
+        plain = not (row.norms or computed(row.transform)) and differing.max_relative is not None
+        if not plain or row.source_path not in first:
+            return None
+        data = TensorData(tensor.dtype, tensor.shape, tensor.load)
+        found[first[row.source_path]] = applied(row, data, reverse=True).numpy()
+    return found
+
+
 def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
     """The source's tensors under the names that the map has for them."""
     paths = source.parameter_paths()

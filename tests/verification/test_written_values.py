@@ -1,0 +1,84 @@
+"""Tensors that are not the source's: where no input reaches them, and where others make up for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+
+import regraft
+
+
+class Net(torch.nn.Module):
+    """A bias, a folded normalisation, a transposed weight, and a hidden unit that no input wakes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.hidden = torch.nn.Linear(4, 5)
+        self.out = torch.nn.Linear(5, 2)
+        with torch.no_grad():
+            self.hidden.bias[0] = -1e4
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.conv(x)).mean((2, 3))
+        return self.out(torch.relu(self.hidden(x)))
+
+
+@pytest.fixture(scope="module")
+def graph() -> regraft.Graph:
+    torch.manual_seed(3)
+    net = Net()
+    with torch.no_grad():
+        net.norm.running_mean.uniform_(-1, 1)
+        net.norm.running_var.uniform_(0.5, 2)
+    return regraft.load(net.eval(), [np.ones((2, 3, 6, 6), np.float32)])
+
+
+@pytest.fixture
+def written(graph: regraft.Graph, tmp_path: Path) -> Path:
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def change(path: Path, name: str, factor: object) -> None:
+    """Multiply an initializer by something, by onnx itself."""
+    model = onnx.load(path)
+    tensor = next(t for t in model.graph.initializer if t.name == name)
+    array = (numpy_helper.to_array(tensor) * factor).astype(np.float32)
+    tensor.CopyFrom(numpy_helper.from_array(array, name))
+    onnx.save(model, path)
+
+
+def test_a_weight_that_no_input_reaches_is_a_difference(graph: regraft.Graph, written: Path) -> None:
+    factor = np.ones((2, 5), np.float32)
+    factor[:, 0] = 1.5  # of the hidden unit that is always 0
+    change(written, "out.weight", factor)
+    report = regraft.verify(graph, written)
+    assert all(row.passed for row in report.outputs)
+    assert not report.passed
+    assert report.structure is not None
+    (row,) = report.structure.values
+    assert (row.source, row.target) == ("out.weight", "out.weight")
+    assert report.summary().startswith("DIFFERENT in 1 tensor")
+
+
+def test_weights_that_others_make_up_for_are_a_note(graph: regraft.Graph, written: Path) -> None:
+    change(written, "out.weight", np.float32(2))
+    change(written, "out.bias", np.float32(2))
+    model = onnx.load(written)
+    last = next(n for n in model.graph.node if model.graph.output[0].name in n.output)
+    last.output[0] = "doubled"
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "half"))
+    model.graph.node.append(helper.make_node("Mul", ["doubled", "half"], [model.graph.output[0].name]))
+    text = next(e for e in model.metadata_props if e.key == "regraft.calls")
+    text.value = "{}"
+    onnx.save(model, written)
+    report = regraft.verify(graph, written)
+    assert report.passed, report.render()
+    assert any("makes up for it" in note for note in report.notes)
