@@ -52,7 +52,7 @@ def as_it_was() -> Iterator[None]:
             yield
         finally:
             _depth -= 1
-            for restore in undo:
+            for restore in reversed(undo):  # MindSpore's first: setting it up changes some of the others
                 restore()
 
 

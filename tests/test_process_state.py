@@ -12,7 +12,6 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import mindspore
@@ -144,9 +143,9 @@ def test_what_a_call_raises_leaves_the_process_as_it_was() -> None:
             super().forward(x)
             raise ValueError("no")
 
-    before = process_state()
+    model, before = Failing(), process_state()
     with pytest.raises(regraft.RegraftError):
-        regraft.load(Failing(), ["2x4"])
+        regraft.load(model, ["2x4"])
     assert process_state() == before
 
 
@@ -196,9 +195,8 @@ def test_threads_that_call_in_take_turns(tmp_path: Path) -> None:
     errors: list[BaseException] = []
     start = threading.Barrier(4)
 
-    def work(number: int, make: Callable[[], object], given: list[str]) -> None:
+    def work(number: int, model: object, given: list[str]) -> None:
         try:
-            model = make()
             start.wait()
             for turn in range(2):
                 graph = regraft.load(model, given)
@@ -209,18 +207,19 @@ def test_threads_that_call_in_take_turns(tmp_path: Path) -> None:
         except BaseException as error:
             errors.append(error)
 
-    before = process_state()
-    jobs: list[tuple[Callable[[], object], list[str]]] = [
-        *((partial(Encoder, width), [f"2x5x{width}"]) for width in (8, 4, 8)),
-        (Plain, ["2x4"]),
+    jobs: list[tuple[object, list[str]]] = [
+        *((Encoder(width), [f"2x5x{width}"]) for width in (8, 4, 8)),
+        (Plain(), ["2x4"]),
     ]
+    before = process_state()
     threads = [threading.Thread(target=work, args=(n, *job)) for n, job in enumerate(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not errors, errors
-    assert {k: v for k, v in process_state().items() if v != before[k]} == {}
+    after = process_state()
+    assert [key for key, value in after.items() if value != before[key]] == []
 
 
 def test_a_block_within_another_restores_nothing() -> None:

@@ -7,6 +7,7 @@ import os
 import selectors
 import subprocess
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -41,8 +42,10 @@ class Process:
         self, python: str | Path, script: Path, *, timeout: float, environment: Mapping[str, str]
     ) -> None:
         self.python, self._timeout = str(python), timeout
-        self._scratch = temporary_folder()
-        self.folder = self._scratch.path
+        own = temporary_folder()
+        self._scratch = weakref.finalize(self, own.remove)
+        self.folder = own.path / "empty"
+        self.folder.mkdir()
         self._errors: IO[bytes] = (self.folder / "stderr").open("w+b")
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user names it
@@ -136,4 +139,4 @@ class Process:
 
     def _clean(self) -> None:
         self._errors.close()
-        self._scratch.remove()
+        self._scratch()
