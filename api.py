@@ -125,7 +125,7 @@ def load(
 
     Args:
         model: a ``torch.nn.Module``, a ``mindspore.nn.Cell``, or a name: ``file.py:Name``, ``pkg.mod:Name``
-            (these run the model's code), ``x-symbol.json``, ``x.pt2`` (these execute nothing).
+            (these run the model's code), ``x-symbol.json``, ``x.pt2`` (these are read as data).
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
         params: file with the parameters, where they are not beside the model.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
@@ -251,7 +251,7 @@ def verify(
 
     Args:
         source: a graph of `load`, or any model that `load` takes.
-        target: likewise, or an ``.onnx`` file, or a directory that `save` wrote.
+        target: likewise, or an ``.onnx`` file, or a directory that `save` wrote, whose ``model.py`` is run.
         inputs: as in `load`; None for the graph's own example inputs.
         train: whether to compare one training step too: the gradient of every parameter, running statistics,
             values after plain SGD. Both sides must be PyTorch or MindSpore: a live model, or the source's

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
-    "ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two execute nothing."
+    "ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two are read as data, and one "
+    "that holds code is refused without --trust."
 )
 
 

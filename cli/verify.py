@@ -51,6 +51,9 @@ def verify(
     PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
     statistics.
 
+    RUNS CODE: of a MODEL that is named as file.py:Name, and model.py of an emitted directory. An .onnx file
+    runs in ONNX Runtime, a .pt2 program as torch's operators.
+
     Two MODELs that people wrote apart are paired layer by layer, and TARGET is given SOURCE's weights for the
     comparison; settings and initial distributions are compared too (the latter count with --train).
     """
@@ -60,7 +63,9 @@ def verify(
         graph = load(source, loading)
         with doing(f"verifying {target}"):
             found = oracle_for(ctx, graph, oracle)
-            report = api.verify(graph, target, train=train, map=map_, copy=copy, oracle=found)
+            report = api.verify(
+                graph, target, train=train, map=map_, copy=copy, oracle=found, trust=loading.trust
+            )
         if as_json:
             print_json(report.to_json())
         else:

@@ -29,6 +29,8 @@ _MOST_VALUES = 6_000_000
 _LARGEST = 1 << 64
 _LONGEST_TEXT = 1 << 20
 _FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,7})')
+_MODULES = re.compile(r"[\w.,;@<>\[\]'/ -]*\Z")
+"""Keys, paths and classes of modules; a class becomes one of emitted source."""
 _MOST_FRAMES = 40
 _MOST_MODULES = 200
 _VERIFIERS = frozenset({"ATEN", "TRAINING", ""})
@@ -293,7 +295,7 @@ class SchemaReader:
         """The modules and source lines of a node; of the rest torch imports some, and none is needed."""
         kept: dict[str, str] = {}
         modules = given.get("nn_module_stack", "")
-        if modules and modules.isprintable() and modules.count(";") < _MOST_MODULES:
+        if modules and _MODULES.match(modules) and modules.count(";") < _MOST_MODULES:
             kept["nn_module_stack"] = modules
         frames = _FRAME.findall(given.get("stack_trace", ""))[-_MOST_FRAMES:]
         if frames:

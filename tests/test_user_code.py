@@ -1,0 +1,224 @@
+"""What regraft runs and imports: nothing of the working directory, no exit of a model's is its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import regraft
+
+_NAMES = (
+    "ruff torch onnxruntime numpy sitecustomize usercustomize json typing decorator onnx networkx click rich "
+    "mindspore safetensors sympy triton scipy optree PIL pandas torchvision google yaml psutil"
+)
+DECOYS = _NAMES.split()
+MODEL = """
+import json
+
+import torch
+
+import mylayers
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        from late import WIDTH
+
+        self.layer = mylayers.Layer(WIDTH)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+SIBLINGS = {
+    "mylayers": "import torch\nfrom parts.inner import SCALE\n\n\nclass Layer(torch.nn.Linear):\n"
+    "    def __init__(self, width):\n        super().__init__(width, width)\n",
+    "late": "WIDTH = 4\n",
+    "parts/inner": "import late\n\nSCALE = late.WIDTH\n",
+}
+
+
+@pytest.fixture(scope="module")
+def decoyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory and a folder of models, both with files that are named as what gets imported."""
+    here = tmp_path_factory.mktemp("decoys")
+    folder = here / "models"
+    (folder / "parts").mkdir(parents=True)
+    for name in DECOYS:
+        for where in (here, folder):
+            marking = f"open({str(here / 'mark')!r}, 'a').write(__file__)\nraise ImportError('a decoy')\n"
+            (where / f"{name}.py").write_text(marking)
+    (folder / "net.py").write_text(MODEL)
+    for name, text in SIBLINGS.items():
+        (folder / f"{name}.py").write_text(text)
+    linear = torch.nn.Linear(4, 4)
+    program = torch.export.export(linear, (torch.ones(2, 4),), strict=False)
+    torch.export.save(program, folder / "net.pt2")
+    regraft.save(regraft.rewrite(regraft.load(folder / "net.pt2")).graph, folder / "net.onnx")
+    symbol = Path(__file__).parent.parent / "examples" / "shared_weight-symbol.json"
+    for path in symbol.parent.glob("shared_weight*"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return here
+
+
+def ran(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m regraft` in a folder, which must not be on the path by another way."""
+    return subprocess.run(
+        [sys.executable, "-m", "regraft", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=dict(os.environ),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rewrite", "models/net.pt2", "--to", "mindspore", "-o", "out"],
+        ["rewrite", "models/shared_weight-symbol.json", "--input", "data=1x1x3x3", "-o", "symbol.onnx"],
+        ["rewrite", "models/net.py:Net", "--input", "2x4", "--to", "mindspore", "-o", "net"],
+        ["verify", "models/net.pt2", "models/net.onnx"],
+        ["show", "models.net:Net", "--input", "2x4"],
+    ],
+    ids=["pt2", "symbol", "file", "onnx", "module"],
+)
+def test_decoys_in_the_working_directory_and_beside_a_model_are_not_imported(
+    arguments: list[str], decoyed: Path
+) -> None:
+    if arguments[1].startswith("models."):  # siblings of a module are found from the folder it is run in
+        arguments = ["show", "net:Net", "--input", "2x4"]
+    done = ran(arguments, decoyed / "models" if arguments[1] == "net:Net" else decoyed)
+    assert done.returncode == 0, done.stderr
+    assert not (decoyed / "mark").exists(), (decoyed / "mark").read_text()
+
+
+EXITS = """
+import atexit
+import os
+import sys
+
+import torch
+
+
+class Base(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class InInit(Base):
+    def __init__(self):
+        sys.exit(0)
+
+
+class InForward(Base):
+    def forward(self, x):
+        sys.exit(0)
+
+
+class Hard(Base):
+    def forward(self, x):
+        os._exit(0)
+
+
+class Raised(Base):
+    def forward(self, x):
+        raise SystemExit
+
+
+class Second(Base):
+    calls = 0
+
+    def forward(self, x):
+        Second.calls += not torch.compiler.is_exporting()
+        if Second.calls > 2:
+            exit(0)
+        return self.layer(x)
+
+
+class AtEnd(Base):
+    def __init__(self):
+        super().__init__()
+        atexit.register(os._exit, 0)
+
+    def forward(self, x):
+        raise ValueError("before the end")
+"""
+
+
+@pytest.fixture(scope="module")
+def exits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exits")
+    (folder / "net.py").write_text(EXITS)
+    (folder / "module.py").write_text("import sys\nsys.exit(0)\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["InInit", "InForward", "Raised"])
+def test_no_exit_of_a_model_ends_a_caller(name: str, exits: Path) -> None:
+    with pytest.raises(regraft.RegraftError, match=r"E102 .*net.py:"):
+        regraft.load(f"{exits / 'net.py'}:{name}", ["2x4"])
+
+
+def test_an_exit_while_a_module_is_imported_is_an_error(exits: Path) -> None:
+    with pytest.raises(
+        regraft.RegraftError, match=r"E102 the model's code raised SystemExit: 0 - at .*module.py:2"
+    ):
+        regraft.load(f"{exits / 'module.py'}:Net", ["2x4"])
+
+
+@pytest.mark.parametrize("name", ["InForward", "Hard", "Second", "AtEnd"])
+def test_no_exit_of_a_model_is_the_exit_code_of_verify(name: str, exits: Path) -> None:
+    done = ran(["verify", "net.py:Base", f"net.py:{name}", "--input", "2x4"], exits)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stderr.count("error E") == 1
+    assert "Traceback" not in done.stderr or name == "AtEnd"
+
+
+CELL = """
+import sys
+
+import mindspore.nn as nn
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Dense(4, 4)
+
+    def construct(self, x):
+        sys.exit(0)
+        return self.layer(x)
+"""
+
+
+@pytest.mark.slow
+def test_no_exit_of_a_cell_or_of_emitted_source_is_the_exit_code(exits: Path) -> None:
+    (exits / "cell.py").write_text(CELL)
+    done = ran(["show", "cell.py:Net", "--input", "2x4"], exits)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert (
+        ran(["rewrite", "net.py:Base", "--input", "2x4", "--to", "mindspore", "-o", "out"], exits).returncode
+        == 0
+    )
+    emitted = exits / "out" / "model.py"
+    text = emitted.read_text()
+    for edited in (
+        "import sys\nsys.exit(0)\n" + text,
+        text.replace("        return ", "        exit(0)\n        return ", 1),
+    ):
+        emitted.write_text(edited)
+        done = ran(["verify", "net.py:Base", "out", "--input", "2x4"], exits)
+        assert done.returncode == 2, (done.stdout, done.stderr)
+        assert done.stderr.count("error E") == 1
