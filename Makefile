@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch mutants golden clean
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch mutants fuzz golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store
 	$(BIN)/python -m regraft.benchmarks.mutation.right --seeds $(or $(SEEDS),5) --store
+
+fuzz: $(READY)  ## mutated inputs for every reader until stopped: SECONDS=60 SEED=1 TARGETS=symbol,params; failures in out/fuzz
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),0) $(if $(SEED),--seed $(SEED)) --targets "$(TARGETS)"
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .venv-* .pytest_cache .ruff_cache build *.egg-info out

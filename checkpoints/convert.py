@@ -14,6 +14,8 @@ from . import read_checkpoint, write_checkpoint
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 
 _LISTED = 20
+_FILLED, _FILLED_RATIO = 1 << 28, 16
+"""Bytes of zeros that a map may ask for: so many, or so many times the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,13 @@ def backward(
     constants = mapping.constants(given)
     problems.unknown = [name for name in given if name not in targets and name not in constants]
     problems.raise_if_any()
+    room = max(_FILLED, _FILLED_RATIO * sum(data.nbytes for data in given.values()))
+    if sum(made[name].nbytes for name in filled) > room:
+        raise ModelError(
+            "E106",
+            f"the map asks for zeros of more than {room >> 20} MB that the checkpoint does not hold",
+            place=str(mapping.path),
+        )
     notes = [f"constants of the graph, so not carried over: {_some(sorted(constants))}"] if constants else []
     if filled:
         notes.append(f"not in the checkpoint, so written as zeros: {_some(filled)}")

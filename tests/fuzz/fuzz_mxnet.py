@@ -23,7 +23,7 @@ _ELEMENTS = 100_000
 
 
 @cache
-def _cases() -> dict[str, Case]:
+def small_cases() -> dict[str, Case]:
     found = {**cases("ops"), **cases("legacy"), **cases("models")}
     small = {}
     for name, case in found.items():
@@ -36,7 +36,7 @@ def _cases() -> dict[str, Case]:
 @cache
 def _params(name: str) -> bytes:
     path = Path(f"/tmp/regraft-fuzz-params-{zlib.crc32(name.encode())}")
-    save_params(path, _cases()[name].params())
+    save_params(path, small_cases()[name].params())
     data = path.read_bytes()
     path.unlink()
     return data
@@ -46,7 +46,7 @@ def _params(name: str) -> bytes:
 def symbols() -> list[bytes]:
     """Symbols of one operator, nets of today and of 0.8, each stating the shapes of its inputs."""
     found = []
-    for name, case in _cases().items():
+    for name, case in small_cases().items():
         document = json.loads(json.dumps(case.symbol()))
         inputs = {entry["name"]: entry for entry in case.record["inputs"]}
         for node in document["nodes"]:
@@ -62,7 +62,7 @@ def run_symbol(data: bytes, folder: Path) -> int:
     path = folder / "given" / "net-symbol.json"
     path.write_bytes(data)
     named = re.search(rb'"fuzz_case": "([^"]*)"', data)
-    if named and (name := named[1].decode("utf-8", "replace")) in _cases():
+    if named and (name := named[1].decode("utf-8", "replace")) in small_cases():
         (folder / "given" / "net-0000.params").write_bytes(_params(name))
     choice = zlib.crc32(data) % 20
     if choice < 5:
@@ -108,7 +108,8 @@ def _sparse(storage: int, shape: tuple[int, ...], values: np.ndarray, *kinds: np
 @cache
 def params() -> list[bytes]:
     """Every layout of the corpus, both kinds of sparse array, and the parameters of the symbol below."""
-    small = [p.read_bytes() for p in sorted((ROOT / "params").glob("*.params")) if p.stat().st_size < 5000]
+    files = sorted(p for p in (ROOT / "params").glob("*.params") if not p.name.startswith("bad_"))
+    small = [p.read_bytes() for p in files if p.stat().st_size < 5000]
     whole = np.arange(9, dtype=np.float32)
     rows = _sparse(1, (4, 3), whole[:6].reshape(2, 3), np.array([0, 2]))
     compressed = _sparse(2, (2, 3), whole[:3], np.array([0, 1, 3]), np.array([1, 0, 2]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import click
 
-from .fuzz_mxnet import _cases
+from .fuzz_mxnet import small_cases
 from .mutation import mutate_lines
 from .registry import Target
 
@@ -15,33 +16,31 @@ from .registry import Target
 @cache
 def texts() -> list[bytes]:
     """Nets of the corpus as text, with modules, tied parameters, constants and branches."""
-    import tempfile
-
     from regraft import api
     from regraft.ir import render
 
-    found = [_BRANCHES.encode()]
-    for name in ("legacy/lenet_v905", "legacy/siamese_v903", "legacy/mlp_v901", "op/arange/arange-001"):
-        case = _cases().get(name)
-        if case is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                found.append(render(api.load(str(case.write(Path(folder))), case.inputs())).encode())
+    found = [_ALIASES.encode()]
+    names = sorted(small_cases())
+    nets = [n for n in names if not n.startswith("op/")]
+    for case in map(small_cases().__getitem__, [*nets[:4], *names[::40]]):
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(render(api.load(str(case.write(Path(folder))), case.inputs())).encode())
     return found
 
 
-_BRANCHES = """graph main {
+_ALIASES = """graph main {
   module "" Net
   module "fc" Linear {weight=%w, bias=%b}
   module "again" = "fc"
-  module "list" List [list]
+  module "list" Layers [sequential] never called
   %x = input "x" : f32[N,4]
   %w = param "fc.weight" : f32[4,4] {declared="w", init=he_uniform(a=2.236, mode="fan_in"), role="weight"}
   %b = param "fc.bias" : f32[4] {buffer}
-  %0 = Less(%x, %b) : bool[N,4]
-  %1 = const tensor [[1.0, -inf], [nan, 3.0]]:f32[2,2] : f32[2,2]
-  %2 = regraft.Linear(%x, %w, %b) : f32[N,4] @ "fc#1"
-  %3 = Clip(%2, _, %b) {a=[1, 2], b="text", c=1.5, d=True} : ?
-  return "y" = %3
+  %m = const tensor [[1.0, -inf, 0.5, nan]]:f32[1,4] : f32[1,4]
+  %0 = Add(%x, %m) : f32[N,4] @ "#1"
+  %1 = regraft.Linear(%0, %w, %b) : f32[N,4] @ "fc#1"
+  %2 = Clip(%1, _, _) : f32[N,4]
+  return "y" = %2
   update %b = %b
 }
 """

@@ -99,7 +99,7 @@ def _judge(code: int, out: str, err: str, folder: Path) -> Fault | None:
         return Fault("executed", "the input ran", err[-2000:])
     if code not in (0, 1, 2):
         return Fault("exit", f"exit code {code}", err[-2000:])
-    if _NO_MEMORY.search(err):
+    if _NO_MEMORY.search(err) and "the model's code raised" not in err:
         return Fault("memory", "memory was asked for that there is not", err[-2000:])
     text = out + err
     odd = {
