@@ -85,6 +85,7 @@ def test_hidden_attributes(key: str, tmp_path: Path) -> None:
             assert_only_source(folder / "out")
 
 
+@pytest.mark.slow
 def test_nothing_of_it_runs(tmp_path: Path) -> None:
     """The emitted module is imported, and its tests run, with names that are code."""
     code = f"x'''\"\"\");open('{MARK}','w')#"
@@ -100,8 +101,6 @@ def test_nothing_of_it_runs(tmp_path: Path) -> None:
             "-x",
             "--rootdir",
             str(tmp_path / "out"),
-            "-p",
-            "no:cacheprovider",
         ],
         cwd=tmp_path / "out",
         capture_output=True,

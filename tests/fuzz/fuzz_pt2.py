@@ -164,7 +164,7 @@ def run(iterations: int, seed: int, folder: Path) -> list[Fault]:
         data = random.choice(seeds())
         for _ in range(random.choice((1, 1, 1, 2, 3))):
             data = mutate(data, random)
-        fault = attempt(TARGETS[0], data, folder)
+        _, fault = attempt(TARGETS[0], data, folder)
         if fault is not None:
             found.append(fault)
     return found
