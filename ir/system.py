@@ -23,6 +23,11 @@ def system_errors_told() -> Iterator[None]:
         raise
     except OSError as error:
         raise system_error(error) from error
+    except RuntimeError as error:  # what pathlib makes of links that lead in a circle
+        cause = error.__context__
+        if isinstance(cause, OSError) and cause.errno == errno.ELOOP:
+            raise system_error(cause) from error
+        raise
     except MemoryError as error:
         detail = f": {error}" if str(error) else ""
         raise ModelError("E106", f"there is not enough memory{detail}", hint="give smaller inputs") from error

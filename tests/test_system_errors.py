@@ -97,13 +97,13 @@ class TestFullDisk:
         assert_refused(result, "no space left on device")
         assert_empty(disk)
 
-    def test_temporary_files(
+    def test_temporary_files_do_not_matter(
         self, symbol: Path, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """What is compared before it is kept lies beside the output, not in TMPDIR."""
         monkeypatch.setattr("tempfile.tempdir", str(disk))
         result = invoke("rewrite", symbol, "-o", tmp_path / "out" / "n.onnx")
-        assert_refused(result, "no space left on device", "TMPDIR")
-        assert not (tmp_path / "out").exists()
+        assert result.exit_code == 0, (result.output, result.exception)
         assert_empty(disk)
 
     @pytest.mark.parametrize("suffix", ["pth", "safetensors", "ckpt", "params"])
