@@ -172,6 +172,7 @@ def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
     from torch.utils import _pytree as pytree
 
     from .capture import load_program
+    from .saved.program import Saved
 
     if isinstance(model, ExportedProgram):
         leaves = pytree.tree_leaves(model.example_inputs) if model.example_inputs else []
