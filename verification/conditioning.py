@@ -193,8 +193,28 @@ class _Moved:
     edges: dict[tuple[str, str], list[np.ndarray]] = field(default_factory=dict)
 
 
-Change = Callable[..., np.ndarray]
-"""Gives an array with every element a few units in the last place off."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Gives an array with every element some units in the last place off, at the random signs of a seed."""
+
+    seed: int
+    ulps: int
+
+    def __call__(self, array: np.ndarray, dtype: str = "") -> np.ndarray:
+        """The array; in units of the element type `dtype` where that is coarser."""
+        kind = kind_of(array)
+        if kind not in "fc" or not array.size:
+            return array
+        name = real_type(str(array.dtype))
+        epsilon = self.ulps * max(EPSILON.get(name, 2.0**-23), EPSILON.get(dtype, 0.0))
+        random = np.random.default_rng([self.seed, array.size])
+        wide = array if name in ("float32", "float64") else array.astype(np.float32)
+        real = np.float64 if name == "float64" else np.float32
+        with np.errstate(all="ignore"):
+            signs = random.integers(0, 2, array.shape, np.int8) * np.int8(2) - np.int8(1)
+            moved = (wide * (1 + real(epsilon) * signs.astype(real))).astype(array.dtype)
+            kept = ~np.isfinite(moved) | ((wide == np.rint(wide)) & (np.abs(wide) < _EXACT))
+        return np.where(kept, array, moved)
 
 
 def changes(ulps: int) -> list[Change]:
@@ -204,26 +224,7 @@ def changes(ulps: int) -> list[Change]:
     and its opposite are tried.
     """
     patterns = [(0, 1), (1, 1), (2, 1)] if ulps == 1 else [(0, 1), (0, -1), (1, 1), (1, -1)]
-    return [_change(seed, sign * ulps) for seed, sign in patterns]
-
-
-def _change(sample: int, ulps: int) -> Change:
-    def change(array: np.ndarray, dtype: str = "") -> np.ndarray:
-        kind = kind_of(array)
-        if kind not in "fc" or not array.size:
-            return array
-        name = real_type(str(array.dtype))
-        epsilon = ulps * max(EPSILON.get(name, 2.0**-23), EPSILON.get(dtype, 0.0))
-        random = np.random.default_rng([sample, array.size])
-        wide = array if name in ("float32", "float64") else array.astype(np.float32)
-        real = np.float64 if name == "float64" else np.float32
-        with np.errstate(all="ignore"):
-            signs = random.integers(0, 2, array.shape, np.int8) * np.int8(2) - np.int8(1)
-            moved = (wide * (1 + real(epsilon) * signs.astype(real))).astype(array.dtype)
-            kept = ~np.isfinite(moved) | ((wide == np.rint(wide)) & (np.abs(wide) < _EXACT))
-        return np.where(kept, array, moved)
-
-    return change
+    return [Change(seed, sign * ulps) for seed, sign in patterns]
 
 
 def altered_inputs(

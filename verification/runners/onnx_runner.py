@@ -18,6 +18,7 @@ from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError
 from ...ir.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
+from ..conditioning import Change
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import require_names, stated_calls
@@ -29,6 +30,9 @@ _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 _IN_MEMORY = 64_000_000
 """Bytes of weights from which on they lie in a file that every session maps, rather than in each of them."""
 
+
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Operators that add products up: their results are rounded whatever they are."""
 
 _SUMS = frozenset(
     {
@@ -96,7 +100,8 @@ class OnnxRunner:
         names = _weights(model)
         self._weights = [t for t in graph.initializer if t.name in names]
         self._altered: dict[str, np.ndarray] = {}
-        self._taking: dict[tuple[str, ...], onnxruntime.InferenceSession] = {}
+        self._rounding = 0.0
+        self._taking: dict[tuple[float, tuple[str, ...]], onnxruntime.InferenceSession] = {}
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
         if isinstance(model, onnx.ModelProto):
@@ -199,11 +204,13 @@ class OnnxRunner:
     def _whole(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
         """A session on the whole model, kept where it takes weights as inputs or has no further outputs."""
         if self._altered:
-            if further not in self._taking:
+            key = (self._rounding, further)
+            if key not in self._taking:
                 taking = self._sliced.with_outputs(further)
                 _take(taking, self._altered)
-                self._taking[further] = self.session(taking)
-            return self._taking[further]
+                _round(taking, self._rounding)
+                self._taking[key] = self.session(taking)
+            return self._taking[key]
         if further:
             return self.session(self._sliced.with_outputs(further))
         if self._session is None:
@@ -237,11 +244,12 @@ class OnnxRunner:
             names = {t.name for t in part.graph.initializer}
             used = [t for t in used if t.name in names]
         base = "" if self._folder is None else str(self._folder.resolve())
+        self._rounding = abs(change.ulps) * 2.0**-23 if isinstance(change, Change) else 0.0
         self._altered = {t.name: change(onnx.numpy_helper.to_array(t, base)) for t in used}
         try:
             yield
         finally:
-            self._altered = {}
+            self._altered, self._rounding = {}, 0.0
 
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if set(self.inputs) <= set(inputs):
@@ -270,6 +278,7 @@ class OnnxRunner:
         record = self.calls[call]
         part = self._sliced.between(record["inputs"], record["outputs"])
         _take(part, self._altered)
+        _round(part, self._rounding)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return _run(self.session(part), record["outputs"], feeds)
 
@@ -324,6 +333,30 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     )
     del model.graph.initializer[:]
     model.graph.initializer.extend(left)
+
+
+def _round(model: onnx.ModelProto, epsilon: float) -> None:
+    """Make float32 sums of products so much off, element by element, as their own rounding does.
+
+    Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
+    """
+    if not epsilon:
+        return
+    nodes: list[onnx.NodeProto] = []
+    halfs = {i.name for i in model.graph.value_info if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT}
+    for number, node in enumerate(model.graph.node):
+        nodes.append(node)
+        if node.op_type in _PRODUCTS and node.output[0] not in halfs:
+            name = node.output[0]
+            plain, noise, off = (f"{name}/{part}" for part in ("plain", "noise", "off"))
+            node.output[0] = plain
+            kept = {"low": -epsilon, "high": epsilon, "seed": float(number)}
+            nodes.append(onnx.helper.make_node("RandomUniformLike", [plain], [noise], **kept))
+            nodes.append(onnx.helper.make_node("Mul", [plain, noise], [off]))
+            nodes.append(onnx.helper.make_node("Add", [plain, off], [name]))
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
 
 
 def _run(
