@@ -11,7 +11,7 @@ from torch import nn
 import regraft
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, Value, validate
 from regraft.verification import Report, verify
-from regraft.verification.conditioning import changes
+from regraft.verification.conditioning import Cost, Rounding, changes
 from regraft.verification.runners.choice import own_runner
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
@@ -73,6 +73,30 @@ class TestRunners:
             assert torch.equal(net[0].weight, before["0.weight"])
         for name, value in net.state_dict().items():
             assert torch.equal(value, before[name])
+        runner.close()
+
+
+class TestRounding:
+    def test_equal_rows_are_not_rounded_as_one(self) -> None:
+        """Weights that move shift them together, which a normalisation takes off again."""
+        random = np.random.default_rng(4)
+        arrays = [random.standard_normal(shape).astype(np.float32) for shape in ((8, 8), (8,))]
+
+        def build(b: Builder, x: Value) -> Value:
+            held = [
+                b.graph.add_parameter(Parameter(name, name, TensorData.of(array)))
+                for name, array in zip("wb", arrays, strict=True)
+            ]
+            hidden = b.op("Gemm", x, *held)
+            return b.op("Sub", hidden, b.op("ReduceMean", hidden, b.constant([0])))
+
+        runner = own_runner(graph(build))
+        inputs = {"x": np.zeros_like(X)}
+        noise = Rounding(runner, runner.run(inputs), inputs, cost=Cost(4)).output(0).noise
+        assert noise is not None
+        moved = noise(1)
+        assert moved is not None
+        assert 1e-8 < moved.max() < 1e-6
         runner.close()
 
 
