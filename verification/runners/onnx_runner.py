@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -100,8 +101,8 @@ class OnnxRunner:
         names = _weights(model)
         self._weights = [t for t in graph.initializer if t.name in names]
         self._altered: dict[str, np.ndarray] = {}
-        self._rounding = 0.0
-        self._taking: dict[tuple[float, tuple[str, ...]], onnxruntime.InferenceSession] = {}
+        self._rounding: Change | None = None
+        self._taking: dict[tuple[Change | None, tuple[str, ...]], onnxruntime.InferenceSession] = {}
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
         if isinstance(model, onnx.ModelProto):
@@ -244,12 +245,12 @@ class OnnxRunner:
             names = {t.name for t in part.graph.initializer}
             used = [t for t in used if t.name in names]
         base = "" if self._folder is None else str(self._folder.resolve())
-        self._rounding = abs(change.ulps) * 2.0**-23 if isinstance(change, Change) else 0.0
+        self._rounding = change if isinstance(change, Change) else None
         self._altered = {t.name: change(onnx.numpy_helper.to_array(t, base)) for t in used}
         try:
             yield
         finally:
-            self._altered, self._rounding = {}, 0.0
+            self._altered, self._rounding = {}, None
 
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if set(self.inputs) <= set(inputs):
@@ -335,28 +336,54 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     model.graph.initializer.extend(left)
 
 
-def _round(model: onnx.ModelProto, epsilon: float) -> None:
-    """Make float32 sums of products so much off, element by element, as their own rounding does.
+def _round(model: onnx.ModelProto, change: Change | None) -> None:
+    """Make float32 sums of products as far off, element by element, as their own rounding may be.
 
     Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
+    An element is off by the sine of its place: ONNX Runtime has no random numbers in opset 23.
     """
-    if not epsilon:
+    if change is None:
         return
+    constants = {
+        "first": np.int64(0),
+        "step": np.int64(1),
+        "pace": np.float32(12.9898),
+        "phase": np.float32(change.seed),
+        "unit": np.float32(change.ulps * 2.0**-23),
+    }
+    at = {name: f"rounding/{name}" for name in constants}
+    elsewhere = {
+        i.name for i in model.graph.value_info if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
+    }
     nodes: list[onnx.NodeProto] = []
-    halfs = {i.name for i in model.graph.value_info if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT}
-    for number, node in enumerate(model.graph.node):
+    for node in map(copy.deepcopy, model.graph.node):
         nodes.append(node)
-        if node.op_type in _PRODUCTS and node.output[0] not in halfs:
-            name = node.output[0]
-            plain, noise, off = (f"{name}/{part}" for part in ("plain", "noise", "off"))
-            node.output[0] = plain
-            kept = {"low": -epsilon, "high": epsilon, "seed": float(number)}
-            nodes.append(onnx.helper.make_node("RandomUniformLike", [plain], [noise], **kept))
-            nodes.append(onnx.helper.make_node("Mul", [plain, noise], [off]))
-            nodes.append(onnx.helper.make_node("Add", [plain, off], [name]))
-    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        name = node.output[0]
+        if node.op_type not in _PRODUCTS or name in elsewhere:
+            continue
+        steps = [
+            ("Size", ["plain"], "size", {}),
+            ("Range", [at["first"], "size", at["step"]], "places", {}),
+            ("Cast", ["places"], "numbers", {"to": onnx.TensorProto.FLOAT}),
+            ("Mul", ["numbers", at["pace"]], "paced", {}),
+            ("Add", ["paced", at["phase"]], "angles", {}),
+            ("Sin", ["angles"], "signs", {}),
+            ("Mul", ["signs", at["unit"]], "units", {}),
+            ("Shape", ["plain"], "shape", {}),
+            ("Reshape", ["units", "shape"], "relative", {}),
+            ("Mul", ["plain", "relative"], "off", {}),
+            ("Add", ["plain", "off"], "", {}),
+        ]
+        node.output[0] = f"{name}/plain"
+        for op, operands, result, attributes in steps:
+            inputs = [o if o in at.values() else f"{name}/{o}" for o in operands]
+            output = f"{name}/{result}" if result else name
+            nodes.append(onnx.helper.make_node(op, inputs, [output], **attributes))
     del model.graph.node[:]
     model.graph.node.extend(nodes)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(value), at[name]) for name, value in constants.items()
+    )
 
 
 def _run(
