@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -99,7 +99,9 @@ class Measuring:
             return None
         if isinstance(self._runner, OnnxRunner):
             return self._by_runs(self._runner)
-        moved, why = self._by_gradients()
+        if not isinstance(self._runner, Differentiable):
+            return Sensitivity(len(self._names), 0, unmeasured="not changed in the source's runtime")
+        moved, why = self._by_gradients(self._runner)
         left = [key for key in self._names if key not in moved]
         alone = {key for key in left if self._moves_alone(key)}
         return Sensitivity(
@@ -141,13 +143,10 @@ class Measuring:
         untried = f"{len(names) - len(tried)} were not tried" if step > 1 else ""
         return Sensitivity(len(tried), len(moved), [], unnoticed, untried)
 
-    def _by_gradients(self) -> tuple[set[int], str]:
+    def _by_gradients(self, runner: Differentiable) -> tuple[set[int], str]:
         """The parameters that move an output by more than its tolerance; why that is not known, or ""."""
-        if not isinstance(self._runner, Differentiable):
-            return set(), "the source's runtime has no gradients"
         if sum(self._graph.parameter(key).data.nbytes for key in self._names) > LIMIT:
             return set(), "its parameters are too large for gradients beside them"
-        runner = cast(Differentiable, self._runner)
         sizes = bindings(self._graph, self._inputs)
         one = {**sizes, **dict.fromkeys(batch_symbols(self._graph) & set(sizes), 1)}
         why = ""
