@@ -46,6 +46,7 @@ class Bending:
         }
         self._graph = graph
         self._probe: OnnxRunner | None = None
+        self._has_run = False
 
     def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Cross off the regions that inputs lead into; whether any of them was unseen."""
@@ -55,6 +56,7 @@ class Bending:
             outputs = self._runner().run(inputs, calls=False).outputs
         except RegraftError:  # the graph may not run as a whole, and inputs may be none of its own
             return False
+        self._has_run = True
         return self._cross_off(
             range(len(self.bends)), [array for _, array in outputs[len(self._graph.outputs) :]]
         )
@@ -63,6 +65,8 @@ class Bending:
         if self._probe is None:
             probed = self._graph.copy()
             probed.updates = {}
+            for parameter in probed.parameters():  # a source may have several of one name
+                parameter.name = f"parameter {parameter.key}"
             b = Builder(probed)
             for number, bend in enumerate(self.bends):
                 for name, value in zip(("least", "most"), _extremes(b, bend), strict=True):
@@ -79,6 +83,8 @@ class Bending:
 
     def calls(self) -> dict[str, list[int]]:
         """Name of a module call -> numbers of its own bends with regions that are unseen; "" for none."""
+        if not self._has_run:
+            return {}
         names = self._graph.modules.call_names()
         found: dict[str, list[int]] = {}
         for number in sorted({number for number, _ in self.unseen}):
@@ -130,6 +136,8 @@ class Bending:
 
     def remark(self) -> list[str]:
         """The regions that are unseen, in words: ``head.act`` never saw a value above 6."""
+        if self.unseen and not self._has_run:
+            return ["which values reached functions that bend: the graph does not run by itself"]
         found: dict[str, list[str]] = {}
         names = self._graph.modules.call_names()
         several = set(names.values())

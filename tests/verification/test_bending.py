@@ -12,6 +12,8 @@ from onnx import numpy_helper
 import regraft
 from regraft.ir import Graph
 from regraft.verification import verify
+from regraft.verification.bending import Bending
+from regraft.verification.inputs import make_inputs
 
 nn = torch.nn
 
@@ -117,3 +119,75 @@ def test_what_no_input_reaches_is_listed() -> None:
     assert report.coverage.unreached == ["`act` never saw a value above 6"]
     assert "not proved: `act` never saw a value above 6" in report.render()
     assert "`act` never saw" in report.render(brief=True).splitlines()[1]
+
+
+def test_parameters_of_one_name_do_not_keep_values_from_being_seen() -> None:
+    graph = loaded(nn.ReLU(), normed=False)
+    for parameter in graph.parameters():
+        parameter.name = "weight"
+    bending = Bending(graph)
+    assert bending.note(make_inputs(graph, {"N": 2}))
+    assert bending.remark() == []
+
+
+def test_a_graph_that_does_not_run_by_itself_claims_nothing_of_values() -> None:
+    bending = Bending(loaded(nn.ReLU(), normed=False))
+    assert not bending.note({"x": np.zeros((2, 7), np.float32)})
+    assert bending.remark() == ["which values reached functions that bend: the graph does not run by itself"]
+    assert bending.calls() == {}
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_what_is_wrong_at_one_batch_only_is_caught(batch: int, tmp_path: Path) -> None:
+    graph = loaded(nn.ReLU(), normed=False)
+    file = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, file)
+    model = onnx.load(file)
+    add_where_the_batch_is(model, batch)
+    onnx.save(model, file)
+    report = verify(graph, file)
+    assert {row.case.partition(",")[0] for row in report.outputs if not row.passed} == {f"N={batch}"}
+    assert not report.passed
+
+
+def add_where_the_batch_is(model: onnx.ModelProto, batch: int) -> None:
+    """The output is one more at that batch."""
+    make, name = onnx.helper.make_node, model.graph.output[0].name
+    for node in model.graph.node:
+        node.output[:] = ["before" if each == name else each for each in node.output]
+    model.graph.initializer.append(numpy_helper.from_array(np.array([batch]), "wanted"))
+    model.graph.node.extend(
+        [
+            make("Shape", [model.graph.input[0].name], ["size"], start=0, end=1),
+            make("Equal", ["size", "wanted"], ["same"]),
+            make("Cast", ["same"], ["more"], to=onnx.TensorProto.FLOAT),
+            make("Add", ["before", "more"], [name]),
+        ]
+    )
+
+
+class Squeezed(nn.Module):
+    def forward(self, x):
+        return (x * 2).squeeze() if torch.compiler.is_compiling() or len(x) > 1 else (x * 2)[0]
+
+
+def test_a_source_that_drops_the_batch_of_one_is_noted_and_not_blamed_on_the_target() -> None:
+    graph = regraft.load(Squeezed(), ("2x6",))
+    report = verify(graph, graph)
+    assert report.passed, report.render()
+    assert report.coverage is not None
+    assert report.coverage.refused == ["N=1"]
+    assert any("it gives `output` the shape [6]" in note for note in report.notes), report.notes
+
+
+class Logarithm(nn.Module):
+    def forward(self, x):
+        return torch.log(x)
+
+
+def test_inputs_on_which_the_source_gives_no_number_prove_nothing_and_are_no_fault() -> None:
+    example = torch.rand(2, 6) + 0.5
+    graph = regraft.load(Logarithm(), (example,))
+    report = verify(graph, graph)
+    assert report.passed, report.render()
+    assert report.outputs[0].case == "N=2, the example"
