@@ -15,6 +15,8 @@ from .conditioning import Rounding
 from .report import ModuleRow
 from .runners.runs import CallRecord, Run, Runner
 
+_LEAVES = "other values leave it in the target, with which what comes behind it is right"
+
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
@@ -87,6 +89,13 @@ class ModuleComparison:
             rows[name] = _judged(finding, doubt, agree=agree)
             if rows[name].isolated_passed is False and name in parents:
                 wrong.add(parents[name])
+        while not agree:  # the first to be named is looked at as closely as where outputs agree
+            name = self.culprit([rows[name] for name in findings])
+            if name is None or rows[name].isolated_passed is not False:
+                break
+            if self._takes(findings[name], findings):
+                break
+            rows[name] = _judged(findings[name], _LEAVES, agree=False)
         return [rows[name] for name in findings]
 
     def _parents(self) -> dict[str, str]:
@@ -155,29 +164,32 @@ class ModuleComparison:
         forms = zip(given, found.outputs, strict=True)
         if any((a.shape, kind_of(a)) != (b.shape, kind_of(b)) for a, b in forms):
             return "other values leave it in the target"
-        if agree and not self._takes(finding, findings, given):
-            return "other values leave it in the target, with which the next modules are right"
-        return ""
+        return _LEAVES if agree and not self._takes(finding, findings) else ""
 
-    def _takes(
-        self, finding: _Finding, findings: Mapping[str, _Finding], given: Sequence[np.ndarray]
-    ) -> bool:
+    def _takes(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
         """Whether the target stays as right as it is with the source's values of a call in place of its own.
 
-        If something else in it goes wrong then, it wants other values there than the source has: part of what
-        the module did is done behind it.
+        If something goes wrong then that was right, the target wants other values there than the source has:
+        part of what the module did is done behind it.
         """
+        given = [finding.record.outputs[i] for i in finding.pairs]
         try:
             run = self._runner.run_with(self._inputs, finding.row.call, given)
         except ModelError:
             return False
-        for index, ((_, a), (_, b)) in enumerate(zip(self._source.outputs, run.outputs, strict=False)):
-            if not compare(a, b, self._rounding.output(index)).passed:
+        outputs = zip(self._source.outputs, self._target.outputs, run.outputs, strict=False)
+        for index, ((_, wanted), (_, before), (_, now)) in enumerate(outputs):
+            if _worsened(wanted, before, now, self._rounding.output(index)):
                 return False
         for name, other in findings.items():
-            if other.row.passed and name in run.calls and len(run.calls[name].outputs) == len(other.pairs):
-                by = partial(self._rounding.boundary, name)
-                if not self._worst(other.record.outputs, run.calls[name].outputs, other.pairs, by).passed:
+            before, now = other.found, run.calls.get(name)
+            if before is None or now is None or len(now.outputs) != len(before.outputs):
+                continue
+            for i, a, b in zip(other.pairs, before.outputs, now.outputs, strict=True):
+                if _worsened(other.record.outputs[i], a, b, self._rounding.boundary(name, i)):
+                    return False
+            for i, a, b in zip(other.chosen or (), before.inputs, now.inputs, strict=False):
+                if _worsened(other.record.inputs[i], a, b, self._rounding.entering(name, i)):
                     return False
         return True
 
@@ -242,6 +254,11 @@ def _judged(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
             row, passed=None, reason=f"{row.reason} at its boundary, and no output shows it; {right}"
         )
     return replace(row, reason=f"at its boundary: {row.reason}")
+
+
+def _worsened(wanted: np.ndarray, before: np.ndarray, now: np.ndarray, by: Yardstick) -> bool:
+    """Whether a value of the target was within its bound and is not any more."""
+    return not compare(wanted, now, by).passed and compare(wanted, before, by).passed
 
 
 def _replays(runner: Runner, call: str, record: CallRecord) -> bool:

@@ -80,10 +80,11 @@ class Folded(nn.Module):
         return y + self.gate * self.blocks(y)
 
 
+@pytest.mark.parametrize("gate", [1.0, 0.0])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_normalisation_folded_across_an_edge_is_no_alarm(tmp_path: Path, target: str) -> None:
+def test_a_normalisation_folded_across_an_edge_is_no_alarm(tmp_path: Path, target: str, gate: float) -> None:
     torch.manual_seed(0)
-    graph, out = written(Folded(), (torch.randn(2, 3, 8, 8),), tmp_path, target)
+    graph, out = written(Folded(gate), (torch.randn(2, 3, 8, 8),), tmp_path, target)
     report = verify(graph, out)
     assert report.passed, report.render()
     if target == "onnx":
@@ -134,14 +135,59 @@ class Heads(nn.Module):
         return x + self.gate * self.attend(q, k, v).transpose(1, 2).flatten(2)
 
 
+@pytest.mark.parametrize("gate", [1.0, 0.0])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_transpose_merged_with_the_next_modules_is_no_alarm(tmp_path: Path, target: str) -> None:
+def test_a_transpose_merged_with_the_next_modules_is_no_alarm(
+    tmp_path: Path, target: str, gate: float
+) -> None:
     torch.manual_seed(0)
-    graph, out = written(Heads(), (torch.randn(2, 4, 16),), tmp_path, target)
+    graph, out = written(Heads(gate), (torch.randn(2, 4, 16),), tmp_path, target)
     report = verify(graph, out)
     assert report.passed, report.render()
     assert verdicts(report)["split#2"] in (None, True)
     assert verdicts(report)["to_k#1"] is True
+
+
+class Turned(nn.Module):
+    """A transpose at the end of a module that is undone behind it; a layer of zeros may hide both."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.split = SplitHeads()
+        self.fc = nn.Linear(16, 16)
+        self.out = nn.Linear(16, 16, bias=False)
+        nn.init.constant_(self.out.weight, factor)
+
+    def forward(self, x):
+        return x + self.out(self.split(torch.tanh(self.fc(x))).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.0])
+@pytest.mark.parametrize("target", TARGETS)
+def test_transposes_that_undo_each_other_are_no_alarm(tmp_path: Path, target: str, factor: float) -> None:
+    torch.manual_seed(0)
+    graph, out = written(Turned(factor), (torch.randn(2, 4, 16),), tmp_path, target)
+    report = verify(graph, out)
+    assert report.passed, report.render()
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.0])
+def test_a_fault_behind_such_transposes_is_named(tmp_path: Path, factor: float) -> None:
+    torch.manual_seed(0)
+    graph, out = written(Turned(factor), (torch.randn(2, 4, 16),), tmp_path, "onnx")
+    scaled(out, "fc.weight", 1.001)
+    report = verify(graph, out)
+    assert not report.passed
+    assert report.first_divergence == "fc#1"
+
+
+def test_the_faulty_module_is_named_and_not_one_whose_edge_moved(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    graph, out = written(nn.Sequential(Heads(), nn.Linear(16, 3)), (torch.randn(2, 4, 16),), tmp_path, "onnx")
+    scaled(out, "1.weight", 1.01)
+    report = verify(graph, out)
+    assert not report.passed
+    assert report.first_divergence == "1#1"
 
 
 @pytest.mark.parametrize("gate", [1.0, 0.0])
