@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from ...backends.onnx_model.boundaries import call_boundaries
 from ...ir import Graph, Input, ModelError, UsageError, Value
+from ..runners.onnx_runner import OnnxRunner
 from ..runners.runs import CallRecord, Run
 from .process import Process
 
@@ -138,9 +140,17 @@ class MXNetRunner:
         """The nodes that MXNet shows -> the value of the graph."""
         return dict(self._landmarks)
 
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:  # noqa: ARG002
-        """Not possible: MXNet runs the symbol as a whole."""
-        raise ModelError("E702", f"expected a runtime that runs `{call}` alone, got {self.runtime}")
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one call of the graph that the symbol was lowered to: MXNet runs it as a whole."""
+        return self._lowered.run_module(call, inputs)
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the graph that the symbol was lowered to with other values in place of a call's."""
+        return self._lowered.run_with(inputs, call, outputs)
+
+    @cached_property
+    def _lowered(self) -> OnnxRunner:
+        return OnnxRunner(self._graph, optimised=False)
 
     @contextmanager
     def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
@@ -168,3 +178,5 @@ class MXNetRunner:
     def close(self) -> None:
         """End the process."""
         self._process.close()
+        if "_lowered" in vars(self):
+            self._lowered.close()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir import Graph, Parameter
 from ..compare import compare
-from ..conditioning import Rounding
+from ..conditioning import Cost, Rounding
 from ..report import ModuleRow
 from ..runners.onnx_runner import OnnxRunner
 from .mxnet_runner import MXNetRunner
@@ -45,9 +45,8 @@ def compare_nodes(
     try:
         run = runner.run(inputs, calls=False)
         slack = max(source.slack(frozenset()), runner.slack({o.op_type for o in graph.operators()}))
-        rounding = Rounding(
-            runner, run, inputs, ulps=slack
-        )  # what it does to the graph, as it would in MXNet
+        # what it does to the graph is what it would do in MXNet
+        rounding = Rounding(runner, run, inputs, cost=Cost(slack))
         places = {value: at for at, value in enumerate(values)}
         for (name, output), value in found.items():
             at = places[value]
