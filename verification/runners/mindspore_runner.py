@@ -140,7 +140,7 @@ class MindSporeRunner:
             self._store = ValueStore()
             noting = settings.recording(training=False)
         recorder = self._recorder(records, given) if calls else None
-        with evaluating(self._cells), noting, intercepted(recorder):
+        with evaluating(self._cells), intercepted(recorder), noting:
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 arrays = [array_of(found) for found in results(self._net(*self._bind(inputs)))]
