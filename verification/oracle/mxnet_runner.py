@@ -153,14 +153,16 @@ class MXNetRunner:
         return OnnxRunner(self._graph, optimised=False)
 
     @contextmanager
-    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
         """Give every floating-point parameter other values inside; see `Runner`."""
-        paths = self._graph.parameter_paths()
-        below = f"{call.rpartition('#')[0]}."
+        if call:  # which runs in the graph that was lowered
+            with self._lowered.altered(change, call, only):
+                yield
+            return
         for p in self._graph.parameters():
-            if p.data.dtype.startswith("float") and (
-                not call or any(path.startswith(below) for path in paths.get(p.key, ()))
-            ):
+            if p.data.dtype.startswith("float") and only in ("", p.name):
                 file = self._process.folder / f"filled{len(self._filled)}.npy"
                 np.save(file, change(p.data.numpy()), allow_pickle=False)
                 self._filled[p.declared] = str(file)
