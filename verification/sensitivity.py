@@ -11,6 +11,7 @@ from ..ir import Graph, ModelError, Operator, Parameter, Value
 from .compare import EPSILON, kind_of
 from .coverage import Sensitivity
 from .inputs import batch_symbols, bindings, resized
+from .oracle.mxnet_runner import MXNetRunner
 from .report import ModuleRow, OutputRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import CallRecord, Run, Runner
@@ -97,7 +98,7 @@ class Measuring:
         """What changes of the parameters do; None where there are none."""
         if not self._names:
             return None
-        if isinstance(self._runner, OnnxRunner):
+        if isinstance(self._runner, (OnnxRunner, MXNetRunner)):
             return self._by_runs(self._runner)
         if not isinstance(self._runner, Differentiable):
             return Sensitivity(len(self._names), 0, unmeasured="not changed in the source's runtime")
@@ -125,7 +126,7 @@ class Measuring:
         signs = np.random.default_rng(array.size).integers(0, 2, wide.shape) * 2.0 - 1.0
         return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
 
-    def _by_runs(self, runner: OnnxRunner) -> Sensitivity:
+    def _by_runs(self, runner: OnnxRunner | MXNetRunner) -> Sensitivity:
         """One run for each of some parameters, taken at even distances."""
         names = [self._graph.parameter(key).name for key in self._names]
         step = max(1, -(-len(names) // TRIED))

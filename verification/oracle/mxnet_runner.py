@@ -173,6 +173,17 @@ class MXNetRunner:
                 file.unlink()
             self._filled = {}
 
+    def varied(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        names: Sequence[str],
+        change: Callable[[np.ndarray], np.ndarray],
+    ) -> Iterator[tuple[str, list[np.ndarray]]]:
+        """The outputs with each of some parameters changed, one after the other."""
+        for name in names:
+            with self.altered(change, only=name):
+                yield name, [array for _, array in self.run(inputs, calls=False).outputs]
+
     def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that MXNet's arithmetic may cost; see `Runner`."""
         return 64
