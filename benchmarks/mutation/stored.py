@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from .samples import labels
 from .table import Row, render, render_right, share_of
 
 FOLDER = Path(__file__).parent.parent
@@ -24,8 +25,15 @@ def known_survivors() -> set[str]:
 
 def store(rows: Sequence[Row], each: int) -> None:
     """Put the result of a whole run into the tree."""
+    nets = {str(r["net"]) for r in rows}
+    extent = f"{len(nets)} of {len(labels())} nets, {each or 'all'} of each kind of fault and target"
     survivors = sorted(key_of(r) for r in rows if r["verdict"] in ("survived", "crashed"))
-    document = {"each": each, "judged": len(rows), "share": round(share_of(rows), 4), "survivors": survivors}
+    document = {
+        "extent": extent,
+        "judged": len(rows),
+        "share": round(share_of(rows), 4),
+        "survivors": survivors,
+    }
     FOUND.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     TABLES.write_text(
         "# Planted faults that the verification catches\n\n"
@@ -33,9 +41,7 @@ def store(rows: Sequence[Row], each: int) -> None:
         "or run any more, which is an error of its own. *Equivalent*: the same function, listed by hand\n"
         "in `mutation/equivalent.json` with the reason. *Faint*: it moves no value, on any inputs tried, by\n"
         "more than the rounding between the two runtimes does. The share is of caught and survivors.\n\n"
-        + render(rows)
-        + "\n\n## Survivors\n\n"
-        + _listed(survivors),
+        f"This run: {extent}.\n\n" + render(rows) + "\n\n## Survivors\n\n" + _listed(survivors),
         encoding="utf-8",
     )
 

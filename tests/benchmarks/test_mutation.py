@@ -21,7 +21,7 @@ from regraft.benchmarks.mutation.stored import key_of, known_survivors
 from regraft.benchmarks.mutation.table import render, share
 from regraft.benchmarks.mutation.values import weight_faults
 
-BUDGET = 14
+BUDGET = 8
 """Mutants of a target that the tests try, of the hundreds that `make mutants` does."""
 
 NETS = ["torch_vision.LeNet", "torch_text.HandAttention", "torch_recurrent.Stepwise", "mxnet.net.mlp"]
