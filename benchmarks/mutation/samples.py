@@ -56,7 +56,8 @@ class Sample:
         """The net's example inputs at a batch size; a symbol of MXNet has its own batch only."""
         if self._case is not None:
             return list(self._case.inputs(batch))
-        return list(_mxnet_case(self.label).inputs().values())
+        given = _mxnet_case(self.label).inputs()  # labels too, which an inference graph does not have
+        return [given[node.name] for node in self.graph.input_nodes()]
 
     @property
     def batches(self) -> tuple[int, ...]:
