@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import struct
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +62,7 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
     require_file(path)
     try:
         mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_bytearray():
             warnings.simplefilter("ignore")  # torch's, about its own formats
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # torch's reader raises whatever its parsers do
@@ -71,6 +73,18 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
         ) from error
     state = _state(content, path, [] if notes is None else notes)
     return {name: _handle(name, tensor, path) for name, tensor in state.items()}
+
+
+@contextmanager
+def _without_bytearray() -> Iterator[None]:
+    """A with block in which torch's reader calls no `bytearray`: of a number, it takes that much memory."""
+    allowed = importlib.import_module("torch._weights_only_unpickler")._get_allowed_globals()
+    taken = allowed.pop("builtins.bytearray", None)
+    try:
+        yield
+    finally:
+        if taken is not None:
+            allowed["builtins.bytearray"] = taken
 
 
 def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.Tensor]:

@@ -346,3 +346,19 @@ def test_memory_is_a_few_tensors_not_the_file(tmp_path, source, suffix):
     last = read_checkpoint(tmp_path / f"b.{suffix}")[f"layer{count - 1}.w"]
     assert (last.numpy() == count - 1).all()
     assert last.shape == (1024, 256)
+
+
+class _Large:
+    """What unpickles to as many bytes as it says."""
+
+    def __reduce__(self):
+        return bytearray, (8 << 30,)
+
+
+def test_a_torch_file_cannot_ask_for_memory(tmp_path: Path) -> None:
+
+    torch.save({"w": _Large()}, tmp_path / "large.pth")
+    with pytest.raises(ModelError, match=r"E101 cannot read .*large.pth"):
+        read_checkpoint(tmp_path / "large.pth")
+    torch.save({"w": torch.ones(2)}, tmp_path / "small.pth")
+    assert list(read_checkpoint(tmp_path / "small.pth")) == ["w"]
