@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -23,6 +22,7 @@ from ..conditioning import Change
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import require_names, stated_calls
+from .onnx_rounding import round_products
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -31,9 +31,6 @@ _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 _IN_MEMORY = 64_000_000
 """Bytes of weights from which on they lie in a file that every session maps, rather than in each of them."""
 
-
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Operators that add products up: their results are rounded whatever they are."""
 
 _SUMS = frozenset(
     {
@@ -209,7 +206,7 @@ class OnnxRunner:
             if key not in self._taking:
                 taking = self._sliced.with_outputs(further)
                 _take(taking, self._altered)
-                _round(taking, self._rounding)
+                round_products(taking, self._rounding)
                 self._taking[key] = self.session(taking)
             return self._taking[key]
         if further:
@@ -279,7 +276,7 @@ class OnnxRunner:
         record = self.calls[call]
         part = self._sliced.between(record["inputs"], record["outputs"])
         _take(part, self._altered)
-        _round(part, self._rounding)
+        round_products(part, self._rounding)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return _run(self.session(part), record["outputs"], feeds)
 
@@ -334,56 +331,6 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     )
     del model.graph.initializer[:]
     model.graph.initializer.extend(left)
-
-
-def _round(model: onnx.ModelProto, change: Change | None) -> None:
-    """Make float32 sums of products as far off, element by element, as their own rounding may be.
-
-    Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
-    An element is off by the sine of its place: ONNX Runtime has no random numbers in opset 23.
-    """
-    if change is None:
-        return
-    constants = {
-        "first": np.int64(0),
-        "step": np.int64(1),
-        "pace": np.float32(12.9898),
-        "phase": np.float32(change.seed),
-        "unit": np.float32(change.ulps * 2.0**-23),
-    }
-    at = {name: f"rounding/{name}" for name in constants}
-    elsewhere = {
-        i.name for i in model.graph.value_info if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
-    }
-    nodes: list[onnx.NodeProto] = []
-    for node in map(copy.deepcopy, model.graph.node):
-        nodes.append(node)
-        name = node.output[0]
-        if node.op_type not in _PRODUCTS or name in elsewhere:
-            continue
-        steps = [
-            ("Size", ["plain"], "size", {}),
-            ("Range", [at["first"], "size", at["step"]], "places", {}),
-            ("Cast", ["places"], "numbers", {"to": onnx.TensorProto.FLOAT}),
-            ("Mul", ["numbers", at["pace"]], "paced", {}),
-            ("Add", ["paced", at["phase"]], "angles", {}),
-            ("Sin", ["angles"], "signs", {}),
-            ("Mul", ["signs", at["unit"]], "units", {}),
-            ("Shape", ["plain"], "shape", {}),
-            ("Reshape", ["units", "shape"], "relative", {}),
-            ("Mul", ["plain", "relative"], "off", {}),
-            ("Add", ["plain", "off"], "", {}),
-        ]
-        node.output[0] = f"{name}/plain"
-        for op, operands, result, attributes in steps:
-            inputs = [o if o in at.values() else f"{name}/{o}" for o in operands]
-            output = f"{name}/{result}" if result else name
-            nodes.append(onnx.helper.make_node(op, inputs, [output], **attributes))
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(np.asarray(value), at[name]) for name, value in constants.items()
-    )
 
 
 def _run(
