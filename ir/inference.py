@@ -62,6 +62,7 @@ def infer_types(
     specs = signature(operator.op_type).attributes
     names = [f"i{slot}" if value is not None else "" for slot, value in enumerate(operands)]
     node = onnx.NodeProto(op_type=operator.op_type, input=names, output=[f"o{i}" for i in range(outputs)])
+    name = ""
     try:
         for name, value in operator.attributes.items():
             kind = specs[name].kind if name in specs else None

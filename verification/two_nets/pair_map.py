@@ -97,7 +97,9 @@ def read_pair_map(path: Path | str) -> PairMap:
     taken: set[str] = set()
     for source, target in document.items():
         require_name(source, "a path", str(path))
-        if target is not None and require_name(target, "a path", str(path)) in taken:
+        if target is None:
+            continue
+        if require_name(target, "a path", str(path)) in taken:
             raise ModelError("E101", f"`{target}` stands for several paths of the source", place=str(path))
         taken.add(target)
     return PairMap(
