@@ -83,13 +83,13 @@ def test_a_report_is_the_same_with_values_on_disk(monkeypatch: pytest.MonkeyPatc
 def test_boundaries_are_asked_for_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = regraft.load(Net().eval(), ("2x3x64x64",))
     asked: list[int] = []
-    original = onnx_runner._Slices.with_outputs
+    original = onnx_runner.Slices.with_outputs
 
     def with_outputs(self, names):
         asked.append(len(names))
         return original(self, names)
 
-    monkeypatch.setattr(onnx_runner._Slices, "with_outputs", with_outputs)
+    monkeypatch.setattr(onnx_runner.Slices, "with_outputs", with_outputs)
     runner = onnx_runner.OnnxRunner(regraft.rewrite(graph).graph)
     feeds = {"x": np.zeros((2, 3, 64, 64), np.float32)}
     whole = runner.run(feeds)

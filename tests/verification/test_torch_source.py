@@ -63,7 +63,16 @@ def graph(net: nn.Module) -> Graph:
 def test_equal_graph_passes_on_the_example_then_on_draws_then_at_other_batch_sizes(graph: Graph) -> None:
     report = verify(graph, graph)
     assert report.passed, report.render()
-    kinds = ["N=2, the example", "N=2", "N=5", "N=5, x10", "N=5, +3", "N=5, zeros", "N=5, data-like", "N=1"]
+    kinds = [
+        "N=2, the example",
+        "N=2",
+        "N=5",
+        "N=5, x10",
+        "N=5, +3",
+        "N=5, sparse",
+        "N=5, data-like",
+        "N=1, data-like",
+    ]
     assert [(row.name, row.case) for row in report.outputs] == [
         (name, case) for case in kinds for name, _ in graph.outputs
     ]

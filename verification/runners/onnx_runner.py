@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import require_names, stated_calls
 from .onnx_rounding import round_products
+from .onnx_slices import Slices
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -44,8 +45,11 @@ _SUMS = frozenset(
         "ReduceSum",
     }
 )
-"""Operators in which ONNX Runtime adds many elements up, one after the other: 10 units at 112 x 112,
-of means that may be far smaller than what was added, and squeezing layers stand behind them."""
+"""Operators in which ONNX Runtime adds many elements up, one after the other: 10 units at 112 x 112, 100 at
+1024 x 1024, of means that may be far smaller than what was added, and squeezing layers stand behind them."""
+
+_SUMMED = 2**16
+"""Elements up to which 64 units are enough; the error of longer sums grows with the root of their length."""
 
 
 _FLOATS: dict[int, str] = {
@@ -92,7 +96,7 @@ class OnnxRunner:
         if place:
             require_names(self._model, place)
         self.calls = stated_calls(self._model, place)
-        self._sliced = _Slices(self._model)
+        self._sliced = Slices(self._model)
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
         names = _weights(model)
@@ -300,7 +304,19 @@ class OnnxRunner:
 
     def slack(self, operators: Set[str]) -> int:
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
-        return 64 if operators & _SUMS else 16
+        if not operators & _SUMS:
+            return 16
+        return math.ceil(64 * max(1.0, (self._longest_sum / _SUMMED) ** 0.5))
+
+    @cached_property
+    def _longest_sum(self) -> int:
+        """The elements of an example, of a channel where each has its own mean, that one operator adds up."""
+        longest = 0
+        for node in self._model.graph.node:
+            if node.op_type in _SUMS:
+                dims = self.dims(node.input[0])[1 if node.op_type.startswith("Reduce") else 2 :]
+                longest = max(longest, math.prod(d for d in dims if d))
+        return longest
 
     def close(self) -> None:
         """Free the session and the temporary files."""
@@ -346,92 +362,3 @@ def _run(
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-class _Slices:
-    """Cuts parts out of a model by value names."""
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self.model = model
-        graph = model.graph
-        self.infos = {i.name: i for i in [*graph.value_info, *graph.input, *graph.output]}
-        self.initializers = {t.name: t for t in graph.initializer}
-        self.producer = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
-
-    def with_outputs(self, further: Sequence[str]) -> onnx.ModelProto:
-        """The whole model with further values as outputs."""
-        new = onnx.ModelProto()
-        new.CopyFrom(self.model)
-        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in further)
-        return new
-
-    def grouped(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int) -> list[list[str]]:
-        """Names of values in groups, each of at most `budget` bytes or of one value."""
-        sizes = {
-            dim.dim_param: size
-            for name, array in feeds.items()
-            if name in self.infos
-            for dim, size in zip(self.infos[name].type.tensor_type.shape.dim, array.shape, strict=False)
-        }
-        known = {name: self._bytes(name, sizes) for name in names}
-        largest = max((size for size in known.values() if size is not None), default=0)
-        groups: list[list[str]] = []
-        held = 0
-        for name in names:
-            size = known[name]
-            needed = largest if size is None else size
-            if not groups or held + needed > budget:
-                groups.append([])
-                held = 0
-            groups[-1].append(name)
-            held += needed
-        return groups
-
-    def _bytes(self, name: str, sizes: Mapping[str, int]) -> int | None:
-        """What a value takes in memory; None where its shape is not known."""
-        info = self.infos.get(name)
-        if info is None or not info.type.tensor_type.HasField("shape"):
-            return None
-        tensor = info.type.tensor_type
-        dims = [sizes.get(d.dim_param) if d.dim_param else d.dim_value for d in tensor.shape.dim]
-        if any(d is None for d in dims):
-            return None
-        item = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).itemsize
-        return item * math.prod(d for d in dims if d is not None)
-
-    def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
-        """The part of the model that computes `outputs` from `inputs`."""
-        graph = self.model.graph
-        needed, used, stack = set(inputs), set(), list(outputs)
-        kept: set[int] = set()
-        while stack:
-            name = stack.pop()
-            if name in needed:
-                continue
-            needed.add(name)
-            if name in self.initializers:
-                used.add(name)
-            elif name in self.producer and self.producer[name] not in kept:
-                node = graph.node[self.producer[name]]
-                kept.add(self.producer[name])
-                stack.extend(n for n in [*node.input, *_implicit(node)] if n)
-        new = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
-        new.graph.name = "module"
-        new.graph.input.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in inputs)
-        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
-        new.graph.node.extend(graph.node[i] for i in sorted(kept))
-        new.graph.initializer.extend(self.initializers[n] for n in sorted(used))
-        return new
-
-
-def _implicit(node: onnx.NodeProto) -> list[str]:
-    """Outer values that the nested graphs of a node use."""
-    found: list[str] = []
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            body = attribute.g
-            inner = {i.name for i in body.input} | {t.name for t in body.initializer}
-            inner |= {name for n in body.node for name in n.output}
-            used = [name for n in body.node for name in [*n.input, *_implicit(n)]]
-            found += [name for name in used if name and name not in inner]
-    return found
