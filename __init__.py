@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import sys
 
-if sys.orig_argv[1:3] == ["-m", "regraft"] and sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+if (
+    sys.argv[:1] == ["-m"]
+    and ("-m", "regraft") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    and not sys.flags.safe_path
+):
     # `python -m` puts the working directory first, where a `json.py` or `torch.py` may lie
     del sys.path[0]
 
