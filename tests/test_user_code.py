@@ -102,6 +102,7 @@ def test_decoys_in_the_working_directory_and_beside_a_model_are_not_imported(
 
 EXITS = """
 import atexit
+import itertools
 import os
 import sys
 
@@ -137,12 +138,12 @@ class Raised(Base):
         raise SystemExit
 
 
-class Second(Base):
-    calls = 0
+CALLS = itertools.count()
 
+
+class Second(Base):
     def forward(self, x):
-        Second.calls += not torch.compiler.is_exporting()
-        if Second.calls > 2:
+        if not torch.compiler.is_exporting() and next(CALLS) > 1:
             exit(0)
         return self.layer(x)
 

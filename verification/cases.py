@@ -65,7 +65,8 @@ class Cases:
 
         The user's own example comes first, then standard normal inputs with all modules, then what differs
         from them in kind and in size. Where the source gives nothing on normal ones, the example is what the
-        modules are compared on.
+        modules are compared on. What a whole run decides by all of its values (`if (x >= 0).all()`) no mixture
+        of kinds shows: at batch 1 none is negative.
 
         Args:
             inputs: arrays by input name, which are compared and no others; None draws them.
@@ -105,12 +106,11 @@ class Cases:
             for factor, given in self._amplified(first).items():
                 outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
         for other in further:
-            kind = name
-            if drawn:
-                kind = self._kind_at(other) if mixed is not None else name
-                again = make_inputs(self.graph, other, self.seed + 1, kind if kind in KIND_OF_DRAW else 0)
-            else:
+            kind, again = name, make_inputs(self.graph, other, self.seed + 1) if drawn else None
+            if again is None:
                 again = resized(self.graph, first, other)
+            elif mixed is not None and all(other[symbol] == 1 for symbol in batch_symbols(self.graph)):
+                kind, again = "positive", {n: np.abs(a) if kind_of(a) == "f" else a for n, a in again.items()}
             outputs += self._another(other, kind, again)
         self.covered.bends = sum(len(bend.regions) for bend in self._bending.bends)
         self.covered.unreached += self._bending.remark()
@@ -119,15 +119,6 @@ class Cases:
             wrong = {row.call: row for row in again if row.passed is False}
             rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
-
-    def _kind_at(self, sizes: Mapping[str, int]) -> str:
-        """The kind of draw at further sizes where a mixture has had every kind of example.
-
-        What a whole run decides by all of its values (`if (x >= 0).all()`) no mixture shows: at batch 1 there
-        is none below 0.
-        """
-        alone = all(sizes.get(symbol) == 1 for symbol in batch_symbols(self.graph))
-        return "data-like" if alone else self._usual
 
     def _case(self, sizes: Mapping[str, int], name: str) -> str:
         """``N=2, x10``; the draw on which modules are compared is left out."""

@@ -66,7 +66,11 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
 
 
 def _reads_input(graph: Graph, value: Value) -> bool:
-    return any(isinstance(graph.node(key), Input) for key in _upstream(graph, value, frozenset()))
+    """Whether a value depends on those of an input, and not on shapes alone."""
+    shapes = {
+        Value(node.key) for node in graph.operators() if node.op_type in ("Shape", "Size") and not node.domain
+    }
+    return any(isinstance(graph.node(key), Input) for key in _upstream(graph, value, shapes))
 
 
 def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:

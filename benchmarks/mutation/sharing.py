@@ -65,7 +65,7 @@ class _Memory:
         self._known: dict[object, Any] = {}
         self._wanted: tuple[bytes, Mapping[str, np.ndarray]] = (b"", {})
         self._recorded = b""
-        self._change: tuple[Any, str, bytes] | None = None
+        self._change: tuple[Any, str, str, bytes] | None = None
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Any:
         """As the runner's own."""
@@ -93,10 +93,13 @@ class _Memory:
         return self._remembered(("module", call, self._wanted[0], _digest(inputs), self._alteration), compute)
 
     @contextmanager
-    def altered(self, change: Callable[[np.ndarray], np.ndarray], call: str = "") -> Iterator[None]:
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
         """As the runner's own, once something is computed inside; a change is told by what it does."""
         probe = np.linspace(0.1, 1.7, 64, dtype=np.float32)
-        before, self._change = self._change, (change, call, _digest([change(probe)]) + call.encode())
+        told = _digest([change(probe)]) + f"{call}\0{only}".encode()
+        before, self._change = self._change, (change, call, only, told)
         try:
             yield
         finally:
@@ -115,17 +118,17 @@ class _Memory:
 
     @property
     def _alteration(self) -> bytes:
-        return b"" if self._change is None else self._change[2]
+        return b"" if self._change is None else self._change[3]
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
         if self._change is None:
             yield
             return
-        change, call, _ = self._change
+        change, call, only, _ = self._change
         if call:
             self._record()
-        with self._altered(change, call):
+        with self._altered(change, call, only):
             yield
 
     def _record(self) -> None:

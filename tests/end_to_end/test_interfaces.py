@@ -314,7 +314,7 @@ def test_a_cache_that_is_given_and_written_into(tmp_path: Path) -> None:
         regraft.save(regraft.rewrite(graph).graph, path, to="onnx" if path.suffix else "mindspore")
         report = regraft.verify(graph, path)
         assert report.passed, report.render()
-        assert {row.shape[0] for row in report.outputs} == {2, 3}
+        assert {1, 2} <= {row.shape[0] for row in report.outputs}
 
 
 def test_arguments_that_are_no_tensors_are_said_to_be_constants() -> None:

@@ -177,7 +177,7 @@ def test_a_source_that_drops_the_batch_of_one_is_noted_and_not_blamed_on_the_tar
     report = verify(graph, graph)
     assert report.passed, report.render()
     assert report.coverage is not None
-    assert report.coverage.refused == ["N=1"]
+    assert report.coverage.refused == ["N=1, positive"]
     assert any("it gives `output` the shape [6]" in note for note in report.notes), report.notes
 
 

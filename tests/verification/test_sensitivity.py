@@ -166,5 +166,5 @@ def test_a_report_in_json_holds_the_coverage() -> None:
     found = verify(graph, graph).to_json()["coverage"]
     assert isinstance(found, dict)
     assert found["batches"] == [1, 2, 5]
-    assert found["draws"] == ["normal", "x10", "+3", "sparse", "data-like"]
+    assert found["draws"] == ["normal", "x10", "+3", "sparse", "data-like", "positive"]
     assert found["sensitivity"]["unnoticed"] == ["norm.running_mean", "norm.running_var"]

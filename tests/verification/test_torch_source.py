@@ -71,7 +71,7 @@ def test_equal_graph_passes_on_the_example_then_on_draws_then_at_other_batch_siz
         "N=5, +3",
         "N=5, sparse",
         "N=5, data-like",
-        "N=1, data-like",
+        "N=1, positive",
     ]
     assert [(row.name, row.case) for row in report.outputs] == [
         (name, case) for case in kinds for name, _ in graph.outputs
@@ -217,7 +217,7 @@ def test_baked_in_batch_fails_at_other_sizes(graph: Graph, tmp_path: Path) -> No
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
     report = verify(graph, model)
     assert not report.passed
-    assert [row.case for row in report.outputs if not row.passed] == ["N=5"] * 2 + ["N=1, data-like"] * 2
+    assert [row.case for row in report.outputs if not row.passed] == ["N=5"] * 2 + ["N=1, positive"] * 2
     assert "the target does not run" in report.outputs[-1].reason
 
 

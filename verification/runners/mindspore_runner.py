@@ -333,6 +333,7 @@ def _rounded(change: Change) -> Callable[..., Any]:
     """What replaces `Cell.__call__` to make what layers with weights give as far off as their rounding does.
 
     Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
+    What rounding adds is a constant, which the gradient of a training step passes by.
     """
     from mindspore import Tensor
     from mindspore.nn import Cell
@@ -342,8 +343,9 @@ def _rounded(change: Change) -> Callable[..., Any]:
     def call(cell: Any, *arguments: Any, **keywords: Any) -> Any:
         result = original(cell, *arguments, **keywords)
         weighted = any(p is not None and len(p.shape) > 1 for p in cell._params.values())
-        if not weighted or not isinstance(result, Tensor) or kind_of(array_of(result)) not in "fc":
+        if not weighted or not isinstance(result, Tensor):
             return result
-        return Tensor(change(array_of(result)), result.dtype)
+        values = array_of(result)
+        return result + Tensor(change(values) - values, result.dtype) if kind_of(values) in "fc" else result
 
     return call

@@ -59,7 +59,9 @@ def results(value: Any) -> list[Any]:
 
     if isinstance(value, (list, tuple)):
         return [leaf for inner in value for leaf in results(inner)]
-    return [Tensor(np.asarray(value))] if isinstance(value, (bool, int, float)) else tensors_of(value)
+    if isinstance(value, (bool, int, float)):
+        return [Tensor(np.asarray(value, np.float32 if isinstance(value, float) else None))]
+    return tensors_of(value)
 
 
 def tensors_of(value: Any) -> list[Any]:

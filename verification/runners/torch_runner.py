@@ -103,7 +103,7 @@ class TorchRunner:
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(found):
             names = [f"output{i}" for i in range(len(found))]
-        arrays = [_array(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf) for leaf in found]
+        arrays = [_array(leaf) if isinstance(leaf, torch.Tensor) else _number(leaf) for leaf in found]
         order = {name: i for i, name in enumerate(self._graph.modules.call_names().values())}
         return Run(
             list(zip(names, arrays, strict=True)),
@@ -368,6 +368,11 @@ def _is_transformed() -> bool:
 def _array(tensor: Any) -> np.ndarray:
     """A copy of a tensor's values, which later calls may overwrite."""
     return np.array(array_of(tensor), copy=True)
+
+
+def _number(value: Any) -> np.ndarray:
+    """A number of Python's as a tensor of torch's default type."""
+    return np.asarray(value, np.float32 if isinstance(value, float) else None)
 
 
 def double_copy(graph: Graph) -> TorchRunner | None:
