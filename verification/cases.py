@@ -65,8 +65,8 @@ class Cases:
 
         The user's own example comes first, then standard normal inputs with all modules, then what differs
         from them in kind and in size. Where the source gives nothing on normal ones, the example is what the
-        modules are compared on. What a whole run decides by all of its values (`if (x >= 0).all()`) no mixture
-        of kinds shows: at batch 1 none is negative.
+        modules are compared on. What a whole run decides by all of its values (`if (x >= 0).all()`)
+        no mixture of kinds shows: at batch 1 none is negative.
 
         Args:
             inputs: arrays by input name, which are compared and no others; None draws them.
