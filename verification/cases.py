@@ -16,9 +16,11 @@ from .driving import drive
 from .inputs import (
     KIND_OF_DRAW,
     KINDS,
+    LARGEST,
     batch_symbols,
     bindings,
     is_varied,
+    largest_value,
     make_inputs,
     other_sizes,
     resized,
@@ -86,7 +88,7 @@ class Cases:
                     self.covered.draws.append("the example")
         assert first is not None
         self._usual = name
-        further, mixed = other_sizes(self.graph, sizes), None
+        further, mixed = [s for s in other_sizes(self.graph, sizes) if self._fits(s, sizes)], None
         varied = inputs is None and is_varied(self.graph) and not self.graph.origin.assumed
         if varied:
             mixed = self._mixture(further)
@@ -119,6 +121,16 @@ class Cases:
             wrong = {row.call: row for row in again if row.passed is False}
             rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
+
+    def _fits(self, sizes: Mapping[str, int], usual: Mapping[str, int]) -> bool:
+        """Whether values at further sizes are no larger than at the usual ones, or small; noted where not."""
+        needed = largest_value(self.graph, sizes)
+        if needed <= max(LARGEST, largest_value(self.graph, usual)):
+            return True
+        case = case_of(sizes)
+        self.notes.append(f"{case} was not tried: one value takes {needed >> 20} MB there")
+        self.covered.refused.append(case)
+        return False
 
     def _case(self, sizes: Mapping[str, int], name: str) -> str:
         """``N=2, x10``; the draw on which modules are compared is left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -33,6 +34,21 @@ def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
     if free - batch:
         found.append({s: 2 * sizes[s] for s in sorted(free - batch)})
     return [further for changed in found if (further := {**sizes, **changed}) != sizes]
+
+
+LARGEST = 256 * 2**20
+"""Bytes of one value up to which a larger batch is run: all of a model's values at once are many of them."""
+
+
+def largest_value(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Bytes of the largest value in a graph at these sizes of its symbols; expressions of them count as 1."""
+    found = 0
+    for node in graph.operators():
+        for type_ in node.types:
+            if type_ is not None and type_.shape is not None and type_.dtype != "string":
+                dims = [d if isinstance(d, int) else sizes.get(d, 1) if d else 1 for d in type_.shape]
+                found = max(found, math.prod(dims) * numpy_dtype(type_.dtype).itemsize)
+    return found
 
 
 def batch_symbols(graph: Graph) -> set[str]:

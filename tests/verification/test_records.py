@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import regraft
+from regraft.verification import cases
 from regraft.verification.runners import onnx_runner, records
 from regraft.verification.runners.records import ValueStore
 
@@ -78,6 +79,25 @@ def test_a_report_is_the_same_with_values_on_disk(monkeypatch: pytest.MonkeyPatc
     assert on_disk.modules
     assert on_disk.to_json() == in_memory.to_json()
     assert on_disk.passed
+
+
+def test_a_batch_whose_values_are_large_is_not_tried_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    graph = regraft.load(Net().eval(), ("2x3x64x64",))
+    target = regraft.rewrite(graph).graph
+    one = 4 * 16 * 64 * 64  # bytes of an example of the stem
+    monkeypatch.setattr(cases, "LARGEST", 4 * one)
+    report = regraft.verify(graph, target)
+    assert report.passed
+    assert {row.case.split(",")[0] for row in report.outputs} == {"N=1", "N=2"}
+    assert {row.case for row in report.outputs} >= {"N=2, x10", "N=2, +3", "N=2, sparse", "N=2, data-like"}
+    assert "N=5 was not tried: one value takes 1 MB there" in report.notes
+    assert report.coverage is not None
+    assert report.coverage.refused == ["N=5"]
+    monkeypatch.setattr(cases, "LARGEST", 5 * one)
+    assert regraft.verify(graph, target).coverage.refused == []
 
 
 def test_boundaries_are_asked_for_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
