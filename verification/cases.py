@@ -129,7 +129,7 @@ class Cases:
             return True
         case = case_of(sizes)
         self.notes.append(f"{case} was not tried: one value takes {needed >> 20} MB there")
-        self.covered.refused.append(case)
+        self.covered.unreached.append(f"{case}, which was left out as too large")
         return False
 
     def _case(self, sizes: Mapping[str, int], name: str) -> str:
