@@ -116,37 +116,36 @@ def verify(
         outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
-        report = Report(
-            sides.title(sides.source),
-            sides.title(sides.target),
-            sides.yardstick(),
-            [*before, *outputs],
-            rows,
-            culprit,
-            sides.notes,
-            trained,
-            divergence(source, trained),
-            None if paired is None else paired.nets,
-            unproven=find_unproven(source, [*before, *outputs], rows),
-            coverage=cases.covered.of(rows),
-        )
-        report = replace(
-            report,
-            proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
-            nodes=_nodes(sides, inputs, seed, threads),
-        )
+        outputs = [*before, *outputs]
         agreed = None
-        if all(row.passed for row in report.outputs):
+        if all(row.passed for row in outputs):
             agreed = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
+        nodes = _nodes(sides, inputs, seed, threads)
         structure, notes = _structure(sides, target, renames, agreed, train=train)
-        report = replace(report, structure=structure, notes=[*report.notes, *notes])
+        drawn = None
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed
 
             folder = Path(target)
             drawn = emitted_laws(source, folder, lambda: constructed(folder), train=train)
-            report = replace(report, laws=drawn)
-        return report
+        return Report(
+            sides.title(sides.source),
+            sides.title(sides.target),
+            sides.yardstick(),
+            outputs,
+            rows,
+            culprit,
+            [*sides.notes, *notes],
+            trained,
+            divergence(source, trained),
+            None if paired is None else paired.nets,
+            drawn,
+            unproven=find_unproven(source, outputs, rows),
+            coverage=cases.covered.of(rows),
+            structure=structure,
+            proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
+            nodes=nodes,
+        )
     finally:
         for runner in runners:
             runner.close()
