@@ -13,7 +13,7 @@ import numpy as np
 
 from .backends import TARGETS, infer_target, write
 from .backends.files import settle, staged
-from .backends.mindspore_source.recorded_tests import write_tests
+from .backends.mindspore_source.text.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
@@ -28,7 +28,7 @@ from .process_state import as_it_was
 from .verification import Report, read_pair_map
 from .verification import verify as compare
 from .verification.recording import record_calls
-from .verification.written import VerificationError, comparable, is_written, verify_written
+from .verification.verify_written import VerificationError, comparable, is_written, verify_written
 
 __all__ = [
     "Change",

@@ -117,7 +117,9 @@ def _put_in_order(number: int) -> None:
     for name in _SIGNALS:
         with contextlib.suppress(AttributeError, ValueError):  # Windows; another thread than the main one
             signal.signal(getattr(signal, name), signal.SIG_DFL)  # a second one does not wait
-    abandon = getattr(sys.modules.get("regraft.ir.own_folders"), "abandon", None)  # it may be half imported
+    abandon = getattr(
+        sys.modules.get("regraft.ir.outside.own_folders"), "abandon", None
+    )  # it may be half imported
     if abandon is not None:
         abandon()
     with contextlib.suppress(OSError):

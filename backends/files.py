@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..ir import UsageError
-from ..ir.own_folders import OwnFolder, is_own, lock, signature, sweep
+from ..ir.outside.own_folders import OwnFolder, is_own, lock, signature, sweep
 
 _WAIT = 30.0
 """Seconds to wait for another process that is putting files into the same folder."""

@@ -112,7 +112,7 @@ def _watched() -> Iterator[Callable[[object], None]]:
     if "torch" not in sys.modules:
         yield lambda _: None
         return
-    from .torch_module.construction import watched
+    from .torch_module.modules.construction import watched
 
     with watched() as keep:
         yield keep

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .builder import Builder, expand
 from .composites import COMPOSITES, composite
-from .display import printable, shown
-from .documents import parse_json, read_bytes, read_json, require_file
 from .errors import (
     CODES,
     BackendError,
@@ -23,11 +21,13 @@ from .graph import Graph, Origin, walk_operators
 from .inference import infer_types
 from .initializers import Initializer
 from .modules import Call, Module, ModuleTree
-from .names import near_names, require_name, require_shape
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import DOMAIN, OPSET, Signature, signature
+from .outside.display import printable, shown
+from .outside.documents import parse_json, read_bytes, read_json, require_file
+from .outside.names import near_names, require_name, require_shape
+from .outside.system_errors import system_error, system_errors_told
 from .parsing import parse
-from .system import system_error, system_errors_told
 from .tensors import TensorData
 from .text import render
 from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .display import shown
+from .outside.display import shown
 
 CODES: dict[str, str] = {
     "E001": "a command-line value or argument cannot be understood",

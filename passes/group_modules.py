@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from ..ir import Graph, Parameter
 from .base import Change, Pass
-from .grouping import Plan, is_layer
-from .regions import Block, Element, Group, Leaf, Step, steps_of
-from .scopes import by_kind, numbered, without_prefix
+from .module_grouping.name_scopes import by_kind, numbered, without_prefix
+from .module_grouping.plan import Plan, is_layer
+from .module_grouping.regions import Block, Element, Group, Leaf, Step, steps_of
 
 
 @dataclass(frozen=True)

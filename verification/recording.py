@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends.mindspore_source.recorded_tests import TOLERANCE, RecordedCall, Recording
+from ..backends.mindspore_source.text.recorded_tests import TOLERANCE, RecordedCall, Recording
 from ..ir import Graph, ModelError
 from .inputs import bindings, make_inputs
 from .modules import match
-from .runners.choice import own_runner
 from .runners.mindspore_runner import EmittedCall, MindSporeRunner
 from .runners.region_runner import RegionRunner
 from .runners.runs import CallRecord, Runner
+from .runners.select_runner import own_runner
 
 LIMIT = 2 * 2**20
 """Bytes that the tensors of one recorded call may take."""

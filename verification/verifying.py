@@ -13,7 +13,9 @@ from .cases import Cases
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
-from .runners.choice import (
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import Run, Runner
+from .runners.select_runner import (
     Target,
     can_train,
     exact_runner,
@@ -22,8 +24,6 @@ from .runners.choice import (
     refuse_training,
     target_runner,
 )
-from .runners.onnx_runner import OnnxRunner
-from .runners.runs import Run, Runner
 from .sides import Sides
 from .structure.comparing import Describing, compare_structure, remark_on_dropouts
 from .structure.report import Structure

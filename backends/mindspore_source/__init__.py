@@ -12,12 +12,12 @@ from ...ir import BackendError, Graph, TensorData, numpy_dtype
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
-from .attention import adopt_projections
-from .branching import flatten
 from .checkpoint import Entry, write_ckpt, write_safetensors
-from .families import can_emit
-from .preparation import prepare
-from .program import Program, make_program
+from .emitters import can_emit
+from .emitters.attention import adopt_projections
+from .lowering.lower_control_flow import flatten
+from .lowering.preparation import prepare
+from .text.program import Program, make_program
 
 CheckpointFormat = Literal["ckpt", "safetensors"]
 

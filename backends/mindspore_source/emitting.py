@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from ...ir import Graph, Initializer, Operator, Parameter, TensorType, Value
-from .expressions import ATOM, Argument, Call, Expression, Literal, Part, as_part
+from .text.expressions import ATOM, Argument, Call, Expression, Literal, Part, as_part
 
 
 class Refused(Exception):  # noqa: N818 - a signal between emitters and the table, never shown to a user
@@ -288,7 +288,7 @@ class EmitterTable:
         return _registrar(self.calls, names)
 
     @staticmethod
-    def merge(tables: Sequence[EmitterTable]) -> EmitterTable:
+    def merge(*tables: EmitterTable) -> EmitterTable:
         """One table of several.
 
         Raises:

@@ -10,7 +10,7 @@ from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ..files import staged
 from ..legalisation import legalise
 from ..renames import dropped_rows, rename_rows, write_renames
-from .families import TABLE
+from .emitters import TABLE
 from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...ir import ModelError, RegraftError
 from ...verification import Report
-from ...verification.runners.choice import target_runner
 from ...verification.runners.runs import Run
+from ...verification.runners.select_runner import target_runner
 from .equivalents import equivalence
 from .mutants import Mutant, NotApplicableError, Target
 from .samples import BATCH, VARIATIONS, Sample, varied

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
-from .dropout import drops_in_training_only
+from .live_state import borrowed
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
+from .operators.dropout import drops_in_training_only
 from .recording import CellCall, record
-from .state import borrowed
 
 
 @dataclass(frozen=True, slots=True)

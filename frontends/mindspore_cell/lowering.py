@@ -9,29 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
-from ..lowering import LoweringTable
-from . import activation, conv, dropout, indexing, linear, math, norm, pool, recurrent, reduce, resize, shape
 from .batch import Batch, BatchFill
-from .calls import Attribution, Marker
+from .call import Use
+from .cell_calls import Attribution, Marker
 from .mindir import MONAD, Node, Program
+from .operators import TABLE
 from .recording import CellCall
-from .use import Lowering, Use
-
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
-TABLE.include(
-    activation.table,
-    conv.table,
-    dropout.table,
-    indexing.table,
-    linear.table,
-    math.table,
-    norm.table,
-    pool.table,
-    recurrent.table,
-    reduce.table,
-    resize.table,
-    shape.table,
-)
 
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from types import MethodType
 from typing import Any
 
+from .operators.recurrent import recurrent_kind, whole_construct
 from .recording import CellCall
-from .recurrent import recurrent_kind, whole_construct
 
 
 def add_markers(calls: Sequence[CellCall]) -> None:

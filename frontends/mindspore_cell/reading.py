@@ -12,13 +12,13 @@ import numpy as np
 from ...ir import Graph, ModelError, Value
 from ..options import LoadOptions
 from .batch import BatchDependenceError, generalise
-from .calls import attribute_calls
+from .call import is_tuple
 from .capture import Capture, capture, start_mindspore
+from .cell_calls import attribute_calls
 from .lowering import Lowerer
 from .mindir import Program
 from .recording import CellCall
 from .tree import CellTree, walk
-from .use import is_tuple
 
 Arguments = list[np.ndarray | None]
 _PRIMES = (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ir import Graph, Parameter, TensorData, dtype_name
-from .dropout import drops_in_training_only
 from .initializers import initial_distribution
-from .places import Places
-from .recurrent import recurrent_kind
+from .operators.dropout import drops_in_training_only
+from .operators.recurrent import recurrent_kind
+from .source_places import Places
 
 _CONTAINERS = {"SequentialCell": "sequential", "CellList": "list", "CellDict": "dict"}
 _RUNNING = ("moving_mean", "moving_variance")

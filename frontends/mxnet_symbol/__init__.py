@@ -11,10 +11,10 @@ import numpy as np
 from ...ir import Graph, ModelError, UnsupportedError
 from ..options import LoadOptions
 from .binding import bind, input_types
-from .lower import lower, require_lowerings
+from .lowering import lower, require_lowerings
 from .params import find_params
 from .reader import Symbol, read_symbol
-from .sizes import Budget
+from .size_limits import Budget
 from .tree import build_tree, class_name
 from .variables import Stored, Variables, classify
 

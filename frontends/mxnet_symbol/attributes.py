@@ -6,7 +6,7 @@ import ast
 import re
 
 from ...ir import ModelError
-from ..lowering import Attributes
+from ..lowering_table import Attributes
 
 _LITERAL = re.compile(r"[\[\](),\s\d.eE+\-LNoneTtrueFalsinf]*")
 _LONG = re.compile(r"(?<=\d)L\b")  # Python 2 wrote long integers so

@@ -14,7 +14,7 @@ from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, TensorData
 from ..options import LoadOptions
 
 if TYPE_CHECKING:
-    from .capture import Captured
+    from .export.capture import Captured
     from .saved.program import Saved
 
 NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
@@ -62,8 +62,8 @@ def _read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .aliases import WriteError
-    from .capture import require_runnable
-    from .functional import functionalised
+    from .export.capture import require_runnable
+    from .export.functionalise import functionalised
 
     captured, reference = _captured(model, inputs, options)
     opened = model if captured.module is not None else captured.program
@@ -90,9 +90,9 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     """The graph of a capture, with the lowering's notes."""
     from .autocast import state_casts
-    from .capture import assigned_values
+    from .export.capture import assigned_values
     from .lowering import Lowering
-    from .tree import tree_of_module, tree_of_program
+    from .modules.tree import tree_of_module, tree_of_program
 
     state_casts(captured.program)
     graph = Graph()
@@ -138,7 +138,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
 def _read_tree(model: object, options: LoadOptions) -> Graph:
     from torch.nn import Module
 
-    from .tree import tree_of_module, tree_of_program
+    from .modules.tree import tree_of_module, tree_of_program
 
     graph = Graph()
     graph.origin.framework, graph.origin.model = "torch", model
@@ -155,8 +155,8 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
 def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple[Captured, str]:
     from torch.nn import Module
 
-    from .arguments import arrange_of
-    from .capture import Captured, capture, example_arrays
+    from .export.capture import Captured, capture, example_arrays
+    from .export.example_arguments import arrange_of
 
     if isinstance(model, Module):
         return capture(model, inputs, options), type(model).__name__
@@ -171,7 +171,7 @@ def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
     from torch.export import ExportedProgram
     from torch.utils import _pytree as pytree
 
-    from .capture import load_program
+    from .export.capture import load_program
     from .saved.program import Saved
 
     if isinstance(model, ExportedProgram):
@@ -183,7 +183,7 @@ def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:
-    from .tree import lost_in_evaluation
+    from .modules.tree import lost_in_evaluation
 
     origin = graph.origin
     origin.framework, origin.reference, origin.model = "torch", reference, model
@@ -211,7 +211,7 @@ def _coherent(model: object) -> Iterator[None]:
         raise
     except Exception as error:
         if isinstance(model, (str, Path)):
-            from .export_errors import first_line
+            from .export.export_errors import first_line
 
             raise _incoherent(first_line(error), model) from error
         raise

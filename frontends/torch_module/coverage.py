@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .capture import tensor_placeholders
 from .complex_numbers import InParts, in_parts
 from .decompositions import Untraceable, decomposed
+from .export.capture import tensor_placeholders
 from .nodes import (
     CONTROL_FLOW,
     RUN_WHOLE,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule, Node
 
-    from .places import Places
+    from .source_places import Places
     from .symbols import Symbols
 
 

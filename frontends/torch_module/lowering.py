@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, UnsupportedError, Value
 from .aliases import Aliases, written_argument
-from .capture import Captured, array_of, tensor_placeholders
+from .call import Call, Context, Result
 from .complex_numbers import Pair, on_a_last_axis, part_of
-from .context import Call, Context, Result
-from .control_flow import conditional, loop
 from .coverage import Coverage
+from .export.capture import Captured, array_of, tensor_placeholders
+from .export.module_stacks import normalised_stack
 from .known_values import KnownValues
+from .modules.tree import Tree
 from .nodes import (
     CONTROL_FLOW,
     RUN_WHOLE,
@@ -23,12 +24,11 @@ from .nodes import (
     target_name,
 )
 from .operators import IGNORED, TABLE
-from .places import Places, source_line
+from .operators.control_flow import conditional, loop
 from .refusals import COMPLEX, advised, has_complex, tensor_arguments, written_call
-from .stacks import normalised_stack
+from .source_places import Places, source_line
 from .symbols import Symbols
-from .tree import Tree
-from .views import INVERSES
+from .view_writes import INVERSES
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -363,7 +363,7 @@ class Lowering:
     # -- outputs -------------------------------------------------------------------------------
 
     def _outputs(self) -> None:
-        from .outputs import leaf_names
+        from .export.output_names import leaf_names
 
         names = leaf_names(self.program.call_spec.out_spec)
         specs = [s for s in self.program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]

@@ -14,7 +14,7 @@ import pytest
 
 from regraft.backends.files import settle, staged
 from regraft.ir import UsageError
-from regraft.ir.own_folders import sweep
+from regraft.ir.outside.own_folders import sweep
 
 NAMES = ["model.py", "model.ckpt", "renames.json", "test_model.py"]
 
@@ -268,7 +268,8 @@ def test_without_links_files_are_replaced(tmp_path: Path, monkeypatch: pytest.Mo
 class TestSweep:
     def test_what_another_process_holds_stays_until_it_is_killed(self, tmp_path: Path) -> None:
         code = (
-            "import sys, time; from pathlib import Path; from regraft.ir.own_folders import OwnFolder\n"
+            "import sys, time\nfrom pathlib import Path\n"
+            "from regraft.ir.outside.own_folders import OwnFolder\n"
             "folder = OwnFolder(Path(sys.argv[1]), 'regraft-')\n"
             "print(folder.path, flush=True); time.sleep(60)"
         )

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, validate
-from regraft.passes import GroupModules, repeats, scopes
-from regraft.passes.regions import Block, Reduction, find_steps, steps_of
-from regraft.passes.repeats import Numbers, units_in
+from regraft.passes import GroupModules
+from regraft.passes.module_grouping import name_scopes as scopes
+from regraft.passes.module_grouping import repeats
+from regraft.passes.module_grouping.regions import Block, Reduction, find_steps, steps_of
+from regraft.passes.module_grouping.repeats import Numbers, units_in
 
 from .oracle import evaluate
 

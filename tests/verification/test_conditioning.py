@@ -12,7 +12,7 @@ import regraft
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, Value, validate
 from regraft.verification import Report, verify
 from regraft.verification.conditioning import Cost, Rounding, changes
-from regraft.verification.runners.choice import own_runner
+from regraft.verification.runners.select_runner import own_runner
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 

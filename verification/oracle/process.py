@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...ir import ModelError, UsageError
-from ...ir.own_folders import temporary_folder
+from ...ir.outside.own_folders import temporary_folder
 
 _SHOWN = 4
 """Lines of what a process wrote to its standard error that a message has."""

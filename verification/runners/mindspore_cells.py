@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...frontends.mindspore_cell.capture import start_mindspore
-from ...frontends.mindspore_cell.state import borrowed
+from ...frontends.mindspore_cell.live_state import borrowed
 from ...ir import ModelError
 
 

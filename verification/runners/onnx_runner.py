@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError
-from ...ir.own_folders import temporary_folder
+from ...ir.outside.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
 from ..conditioning import Change
 from ..structure.settings import ratios_in

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...frontends.mindspore_cell.recurrent import recurrent_kind
+from ...frontends.mindspore_cell.operators.recurrent import recurrent_kind
 from .settings import CHANNELS, DROPOUT, MOMENTUM, Setting
 
 _FUNCTIONS = {

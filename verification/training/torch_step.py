@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.evaluation import plainly, values_kept
+from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
 from ...ir import ModelError, ModuleTree
 from .step import LEARNING_RATE, Step, Trained, output_weights
 

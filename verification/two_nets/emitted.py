@@ -10,10 +10,10 @@ import numpy as np
 
 from ...backends.renames import computed, read_renames
 from ...ir import Graph, Initializer, ModelError, Parameter
+from .initializer_source import spelling, written
 from .laws import LawRow
 from .report import Laws
 from .samples import Distribution, looks_like, probability_of, resolved, sample
-from .spelling import spelling, written
 
 _LEVEL = 1e-5
 """Probability that values of the right law are called others somewhere in a net, drawn every time."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir import Initializer, ModuleTree, Parameter
+from .initializer_source import spelling, written
 from .pairing import Pairing, ParameterPair
 from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
-from .spelling import spelling, written
 
 LEVEL = 1e-3
 """Probability that equal laws are called different somewhere in a net, divided among its tensors."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....ir import ModelError
-from ..export_errors import first_line
-from ..tracing import unlogged
+from ..export.export_errors import first_line
+from ..export.tracing import unlogged
 from .expressions import Expressions
 from .payloads import Tensors, pickled_tensors, raw_tensors
 from .records import Records

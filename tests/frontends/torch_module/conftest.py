@@ -12,7 +12,7 @@ import torch
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.torch_module import read
-from regraft.frontends.torch_module.outputs import named_outputs
+from regraft.frontends.torch_module.export.output_names import named_outputs
 from regraft.ir import Graph, parse, render, validate
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regraft.frontends.torch_module.initializers import initial_laws
+from regraft.frontends.torch_module.modules.initializers import initial_laws
 
 
 def law_of(module: nn.Module, name: str) -> str:

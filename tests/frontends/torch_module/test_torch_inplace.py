@@ -197,8 +197,8 @@ def test_a_diagonal_filled_and_axes_swapped_in_place(check):
 
 
 def test_a_model_without_writes_is_not_traced_again():
-    from regraft.frontends.torch_module.capture import capture
-    from regraft.frontends.torch_module.functional import functionalised
+    from regraft.frontends.torch_module.export.capture import capture
+    from regraft.frontends.torch_module.export.functionalise import functionalised
 
     captured = capture(nn.Linear(4, 4), [("", floats(2, 4))], LoadOptions())
     assert functionalised(captured) is None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import regraft
 from regraft import api
-from regraft.frontends.torch_module.live import Untouched
+from regraft.frontends.torch_module.modules.live_state import Untouched
 
 
 class Reparameterised(nn.Module):

@@ -15,7 +15,7 @@ from torch.nn.init import orthogonal_, sparse_
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
 from regraft.frontends.torch_module import read, read_tree
-from regraft.frontends.torch_module.construction import laws_of, watched
+from regraft.frontends.torch_module.modules.construction import laws_of, watched
 from regraft.ir import ModelError, UnsupportedError, render, validate
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

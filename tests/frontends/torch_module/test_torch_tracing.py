@@ -12,7 +12,8 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils import _traceback
 
 import regraft
-from regraft.frontends.torch_module import capture, whole
+from regraft.frontends.torch_module.export import capture
+from regraft.frontends.torch_module.export import opaque_layers as whole
 
 
 class Block(nn.Module):

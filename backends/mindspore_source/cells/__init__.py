@@ -1,0 +1,1 @@
+"""From modules to drafts of Cells: what each constructs, takes and calls."""

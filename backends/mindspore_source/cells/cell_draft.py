@@ -1,0 +1,102 @@
+"""What a module becomes on its way to source: a draft of a class, and the unit that its owner constructs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ....ir import TensorData, Value
+from ..emitting import Extra, Layer, State
+from ..text.expressions import Expression, Part
+
+
+@dataclass
+class Statement:
+    """One step of a `construct`.
+
+    Attributes:
+        targets: the values that it makes.
+        expression: what makes them.
+        attribute: of the layer or module called, for naming the result.
+        results: how they are unpacked, ``{}, ({}, _)``; empty where one after the other.
+        hints: usual names for the targets.
+        branches: for an `if`, and for a `while`, whose body and condition are methods.
+    """
+
+    targets: list[Value]
+    expression: Expression
+    attribute: str = ""
+    results: str = ""
+    hints: tuple[str, ...] = ()
+    branches: Branches | None = None
+
+
+@dataclass
+class Branches:
+    """An `if` or a `while`; its step's expression is a tuple of all that it reads.
+
+    Attributes:
+        test: the condition; of a `while`, before the first turn.
+        bodies: (method, what it is given): both of an `if`, the one of a `while`.
+        initial: what a `while` starts from; None for an `if`.
+    """
+
+    test: Part
+    bodies: tuple[tuple[Method, tuple[Part, ...]], ...]
+    initial: tuple[Part, ...] | None = None
+
+
+@dataclass
+class Method:
+    """The body of an `if` or `while` as a method of its class."""
+
+    name: str
+    inputs: list[Value]
+    input_names: list[str]
+    outputs: list[Value]
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class Draft:
+    """One module as a class of its own, before it is unified with others of the same structure."""
+
+    module: int
+    source_class: str
+    base: str
+    path: str
+    attributes: list[tuple[str, Part]] = field(default_factory=list)
+    assignments: list[tuple[str, str]] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    has_body: bool = False
+    input_names: list[str] = field(default_factory=list)
+    gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
+    unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
+    methods: list[Method] = field(default_factory=list)
+
+
+@dataclass
+class Unit:
+    """What a module became.
+
+    Attributes:
+        module: its key.
+        constructor: how its owner constructs it; None until its class is known.
+        children: child module key -> how to write it after the owner (``.conv1``, ``[0]``).
+        state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
+        draft: the class, for a unit that is an instance of one.
+        length: number of children, for a container.
+        layer: MindSpore's layer, for a unit that is one.
+    """
+
+    module: int
+    constructor: Part | None = None
+    children: dict[int, str] = field(default_factory=dict)
+    state: dict[int, State] = field(default_factory=dict)
+    draft: Draft | None = None
+    length: int = 0
+    is_sequence: bool = False
+    extra: list[Extra] = field(default_factory=list)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    layer: Layer | None = None

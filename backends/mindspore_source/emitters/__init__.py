@@ -1,0 +1,119 @@
+"""All emitters, merged by name from the family files."""
+
+from __future__ import annotations
+
+from ....ir import Graph, Operator, Value
+from ..emitting import EmitterTable, Expression, Layer, Refused, View
+from ..text.expressions import Part, Use
+from . import (
+    activation,
+    attention,
+    control_flow,
+    conv,
+    einsum,
+    indexing,
+    linear,
+    math,
+    norm,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+    stub,
+)
+
+TABLE = EmitterTable.merge(
+    activation.TABLE,
+    attention.TABLE,
+    control_flow.TABLE,
+    conv.TABLE,
+    einsum.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    recurrent.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+    stub.TABLE,
+)
+"""Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""
+
+
+def emit_layer(view: View) -> Layer:
+    """The operator as a layer.
+
+    Raises:
+        Refused: when it has none, or the emitter does not cover this use.
+    """
+    emitter = TABLE.layers.get(view.operator.qualified_name)
+    if emitter is None:
+        raise Refused
+    return emitter(view)
+
+
+def emit_call(view: View) -> Expression:
+    """The operator as an expression.
+
+    Raises:
+        Refused: when it has none, or the emitter does not cover this use.
+    """
+    emitter = TABLE.calls.get(view.operator.qualified_name)
+    if emitter is None:
+        raise Refused
+    return emitter(view)
+
+
+_ON_SIZES = {"Shape", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {
+    *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
+}
+"""Operators that stay Python numbers where all that they are given are sizes."""
+
+
+class _Probe:
+    """A scope that only answers whether an operator can be emitted."""
+
+    explicit = False
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def part(self, value: Value, level: int) -> Part:
+        return Use(value, level)
+
+    def tensor(self, value: Value, level: int) -> Part:
+        return Use(value, level)
+
+    def attribute(self, name: str, constructor: Part) -> str:  # noqa: ARG002 - a probe declares nothing
+        return f"self.{name}"
+
+    def host(self, value: Value) -> str:
+        """What the value will be: a size, sizes, or a tensor."""
+        type_ = self.graph.type_of(value)
+        if type_ is None or type_.rank not in (0, 1) or not self._is_size(value):
+            return ""
+        return "tuple" if type_.rank else "int"
+
+    def _is_size(self, value: Value, depth: int = 8) -> bool:
+        node = self.graph.node(value.node)
+        if not isinstance(node, Operator) or node.op_type not in _ON_SIZES or not depth:
+            return False
+        if node.op_type == "Shape":
+            return True
+        given = [v for v in self.graph.operands(node.key) if v and self.graph.constant_value(v) is None]
+        return bool(given) and all(self._is_size(v, depth - 1) for v in given)
+
+
+def can_emit(graph: Graph, operator: Operator) -> bool:
+    """Whether the backend can write this operator as it stands."""
+    view = View(graph, operator, _Probe(graph))
+    for emit in (emit_call, emit_layer):
+        try:
+            emit(view)
+        except Refused:
+            continue
+        return True
+    return False

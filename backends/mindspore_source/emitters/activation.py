@@ -1,0 +1,372 @@
+"""Activations: rows for those that only change name, functions for those whose defaults are traps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....ir import Parameter
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Layer,
+    Literal,
+    Refused,
+    State,
+    View,
+    optional,
+)
+from ..text.expressions import ADD, ATOM, MISSING, MULTIPLY, call, infix
+
+TABLE = EmitterTable()
+
+_ROWS = {  # ONNX: (layer, function)
+    "Relu": ("ReLU", "relu"),
+    "Mish": ("Mish", "mish"),
+    "regraft.Swish": ("SiLU", "silu"),
+    "Softsign": ("Softsign", "softsign"),
+    "HardSwish": ("HSwish", "hardswish"),
+    "Softplus": ("", "softplus"),
+    "Erf": ("", "erf"),
+}
+"""What MindSpore calls them.
+
+Its CPU kernels of Log, Exp and what is made of them are 5e-6 off, relatively.
+"""
+
+
+def _row(op_type: str, layer: str, function: str) -> None:
+    if layer:
+        TABLE.layer(op_type)(lambda _view: Layer(Call(f"nn.{layer}", ())))
+    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
+
+
+for _op_type, (_layer, _function) in _ROWS.items():
+    _row(_op_type, _layer, _function)
+
+
+PRECISE = "precise"
+"""Attribute of a Sigmoid or Tanh that MindSpore's own CPU kernel is not good enough for."""
+
+ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
+"""What a file starts with that has a helper below."""
+
+PRECISE_FUNCTIONS = {
+    "sigmoid": '''def sigmoid(x):
+    """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
+    if ON_CPU:
+        return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
+    return ops.sigmoid(x)
+''',
+    "tanh": '''def tanh(x):
+    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
+    if ON_CPU:
+        return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
+    return ops.tanh(x)
+''',
+}
+"""Functions that a file has of its own; MindSpore has no other spelling of tanh in float32."""
+
+PRECISE_LAYER = '''class {layer}(nn.Cell):
+    """nn.{layer}, as precise as that."""
+
+    def construct(self, x):
+        return {function}(x)
+'''
+"""The layer with such a function."""
+
+
+def precise_helpers(texts: Sequence[str]) -> list[str]:
+    """What the classes with these texts call of the above."""
+    found: list[str] = []
+    for function, text in PRECISE_FUNCTIONS.items():
+        layer = function.capitalize()
+        has_layer, has_function = (
+            any(re.search(rf"(?<![.\w]){n}\(", t) for t in texts) for n in (layer, function)
+        )
+        found += [text] if has_layer or has_function else []
+        found += [PRECISE_LAYER.format(layer=layer, function=function)] if has_layer else []
+    return [ON_CPU, *found] if found else []
+
+
+@TABLE.layer("Sigmoid", "Tanh")
+def saturating_layer(view: View) -> Layer:
+    """nn.Sigmoid, nn.Tanh, or the file's own."""
+    name = view.operator.op_type
+    return Layer(Call(name if view.operator.int(PRECISE) else f"nn.{name}", ()))
+
+
+@TABLE.call("Sigmoid", "Tanh")
+def saturating(view: View) -> Expression:
+    """ops.sigmoid, ops.tanh, or the file's own."""
+    name = view.operator.op_type.lower()
+    return call(name if view.operator.int(PRECISE) else f"ops.{name}", view.use(0))
+
+
+def _axis(view: View) -> int:
+    return view.operator.int("axis", -1)
+
+
+@TABLE.layer("Softmax", "LogSoftmax")
+def softmax_layer(view: View) -> Layer:
+    """nn.Softmax, nn.LogSoftmax."""
+    return Layer(Call(f"nn.{view.operator.op_type}", (Argument("axis", Literal(_axis(view), "axis")),)))
+
+
+@TABLE.call("Softmax")
+def softmax(view: View) -> Expression:
+    """ops.softmax."""
+    return call("ops.softmax", view.use(0), axis=_axis(view))
+
+
+@TABLE.call("LogSoftmax")
+def log_softmax(view: View) -> Expression:
+    """ops.log_softmax."""
+    return call("ops.log_softmax", view.use(0), axis=_axis(view))
+
+
+@TABLE.layer("LeakyRelu")
+def leaky_relu_layer(view: View) -> Layer:
+    """nn.LeakyReLU, whose alpha defaults to 0.2."""
+    return Layer(
+        Call("nn.LeakyReLU", (Argument("alpha", Literal(view.operator.float("alpha", 0.01), "alpha")),))
+    )
+
+
+@TABLE.call("LeakyRelu")
+def leaky_relu(view: View) -> Expression:
+    """ops.leaky_relu."""
+    return call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha", 0.01))
+
+
+@TABLE.layer("Elu")
+def elu_layer(view: View) -> Layer:
+    """nn.ELU, which takes no alpha but 1."""
+    if view.operator.float("alpha", 1.0) != 1.0:
+        raise Refused
+    return Layer(Call("nn.ELU", ()))
+
+
+@TABLE.call("Elu")
+def elu(view: View) -> Expression:
+    """ops.elu; written out for an alpha other than 1."""
+    alpha = view.operator.float("alpha", 1.0)
+    if alpha == 1.0:
+        return call("ops.elu", view.use(0))
+    below = call("ops.expm1", call("ops.clamp", view.use(0), max=0.0))
+    negative = infix(Literal(alpha, "alpha"), "*", below, MULTIPLY)
+    return infix(call("ops.relu", view.use(0)), "+", negative, ADD)
+
+
+@TABLE.layer("Selu")
+def selu_layer(view: View) -> Layer:
+    """nn.SeLU, for ONNX's own constants only."""
+    _default_selu(view)
+    return Layer(Call("nn.SeLU", ()))
+
+
+@TABLE.call("Selu")
+def selu(view: View) -> Expression:
+    """ops.selu, for ONNX's own constants only."""
+    _default_selu(view)
+    return call("ops.selu", view.use(0))
+
+
+def _default_selu(view: View) -> None:
+    alpha, gamma = view.operator.float("alpha", 1.67326), view.operator.float("gamma", 1.0507)
+    if not math.isclose(alpha, 1.67326, rel_tol=1e-5) or not math.isclose(gamma, 1.0507, rel_tol=1e-5):
+        raise Refused
+
+
+@TABLE.layer("Celu")
+def celu_layer(view: View) -> Layer:
+    """nn.CELU."""
+    return Layer(Call("nn.CELU", (optional("alpha", view.operator.float("alpha", 1.0), 1.0),)))
+
+
+@TABLE.call("Celu")
+def celu(view: View) -> Expression:
+    """ops.celu."""
+    return call("ops.celu", view.use(0), alpha=view.operator.float("alpha", 1.0))
+
+
+@TABLE.layer("Gelu")
+def gelu_layer(view: View) -> Layer:
+    """nn.GELU, which is the tanh approximation by default."""
+    return Layer(
+        Call("nn.GELU", (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),))
+    )
+
+
+@TABLE.call("Gelu")
+def gelu(view: View) -> Expression:
+    """ops.gelu."""
+    return call("ops.gelu", view.use(0), approximate=_approximate(view))
+
+
+def _approximate(view: View) -> str:
+    return view.operator.str("approximate", "none")
+
+
+@TABLE.layer("HardSigmoid")
+def hard_sigmoid_layer(view: View) -> Layer:
+    """nn.HSigmoid, which is x/6 + 0.5 clipped."""
+    if not _is_sixth(view):
+        raise Refused
+    return Layer(Call("nn.HSigmoid", ()))
+
+
+@TABLE.call("HardSigmoid")
+def hard_sigmoid(view: View) -> Expression:
+    """ops.hardsigmoid; written out for other slopes."""
+    if _is_sixth(view):
+        return call("ops.hardsigmoid", view.use(0))
+    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    line = infix(
+        infix(view.use(0, MULTIPLY), "*", Literal(alpha, "alpha"), MULTIPLY), "+", Literal(beta, "beta"), ADD
+    )
+    return call("ops.clamp", line, 0.0, 1.0)
+
+
+def _is_sixth(view: View) -> bool:
+    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    return math.isclose(alpha, 1 / 6, rel_tol=1e-5) and beta == 0.5
+
+
+def _bounds(view: View) -> tuple[float | None, float | None]:
+    found = tuple(view.scalar(s) if view.has(s) else None for s in (1, 2))
+    return found[0], found[1]
+
+
+_RELU6 = ("float16", "bfloat16", "float32")
+"""Element types that MindSpore's ReLU6 takes."""
+
+
+@TABLE.layer("Clip")
+def clip_layer(view: View) -> Layer:
+    """nn.ReLU6, nn.Hardtanh."""
+    low, high = _bounds(view)
+    if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
+        return Layer(Call("nn.ReLU6", ()))
+    if low is None or high is None:
+        raise Refused
+    return Layer(
+        Call(
+            "nn.Hardtanh",
+            (Argument("min_val", Literal(low, "min_val")), Argument("max_val", Literal(high, "max_val"))),
+        )
+    )
+
+
+@TABLE.call("Clip")
+def clip(view: View) -> Expression:
+    """ops.relu6, ops.clamp."""
+    low, high = _bounds(view)
+    if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
+        return call("ops.relu6", view.use(0))
+    return call("ops.clamp", view.use(0), min=low, max=high)
+
+
+@TABLE.layer("PRelu")
+def prelu_layer(view: View) -> Layer:
+    """nn.PReLU: one slope a channel, or one for all."""
+    slope = view.parameter(1)
+    size = slope.data.shape
+    count = int(np.prod(size))
+    channels = view.shape()[1] if view.rank() > 1 else None
+    per_channel = count == 1 or (count == channels and max(size) == count)
+    if not per_channel or slope.data.dtype != "float32":  # nn.PReLU takes no dtype
+        raise Refused
+    start = slope.initializer.number("value", 0.25) if slope.initializer else 0.25
+    state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
+    first = Argument("w", Literal(start, "w"), MISSING if view.scope.explicit else 0.25)
+    return Layer(Call("nn.PReLU", (optional("channel", count, 1), first)), (state,))
+
+
+@TABLE.call("PRelu")
+def prelu(view: View) -> Expression:
+    """Written out, for slopes that broadcast as ONNX's do."""
+    node = view.graph.node(view.value(1).node)
+    if (
+        isinstance(node, Parameter)
+        and len(node.data.shape) == 1
+        and view.rank() > 2
+        and node.data.shape != (1,)
+    ):
+        return call("ops.prelu", view.use(0), view.use(1))
+    negative = infix(view.use(1, MULTIPLY), "*", call("ops.clamp", view.use(0), max=0.0), MULTIPLY)
+    return infix(call("ops.relu", view.use(0)), "+", negative, ADD)
+
+
+@TABLE.call("ThresholdedRelu")
+def thresholded_relu(view: View) -> Expression:
+    """ops.threshold with 0 below."""
+    return call("ops.threshold", view.use(0), view.operator.float("alpha", 1.0), 0.0)
+
+
+@TABLE.call("Shrink")
+def shrink(view: View) -> Expression:
+    """ops.hardshrink, ops.softshrink."""
+    bias, lambd = view.operator.float("bias", 0.0), view.operator.float("lambd", 0.5)
+    if bias not in (0.0, lambd):
+        raise Refused
+    return call("ops.softshrink" if bias else "ops.hardshrink", view.use(0), lambd)
+
+
+def _ratio(view: View) -> float:
+    if view.has(2) and view.constant(2) is not None and bool(view.scalar(2)):
+        raise Refused  # dropout in inference too
+    if view.used_outputs() > 1:
+        raise Refused
+    ratio = float(view.scalar(1, 0.5))
+    if ratio >= 1.0:
+        raise Refused  # MindSpore's drops less than everything
+    return ratio
+
+
+@TABLE.layer("Dropout")
+def dropout_layer(view: View) -> Layer:
+    """nn.Dropout by p=: its first positional argument is the probability of keeping."""
+    return Layer(Call("nn.Dropout", (Argument("p", Literal(_ratio(view), "dropout")),)))
+
+
+@TABLE.call("Dropout")
+def dropout(view: View) -> Expression:
+    """ops.dropout, in training only."""
+    return _in_training(call("ops.dropout", view.use(0), p=_ratio(view)))
+
+
+def _channels(view: View) -> str:
+    """The name of MindSpore's dropout of whole channels for an operand's rank."""
+    rank = view.rank()
+    if rank not in (3, 4, 5):
+        raise Refused
+    return f"ropout{rank - 2}d"
+
+
+@TABLE.layer("regraft.FeatureDropout")
+def feature_dropout_layer(view: View) -> Layer:
+    """nn.Dropout1d, nn.Dropout2d, nn.Dropout3d."""
+    ratio = Literal(round(view.operator.float("ratio"), 7), "dropout")
+    return Layer(Call(f"nn.D{_channels(view)}", (Argument("p", ratio),)))
+
+
+@TABLE.call("regraft.FeatureDropout")
+def feature_dropout(view: View) -> Expression:
+    """ops.dropout1d, ops.dropout2d, ops.dropout3d, in training only."""
+    return _in_training(
+        call(f"ops.d{_channels(view)}", view.use(0), p=round(view.operator.float("ratio"), 7))
+    )
+
+
+def _in_training(inner: Expression) -> Expression:
+    (applied,) = inner.parts
+    assert isinstance(applied, Call)
+    return Expression(
+        (Call(applied.callee, (*applied.arguments, Argument("training", "self.training"))),), ATOM
+    )

@@ -1,0 +1,169 @@
+"""Attention: a whole layer where MindSpore's is equal, else matrix products around a softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir import Graph, Operator, Parameter, Value
+from ....ir.composites.multihead import INPUTS
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Layer,
+    Literal,
+    Refused,
+    State,
+    View,
+    optional,
+)
+from ..text.expressions import Part, Renderer
+from .initializers import dtype_argument, law_of
+
+TABLE = EmitterTable()
+
+_NAMES = {
+    "out_weight": "out_proj.weight",
+    "out_bias": "out_proj.bias",
+    "in_weight": "in_proj_weight",
+    "in_bias": "in_proj_bias",
+    "q_weight": "q_proj_weight",
+    "k_weight": "k_proj_weight",
+    "v_weight": "v_proj_weight",
+    "bias_k": "bias_k",
+    "bias_v": "bias_v",
+}
+"""Operand -> the parameter of nn.MultiheadAttention."""
+
+_LAWS = {
+    **dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"), "XavierUniform()"),
+    "in_proj_bias": '"zeros"',
+    "out_proj.weight": "HeUniform(math.sqrt(5))",
+    "bias_k": "XavierNormal()",
+    "bias_v": "XavierNormal()",
+}
+"""What nn.MultiheadAttention draws its parameters from; out_proj.bias is uniform, in torch zero."""
+
+
+@TABLE.layer("regraft.MultiheadAttention")
+def multihead_attention(view: View) -> Layer:
+    """nn.MultiheadAttention, where `adopt_projections` found that the layer is the module's all."""
+    operator = view.operator
+    slots = {name: slot for slot, name in enumerate(INPUTS) if view.has(slot)}
+    held = _module_parameters(view.graph, operator)
+    if not all(view.value(slots[n]).node in held for n in _NAMES if n in slots):
+        raise Refused
+    states = tuple(State(slots[n], name) for n, name in _NAMES.items() if n in slots)
+    weight = view.parameter(slots["out_weight"])
+    width = weight.data.shape[0]
+    widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2
+    constructor = Call(
+        "nn.MultiheadAttention",
+        (
+            Argument("", Literal(width, "embed_dim")),
+            Argument("", Literal(operator.int("num_heads"), "num_heads")),
+            optional("dropout", operator.float("dropout", 0.0), 0.0),
+            optional("has_bias", "in_bias" in slots, True),
+            optional("add_bias_kv", "bias_k" in slots, False),
+            optional("add_zero_attn", bool(operator.int("add_zero_attn")), False),
+            *(optional(n, w, None) for n, w in zip(("kdim", "vdim"), widths, strict=True)),
+            optional("batch_first", bool(operator.int("batch_first")), False),
+            *dtype_argument(weight),
+        ),
+    )
+    laws = [(s.name, found) for s in states if (found := _other_law(view.parameter(s.slot), s.name))]
+    weighs = view.used_outputs() > 1
+    options: dict[str, Part] = {} if weighs else {"need_weights": "False"}
+    if weighs and not operator.int("average_weights", 1):
+        options["average_attn_weights"] = "False"
+    return Layer(
+        _redrawn(constructor, laws) if laws else constructor,
+        states,
+        inputs=(0, 1, 2),
+        named={name: slots[name] for name in ("key_padding_mask", "attn_mask") if name in slots},
+        options=options,
+        results=(0, 1) if weighs else (),
+        pick="" if weighs else "[0]",
+        hints=("", "weights") if weighs else (),
+    )
+
+
+def _other_law(parameter: Parameter, name: str) -> Part | None:
+    """A law that is known and not the layer's own."""
+    found = law_of(parameter)
+    return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
+
+
+def _redrawn(constructor: Call, laws: list[tuple[str, Part]]) -> Call:
+    parts: list[Part] = ["**{"]
+    for name, found in laws:
+        parts += [", "] * (len(parts) > 1) + [f'"{name}": ', found]
+    return Call("redrawn", (Argument("", constructor), Argument("", Expression((*parts, "}")))))
+
+
+# -- modules that are one layer --------------------------------------------------------------------
+
+
+def adopt_projections(graph: Graph) -> None:
+    """Let modules that are nn.MultiheadAttention hold the parameters of their `out_proj` themselves.
+
+    torch's layer holds the output's projection as a module that it never calls; MindSpore's likewise.
+    """
+    tree = graph.modules
+    by_module: dict[int, list[Operator]] = {}
+    inside: dict[int, int] = {}
+    for operator in graph.operators():
+        for call in tree.ancestors(operator.call):
+            module = tree.call(call).module
+            inside[module] = inside.get(module, 0) + 1
+        if operator.qualified_name == "regraft.MultiheadAttention" and operator.call is not None:
+            by_module.setdefault(tree.call(operator.call).module, []).append(operator)
+    for key, operators in by_module.items():
+        if key and inside[key] == len(operators) and all(_is_equal(graph, o) for o in operators):
+            _adopt(graph, key, operators[0])
+
+
+def _adopt(graph: Graph, key: int, operator: Operator) -> None:
+    tree, module = graph.modules, graph.modules.module(key)
+    operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
+    projection = module.children.get("out_proj")
+    if projection is None or tree.calls(projection) or len(tree.paths(projection)) > 1:
+        return
+    own = set(module.parameters.values())
+    theirs = {p: n for n, p in tree.module(projection).parameters.items()}
+    for name, target in _NAMES.items():
+        value = operands.get(name)
+        if value is not None and value.node not in (theirs if "." in target else own):
+            return
+    for parameter, name in theirs.items():
+        module.parameters[f"out_proj.{name}"] = parameter
+    tree.unregister(key, "out_proj")
+
+
+def _is_equal(graph: Graph, operator: Operator) -> bool:
+    """Whether MindSpore's layer computes the same for every input."""
+    operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
+    masks = [v for n in ("key_padding_mask", "attn_mask") if (v := operands.get(n)) is not None]
+    if len({graph.known_type(m).dtype for m in masks}) > 1:
+        return False  # MindSpore adds a mask of truth values to one of numbers as ones
+    if operands.get("bias_k") is not None or operator.int("add_zero_attn"):
+        return True
+    # where all keys of a query are hidden, MindSpore's softmax spoils the queries beside it, on CPU
+    return not masks or (len(masks) == 1 and _hides_no_row(graph, masks[0]))
+
+
+def _hides_no_row(graph: Graph, mask: Value) -> bool:
+    node = graph.node(mask.node)
+    buffer = isinstance(node, Parameter) and node.is_buffer
+    array = node.data.numpy() if isinstance(node, Parameter) and buffer else graph.constant_value(mask)
+    if array is None:
+        return False
+    hidden = array if array.dtype == np.bool_ else array == -np.inf
+    return not hidden.all(axis=-1).any()
+
+
+def _module_parameters(graph: Graph, operator: Operator) -> set[int]:
+    if operator.call is None:
+        return set()
+    return set(graph.modules.module(graph.modules.call(operator.call).module).parameters.values())

@@ -1,0 +1,157 @@
+"""Convolutions: always with an explicit pad_mode, for MindSpore's default is "same"."""
+
+from __future__ import annotations
+
+import math
+
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Layer,
+    Literal,
+    Part,
+    Refused,
+    State,
+    View,
+    initial,
+    optional,
+    same,
+)
+from ..text.expressions import call
+from .initializers import dtype_argument, law_of
+
+TABLE = EmitterTable()
+
+
+def _pads(pads: list[int]) -> int | tuple[int, ...]:
+    """ONNX's [begins…, ends…] -> one number, or MindSpore's (top, bottom, left, right)."""
+    half = len(pads) // 2
+    return same([pads[at] for axis in range(half) for at in (axis, axis + half)])
+
+
+def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
+    mode = view.operator.str("auto_pad", "NOTSET")
+    if mode == "SAME_LOWER":
+        raise Refused
+    named = {"SAME_UPPER": "same", "VALID": "valid"}.get(mode, "pad")
+    pads = view.operator.ints("pads", [0] * 2 * rank)
+    return named, _pads(pads) if named == "pad" else 0
+
+
+def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]:
+    """(spatial rank, weight shape, strides, dilations, group)."""
+    weight = view.static(1)
+    rank = len(weight) - 2
+    if rank not in (1, 2, 3):
+        raise Refused
+    operator = view.operator
+    return (
+        rank,
+        weight,
+        operator.ints("strides", [1] * rank),
+        operator.ints("dilations", [1] * rank),
+        operator.int("group", 1),
+    )
+
+
+def _state(view: View, rank: int) -> tuple[State, ...]:
+    """A 1-d layer holds its weight with an axis of 1 before the last."""
+    shape = view.parameter(1).data.shape
+    weight = State(1, "weight", "reshape", (*shape[:2], 1, shape[2])) if rank == 1 else State(1, "weight")
+    if not view.has(2):
+        return (weight,)
+    view.parameter(2)
+    return weight, State(2, "bias")
+
+
+def _constructor(
+    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], extra: tuple[Argument, ...]
+) -> Call:
+    _, weight, strides, dilations, group = _sizes(view)
+    parameter = view.parameter(1)
+    shape = parameter.data.shape
+    shape = (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape  # as `_state` says
+    arguments = [
+        Argument("", Literal(channels[0], "in_channels")),
+        Argument("", Literal(channels[1], "out_channels")),
+        Argument("", Literal(same(weight[2:]), "kernel_size")),
+        optional("stride", same(strides), 1),
+        *extra,
+        optional("dilation", same(dilations), 1),
+        optional("group", group, 1),
+        Argument("has_bias", Literal(view.has(2), "has_bias")),
+        *initial(parameter, "weight_init", law_of(parameter, fan_in, shape)),
+    ]
+    if view.has(2):
+        bias = view.parameter(2)
+        arguments += initial(bias, "bias_init", law_of(bias, fan_in))
+    return Call(f"nn.{name}", (*arguments, *dtype_argument(parameter)))
+
+
+@TABLE.layer("Conv")
+def conv(view: View) -> Layer:
+    """nn.Conv1d, Conv2d, Conv3d."""
+    rank, weight, _, _, group = _sizes(view)
+    mode, padding = _padding(view, rank)
+    pads = (Argument("pad_mode", f'"{mode}"'), optional("padding", padding, 0))
+    area = math.prod(weight[2:])
+    constructor = _constructor(view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), pads)
+    return Layer(constructor, _state(view, rank))
+
+
+@TABLE.call("Conv")
+def functional_conv(view: View) -> Expression:
+    """ops.conv1d, conv2d, conv3d, with the weight as an operand."""
+    rank, _, strides, dilations, group = _sizes(view)
+    mode, padding = _padding(view, rank)
+    pads = view.operator.ints("pads", [0] * 2 * rank)
+    data: Part = view.use(0)
+    if mode == "pad" and pads[:rank] == pads[rank:]:
+        padding = same(pads[:rank])
+    elif mode == "pad":  # which the function cannot do
+        flat = [pads[at] for axis in reversed(range(rank)) for at in (axis, axis + rank)]
+        data, mode, padding = call("ops.pad", data, tuple(flat)), "valid", 0
+    return call(
+        f"ops.conv{rank}d",
+        data,
+        view.use(1),
+        *([view.use(2)] if view.has(2) else []),
+        stride=same(strides) if set(strides) != {1} else None,
+        pad_mode=mode,
+        padding=padding if padding != 0 else None,
+        dilation=same(dilations) if set(dilations) != {1} else None,
+        groups=group if group != 1 else None,
+    )
+
+
+@TABLE.layer("ConvTranspose")
+def conv_transpose(view: View) -> Layer:
+    """nn.Conv2dTranspose and its 1-d and 3-d forms.
+
+    With padding, nn.Conv2dTranspose's own output_padding gives wrong numbers: it is taken off the padding at
+    the end instead.
+    """
+    rank, weight, _, dilations, group = _sizes(view)
+    if view.operator.str("auto_pad", "NOTSET") != "NOTSET" or view.operator.ints("output_shape"):
+        raise Refused
+    if rank == 3 and dilations[0] != 1:
+        raise Refused
+    pads = view.operator.ints("pads", [0] * 2 * rank)
+    more = view.operator.ints("output_padding", [0] * rank)
+    extra: tuple[Argument, ...] = (Argument("pad_mode", '"pad"'),)
+    if rank == 2:
+        ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
+        if min(ends) < 0:
+            raise Refused
+        extra += (optional("padding", _pads([*pads[:rank], *ends]), 0),)
+    else:
+        if any(more) and (rank == 1 or not any(pads)):
+            raise Refused
+        extra += (optional("padding", _pads(pads), 0), optional("output_padding", same(more), 0))
+    area = math.prod(weight[2:])
+    constructor = _constructor(
+        view, f"Conv{rank}dTranspose", (weight[0], weight[1] * group), (weight[1], area), extra
+    )
+    return Layer(constructor, _state(view, rank))

@@ -1,0 +1,158 @@
+"""Einsum as a matrix product between transpositions: ops.einsum has no kernel on CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..emitting import EmitterTable, Expression, Literal, Refused, View
+from ..text.expressions import ATOM, MULTIPLY, Part, call, infix, method
+
+TABLE = EmitterTable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A tensor and the letters of its axes."""
+
+    part: Part
+    axes: list[str]
+
+    def summed(self, kept: set[str]) -> _Term:
+        """Without the axes that nothing else mentions."""
+        gone = [i for i, x in enumerate(self.axes) if x not in kept]
+        if not gone:
+            return self
+        part = method(self.part, "sum", gone[0] if len(gone) == 1 else tuple(gone))
+        return _Term(part, [x for x in self.axes if x in kept])
+
+    def ordered(self, wanted: list[str]) -> Part:
+        """The tensor with its axes in another order."""
+        if self.axes == wanted:
+            return self.part
+        loose = isinstance(self.part, Expression) and self.part.level < ATOM
+        part = Expression(("(", self.part, ")")) if loose else self.part
+        return method(part, "transpose", *(self.axes.index(x) for x in wanted))
+
+
+@TABLE.call("Einsum")
+def einsum(view: View) -> Expression:
+    """``ops.matmul`` of the operands, each summed, transposed and reshaped to batch, rows and columns."""
+    terms, result = _letters(view)
+    sizes = _sizes(view, terms)
+    given = [_Term(view.atom(slot), axes) for slot, axes in enumerate(terms)]
+    total = given[0].summed({*result, *(x for t in given[1:] for x in t.axes)})
+    for at, other in enumerate(given[1:], 2):
+        later = {*result, *(x for t in given[at:] for x in t.axes)}
+        other = other.summed({*later, *total.axes})
+        total = _product(total.summed({*later, *other.axes}), other, later, sizes)
+    found = total.ordered(result)
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+def _letters(view: View) -> tuple[list[list[str]], list[str]]:
+    """The axes of every operand and of the result; an ellipsis becomes axes called ``.1`` from the end.
+
+    Raises:
+        Refused: for a diagonal, or a rank that is not known.
+    """
+    inputs, arrow, output = view.operator.str("equation").replace(" ", "").partition("->")
+    terms = [_spread(term, view.rank(slot)) for slot, term in enumerate(inputs.split(","))]
+    every = [x for term in terms for x in term]
+    dots = max((term for term in terms), key=lambda t: sum(x[0] == "." for x in t))
+    dots = [x for x in dots if x[0] == "."]
+    if arrow:
+        head, found, tail = output.partition("...")
+        result = [*head, *(dots if found else []), *tail]
+    else:
+        result = [*dots, *sorted(x for x in set(every) if x[0] != "." and every.count(x) == 1)]
+    if any(len(set(term)) != len(term) for term in terms):
+        raise Refused
+    return terms, result
+
+
+def _spread(term: str, rank: int) -> list[str]:
+    head, found, tail = term.partition("...")
+    count = rank - len(head) - len(tail)
+    return [*head, *(f".{i}" for i in range(count, 0, -1)), *tail] if found else list(term)
+
+
+def _sizes(view: View, terms: list[list[str]]) -> dict[str, object]:
+    """Axis -> its size: a number, or ``x.shape[i]``.
+
+    Raises:
+        Refused: where an axis of size 1 is broadcast.
+    """
+    sizes: dict[str, object] = {}
+    for slot, axes in enumerate(terms):
+        for at, (axis, size) in enumerate(zip(axes, view.shape(slot), strict=True)):
+            if isinstance(size, int):
+                if isinstance(sizes.get(axis, size), int) and sizes.get(axis, size) != size:
+                    raise Refused
+                sizes[axis] = size
+            elif not isinstance(sizes.get(axis), int):
+                sizes[axis] = Expression((view.atom(slot), f".shape[{at}]"))
+    return sizes
+
+
+def _product(left: _Term, right: _Term, kept: set[str], sizes: dict[str, object]) -> _Term:
+    shared = [x for x in left.axes if x in right.axes and x in kept]
+    inner = [x for x in left.axes if x in right.axes and x not in kept]
+    rows = [x for x in left.axes if x not in right.axes]
+    columns = [x for x in right.axes if x not in left.axes]
+    if not inner:  # nothing is summed: a product with axes of size 1
+        outer = [*shared, *rows, *columns]
+        return _Term(infix(_aligned(left, outer), "*", _aligned(right, outer), MULTIPLY), outer)
+    a, b = [*shared, *rows, *inner], [*shared, *inner, *columns]
+    product = call(
+        "ops.matmul",
+        _grouped(left.ordered(a), [[x] for x in shared] + [rows, inner], sizes),
+        _grouped(right.ordered(b), [[x] for x in shared] + [inner, columns], sizes),
+    )
+    outer = [*shared, *rows, *columns]
+    if len(rows) == len(columns) == 1:
+        return _Term(product, outer)
+    if len(rows) + len(columns) == 1:
+        return _Term(method(product, "squeeze", -2 if columns else -1), outer)
+    return _Term(_reshaped(product, [[x] for x in outer], sizes), outer)
+
+
+def _aligned(term: _Term, outer: list[str]) -> Part:
+    """The tensor with axes of size 1 where it lacks some."""
+    part = term.ordered([x for x in outer if x in term.axes])
+    there = [x in term.axes for x in outer]
+    there = there[there.index(True) :] if any(there) else []
+    if all(there):
+        return part
+    holes = ", ".join(":" if t else "None" for t in there)
+    return Expression((part, f"[{holes}]"))
+
+
+def _grouped(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
+    """The tensor with every group of axes as one."""
+    if all(len(g) == 1 for g in groups):
+        return part
+    if [len(g) for g in groups] == [1] * (len(groups) - 1) + [0]:
+        return method(part, "expand_dims", -1)
+    if [len(g) for g in groups] == [1] * (len(groups) - 2) + [0, 1]:
+        return method(part, "expand_dims", -2)
+    return _reshaped(part, groups, sizes)
+
+
+def _reshaped(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
+    computed = [g for g in groups if not all(isinstance(sizes[x], int) for x in g)]
+    dims: list[object] = []
+    for group in groups:
+        if group in computed[:1]:
+            dims.append(-1)
+        elif group in computed:
+            if len(group) > 1:
+                raise Refused
+            dims.append(sizes[group[0]])
+        else:
+            size = 1
+            for axis in group:
+                known = sizes[axis]
+                assert isinstance(known, int)
+                size *= known
+            dims.append(Literal(size, "size"))
+    return method(part, "reshape", *dims)

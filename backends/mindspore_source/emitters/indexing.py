@@ -1,0 +1,213 @@
+"""Looking up: embeddings, gathers, slices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
+from ..text.expressions import ADD, ATOM, COMPARE, Part, call, infix, method
+from .initializers import law_of
+
+TABLE = EmitterTable()
+
+_OPEN = 1 << 31
+"""Ends from here on mean "to the end", as exporters write them."""
+
+
+@TABLE.layer("Gather")
+def embedding(view: View) -> Layer:
+    """nn.Embedding, whose table MindSpore draws from N(0, 0.01) by default."""
+    weight = view.parameter(0)
+    if (
+        view.operator.int("axis")
+        or len(weight.data.shape) != 2
+        or not view.has(1)
+        or view.constant(1) is not None
+        or weight.data.dtype != "float32"  # nn.Embedding draws its table in float32, whatever its dtype
+    ):
+        raise Refused
+    rows, size = weight.data.shape
+    arguments = (
+        Argument("", Literal(rows, "vocab_size")),
+        Argument("", Literal(size, "embedding_size")),
+        *initial(weight, "embedding_table", law_of(weight)),
+    )
+    return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+
+
+@TABLE.layer("regraft.PaddedEmbedding")
+def padded_embedding(view: View) -> Layer:
+    """nn.Embedding that keeps the gradient off its padding row, which MindSpore's own does not."""
+    weight = view.parameter(0)
+    if len(weight.data.shape) != 2 or view.constant(1) is not None or weight.data.dtype != "float32":
+        raise Refused
+    rows, size = weight.data.shape
+    arguments = (
+        Argument("", Literal(rows, "vocab_size")),
+        Argument("", Literal(size, "embedding_size")),
+        *initial(weight, "embedding_table", law_of(weight)),
+        Argument("padding_idx", Literal(view.operator.int("padding_idx"), "padding_idx")),
+    )
+    return Layer(Call("PaddedEmbedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+
+
+@TABLE.call("regraft.PaddedEmbedding")
+def padded_rows(view: View) -> Expression:
+    """Rows by ops.gather, those of padding without a gradient."""
+    rows = call("ops.gather", view.use(0), view.use(1), 0)
+    padding = infix(view.use(1, ADD), "==", Literal(view.operator.int("padding_idx"), "padding"), COMPARE)
+    hidden = method(Expression(("(", padding, ")")), "expand_dims", -1)
+    return call("ops.where", hidden, call("ops.stop_gradient", rows), rows)
+
+
+PADDED_EMBEDDING = '''class PaddedEmbedding(nn.Embedding):
+    """nn.Embedding that keeps the gradient off the row of its padding, as torch's does."""
+
+    def construct(self, ids):
+        rows = ops.gather(self.embedding_table, ids, 0)
+        padding = (ids == self.padding_idx).expand_dims(-1)
+        return ops.where(padding, ops.stop_gradient(rows), rows)
+'''
+"""The class that an emitted file gets for such layers."""
+
+
+def _subscript(view: View, axis: int, rank: int, index: Part) -> Expression:
+    """``x[:, index]``; from the end where that is shorter."""
+    axis %= rank
+    if axis and axis == rank - 1 and rank > 2:
+        return Expression((view.atom(), "[..., ", index, "]"))
+    return Expression((view.atom(), "[", ":, " * axis, index, "]"))
+
+
+@TABLE.call("Gather")
+def gather(view: View) -> Expression:
+    """A subscript for a constant index, ops.gather otherwise."""
+    axis = view.operator.int("axis")
+    indices = view.constant(1)
+    if view.host(0) == "tuple":
+        if indices is None:
+            raise Refused
+        if indices.ndim == 0:
+            return Expression((view.atom(), "[", Literal(int(indices), "index"), "]"), host="int")
+        items: list[Part] = []
+        for index in indices.reshape(-1):
+            items += [view.atom(), "[", Literal(int(index), "index"), "], "]
+        return Expression(("(", *items, ")"), host="tuple")
+    if indices is not None and indices.ndim == 0:
+        return _subscript(view, axis, view.rank(), Literal(int(indices), "index"))
+    if indices is not None and indices.ndim == 1 and indices.size and (np.diff(indices) == 1).all():
+        start, stop = int(indices[0]), int(indices[-1]) + 1
+        if start >= 0 or stop <= 0:
+            bounds = [Literal(start, "start")] * bool(start) + [":"] + [Literal(stop, "stop")] * bool(stop)
+            return _subscript(view, axis, view.rank(), Expression(tuple(bounds)))
+    if indices is not None and indices.size and int(indices.min()) < 0:
+        raise Refused  # ops.gather gives zeros for a negative index
+    return call("ops.gather", view.tensor(0), view.tensor(1), axis)
+
+
+@TABLE.call("GatherElements")
+def gather_elements(view: View) -> Expression:
+    """ops.gather_elements."""
+    return call("ops.gather_elements", view.tensor(0), view.operator.int("axis"), view.tensor(1))
+
+
+@TABLE.call("GatherND")
+def gather_nd(view: View) -> Expression:
+    """ops.gather_nd."""
+    if view.operator.int("batch_dims"):
+        raise Refused
+    return call("ops.gather_nd", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("ScatterND")
+def scatter_nd(view: View) -> Expression:
+    """ops.tensor_scatter_update and its kin, out of place; indices below zero count from no end there."""
+    indices, reduction = view.constant(1), view.operator.str("reduction", "none")
+    if indices is not None and (indices < 0).any():
+        raise Refused
+    name = "ops.TensorScatterUpdate()" if reduction == "none" else f"ops.tensor_scatter_{reduction}"
+    return call(name, view.tensor(0), view.tensor(1), view.tensor(2))
+
+
+@TABLE.call("ScatterElements")
+def scatter_elements(view: View) -> Expression:
+    """ops.tensor_scatter_elements, which sets or adds."""
+    reduction, indices = view.operator.str("reduction", "none"), view.constant(1)
+    if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
+        raise Refused
+    axis, keyword = view.operator.int("axis"), None if reduction == "none" else reduction
+    operands = [view.tensor(slot) for slot in range(3)]
+    return call("ops.tensor_scatter_elements", *operands, axis=axis, reduction=keyword)
+
+
+@TABLE.call("NonZero")
+def nonzero(view: View) -> Expression:
+    """ops.nonzero, which gives a place a row."""
+    return Expression((call("ops.nonzero", view.use(0)), ".T"))
+
+
+@TABLE.call("Compress")
+def compress(view: View) -> Expression:
+    """ops.masked_select, for vectors."""
+    if view.rank(0) != 1 or view.operator.attributes.get("axis") not in (None, 0):
+        raise Refused
+    return call("ops.masked_select", view.use(0), view.use(1))
+
+
+@TABLE.call("Unique")
+def unique(view: View) -> Expression:
+    """The values alone: ops.unique gives them in the order in which they occur."""
+    if view.used_outputs() > 1 or view.operator.attributes.get("axis") is not None:
+        raise Refused
+    values = Expression((call("ops.unique", method(view.atom(), "reshape", -1)), "[0]"))
+    return Expression((call("ops.sort", values), "[0]"))
+
+
+def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
+    """Bounds of a slice: numbers, or sizes that are computed."""
+    if view.constant(slot) is None:
+        return [Expression((view.use(slot, ATOM), f"[{i}]")) for i in range(count)]
+    return list(view.constant_ints(slot))
+
+
+@TABLE.call("Slice")
+def slice_(view: View) -> Expression:
+    """``x[:, 1:3]``."""
+    host = view.host(0) == "tuple"
+    rank = 1 if host else view.rank()
+    steps = view.constant_ints(4) if view.has(4) else None
+    axes = view.constant_ints(3) if view.has(3) else list(range(len(view.constant_ints(1))))
+    steps = [1] * len(axes) if steps is None else steps
+    starts, ends = (_bounds(view, slot, len(axes)) for slot in (1, 2))
+    if all(step == -1 for step in steps) and starts == [-1] * len(axes) and not host:
+        whole = [isinstance(e, int) and e < -_OPEN for e in ends]
+        return _flipped(view, axes, rank, whole)
+    by_axis = {a % rank: (s, e, t) for a, s, e, t in zip(axes, starts, ends, steps, strict=True)}
+    parts: list[Part] = []
+    for axis in range(max(by_axis) + 1):
+        if axis:
+            parts.append(", ")
+        start, end, step = by_axis.get(axis, (0, _OPEN, 1))
+        if step < 0:
+            raise Refused
+        parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
+        parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
+        parts += [":", Literal(step, "step")] if step != 1 else []
+    return Expression((view.atom(), "[", *parts, "]"), host="tuple" if host else "")
+
+
+def _bound(bound: Part | int, hint: str) -> Part:
+    return Literal(bound, hint) if isinstance(bound, int) else bound
+
+
+def _flipped(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expression:
+    if not all(whole):
+        raise Refused
+    return call("ops.flip", view.use(0), tuple(sorted(a % rank for a in axes)))
+
+
+@TABLE.call("Trilu")
+def triangle(view: View) -> Expression:
+    """ops.tril, ops.triu."""
+    diagonal = int(view.scalar(1, 0))
+    return call("ops.triu" if view.operator.int("upper", 1) else "ops.tril", view.use(0), diagonal)

@@ -1,0 +1,89 @@
+"""Dense layers and matrix products."""
+
+from __future__ import annotations
+
+from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
+from ..text.expressions import ADD, MULTIPLY, Part, call, infix
+from .initializers import dtype_argument, law_of
+
+TABLE = EmitterTable()
+
+
+def _dense(view: View) -> Layer:
+    weight = view.parameter(1)
+    if len(weight.data.shape) != 2:
+        raise Refused
+    outputs, inputs = weight.data.shape
+    states = [State(1, "weight")]
+    arguments = [
+        Argument("", Literal(inputs, "in_channels")),
+        Argument("", Literal(outputs, "out_channels")),
+        *initial(weight, "weight_init", law_of(weight, (inputs,))),
+    ]
+    if view.has(2):
+        bias = view.parameter(2)
+        if bias.data.shape != (outputs,):
+            raise Refused
+        states.append(State(2, "bias"))
+        arguments += initial(bias, "bias_init", law_of(bias, (inputs,)))
+    arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
+    return Layer(Call("nn.Dense", (*arguments, *dtype_argument(weight))), tuple(states))
+
+
+@TABLE.layer("regraft.Linear")
+def linear_layer(view: View) -> Layer:
+    """nn.Dense."""
+    return _dense(view)
+
+
+@TABLE.call("regraft.Linear")
+def linear(view: View) -> Expression:
+    """ops.dense, with the weight as an operand."""
+    return call("ops.dense", *(view.tensor(slot) for slot in range(2 + view.has(2))))
+
+
+def _plain_gemm(view: View) -> bool:
+    operator = view.operator
+    return (
+        operator.float("alpha", 1.0) == 1.0
+        and operator.float("beta", 1.0) == 1.0
+        and not operator.int("transA")
+    )
+
+
+@TABLE.layer("Gemm")
+def gemm_layer(view: View) -> Layer:
+    """nn.Dense, for a transposed weight."""
+    if not _plain_gemm(view) or not view.operator.int("transB"):
+        raise Refused
+    return _dense(view)
+
+
+@TABLE.call("Gemm")
+def gemm(view: View) -> Expression:
+    """``alpha * ops.matmul(a, b) + beta * c``."""
+    operator = view.operator
+
+    def operand(slot: int, transposed: int) -> Part:
+        return Expression((view.atom(slot), ".T")) if transposed else view.use(slot)
+
+    found: Expression = call(
+        "ops.matmul", operand(0, operator.int("transA")), operand(1, operator.int("transB"))
+    )
+    alpha, beta = operator.float("alpha", 1.0), operator.float("beta", 1.0)
+    if alpha != 1.0:
+        found = infix(found, "*", Literal(alpha, "alpha"), MULTIPLY)
+    if not view.has(2):
+        return found
+    bias: Part = view.use(2, MULTIPLY)
+    if beta != 1.0:
+        bias = infix(view.use(2, MULTIPLY), "*", Literal(beta, "beta"), MULTIPLY)
+    return infix(found, "+", bias, ADD)
+
+
+@TABLE.call("MatMul")
+def matmul(view: View) -> Expression:
+    """ops.bmm for one product a matrix, ops.matmul where one of them serves several."""
+    a, b = view.shape(0), view.shape(1)
+    equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
+    return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))

@@ -1,0 +1,254 @@
+"""Elementwise arithmetic: Python operators where there is one, `ops` functions otherwise."""
+
+from __future__ import annotations
+
+from ..emitting import EmitterTable, Expression, Literal, Refused, View
+from ..text.expressions import ADD, ATOM, COMPARE, MULTIPLY, POWER, UNARY, Part, call, infix, method
+from .initializers import ms_dtype
+
+TABLE = EmitterTable()
+
+_UNARY = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Not": "logical_not",
+    "Reciprocal": "reciprocal",
+    "Round": "round",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+}
+
+_INFIX = {  # operator, level
+    "Add": ("+", ADD),
+    "Sub": ("-", ADD),
+    "Mul": ("*", MULTIPLY),
+    "Equal": ("==", COMPARE),
+    "Greater": (">", COMPARE),
+    "Less": ("<", COMPARE),
+    "GreaterOrEqual": (">=", COMPARE),
+    "LessOrEqual": ("<=", COMPARE),
+}
+
+_BINARY = {
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
+
+
+def _unary(op_type: str, function: str) -> None:
+    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.tensor(0)))
+
+
+def _binary(op_type: str, function: str) -> None:
+    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.use(0), view.use(1)))
+
+
+for _op_type, _function in _UNARY.items():
+    _unary(_op_type, _function)
+for _op_type, _function in _BINARY.items():
+    _binary(_op_type, _function)
+
+
+@TABLE.call(*_INFIX)
+def infix_operator(view: View) -> Expression:
+    """``x + y``."""
+    symbol, level = _INFIX[view.operator.op_type]
+    right = level + 1
+    if _is_tuple(view):
+        return _of_tuples(view, symbol, level)
+    found = infix(view.use(0, level if level > COMPARE else right), symbol, view.use(1, right), level)
+    return Expression(found.parts, level, _host(view))
+
+
+def _is_tuple(view: View) -> bool:
+    """Whether the operands are shapes of one size, or one such and a constant."""
+    kinds = {view.host(0), view.host(1)}
+    return "tuple" in kinds and all(
+        view.host(s) == "tuple" or ((c := view.constant(s)) is not None and c.size == 1) for s in (0, 1)
+    )
+
+
+def _of_tuples(view: View, symbol: str, level: int) -> Expression:
+    """``(x.shape[0] * 2,)``."""
+
+    def size(slot: int) -> Part:
+        constant = view.constant(slot)
+        if constant is not None:
+            return Literal(int(constant.reshape(-1)[0]), "size")
+        return Expression((view.use(slot, ATOM), "[0]"))
+
+    less = view.constant(1) if symbol == "+" else None
+    if less is not None and int(less.reshape(-1)[0]) < 0:
+        found = infix(size(0), "-", Literal(-int(less.reshape(-1)[0]), "size"), level)
+    else:
+        found = infix(size(0), symbol, size(1), level)
+    return Expression(("(", found, ",)"), host="tuple")
+
+
+def _host(view: View) -> str:
+    kinds = {view.host(0), view.host(1)} - {""}
+    if "tuple" in kinds:
+        raise Refused
+    constants = [view.constant(s) is not None for s in (0, 1)]
+    return "int" if kinds and (view.host(0) == view.host(1) or any(constants)) else ""
+
+
+@TABLE.call("Div")
+def divide(view: View) -> Expression:
+    """``x / y``; integers truncate, as ONNX has it."""
+    if _is_tuple(view):
+        return _of_tuples(view, "//", MULTIPLY)
+    host = _host(view)
+    if host:
+        return Expression(
+            infix(view.use(0, MULTIPLY), "//", view.use(1, UNARY), MULTIPLY).parts, MULTIPLY, host
+        )
+    if view.type(0).dtype.startswith(("int", "uint")):
+        return call("ops.div", view.use(0), view.use(1), rounding_mode="trunc")
+    return infix(view.use(0, MULTIPLY), "/", view.use(1, UNARY), MULTIPLY)
+
+
+@TABLE.call("Mod")
+def modulo(view: View) -> Expression:
+    """``x % y`` with Python's sign, or the dividend's with fmod=1."""
+    if _is_tuple(view) and not view.operator.int("fmod"):
+        return _of_tuples(view, "%", MULTIPLY)
+    if view.operator.int("fmod"):
+        return call("ops.fmod", view.use(0), view.use(1))
+    found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
+    return Expression(found.parts, MULTIPLY, _host(view))
+
+
+@TABLE.call("Pow")
+def power(view: View) -> Expression:
+    """``x**y``."""
+    return Expression((view.use(0, ATOM), "**", view.use(1, POWER)), POWER)
+
+
+@TABLE.call("BitwiseNot")
+def bitwise_not(view: View) -> Expression:
+    """``-x - 1``: there is no operator for it."""
+    return Expression(("-", view.use(0, POWER), " - 1"), ADD)
+
+
+@TABLE.call("Neg")
+def negative(view: View) -> Expression:
+    """``-x``."""
+    return Expression(("-", view.use(0, POWER)), UNARY, view.host(0))
+
+
+@TABLE.call("IsInf")
+def is_inf(view: View) -> Expression:
+    """ops.isinf, for both signs."""
+    if not (view.operator.int("detect_negative", 1) and view.operator.int("detect_positive", 1)):
+        raise Refused
+    return call("ops.isinf", view.use(0))
+
+
+def _folded(view: View, function: str) -> Expression:
+    found: Part = view.use(0)
+    for slot in range(1, len(view.operands)):
+        found = call(function, found, view.use(slot))
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+def _extreme(view: View, function: str, symbol: str) -> Expression:
+    """A comparison where both are single numbers that were computed: the kernels want an axis.
+
+    Sizes are Python's own, ``min(x.shape[0], 3)``; beside a tensor they are numbers to its function.
+    """
+    if len(view.operands) == 2 and any(view.host(s) for s in (0, 1)):
+        if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):
+            return _extreme_size(view, "max" if symbol == ">" else "min")
+        first, second = (
+            Expression((view.use(s, ATOM), "[0]")) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
+        )
+        return call(function, first, second)
+    if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
+        condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
+        return call("ops.where", condition, view.use(0), view.use(1))
+    return _folded(view, function)
+
+
+def _extreme_size(view: View, function: str) -> Expression:
+    def size(slot: int) -> Part:
+        constant = view.constant(slot)
+        if constant is not None:
+            return Literal(int(constant.reshape(-1)[0]), "size")
+        if view.host(slot) == "tuple":
+            return Expression((view.use(slot, ATOM), "[0]"))
+        return view.use(slot)
+
+    found = call(function, size(0), size(1))
+    if _is_tuple(view):
+        return Expression(("(", found, ",)"), host="tuple")
+    return Expression(found.parts, host=_host(view))
+
+
+@TABLE.call("Max")
+def maximum(view: View) -> Expression:
+    """ops.maximum of two, nested for more."""
+    return _extreme(view, "ops.maximum", ">")
+
+
+@TABLE.call("Min")
+def minimum(view: View) -> Expression:
+    """ops.minimum of two, nested for more."""
+    return _extreme(view, "ops.minimum", "<")
+
+
+@TABLE.call("Sum")
+def add_all(view: View) -> Expression:
+    """``a + b + c``."""
+    found = Expression((view.use(0, ADD),), ADD)
+    for slot in range(1, len(view.operands)):
+        found = infix(found, "+", view.use(slot, MULTIPLY), ADD)
+    return found
+
+
+@TABLE.call("Where")
+def where(view: View) -> Expression:
+    """ops.where."""
+    return call("ops.where", view.tensor(0), view.use(1), view.use(2))
+
+
+@TABLE.call("Cast")
+def cast(view: View) -> Expression:
+    """``x.astype(ms.float32)``; a shape computation stays a Python number."""
+    to = view.output_type()
+    if view.host(0):
+        if to is not None and not to.dtype.startswith("int"):
+            if view.host(0) != "int":
+                raise Refused
+            return call("ops.full", (), view.use(0), dtype=Expression((ms_dtype(to.dtype),)))
+        return Expression((view.use(0, ATOM),), ATOM, view.host(0))
+    if to is None:
+        raise Refused
+    return method(view.atom(), "astype", Expression((ms_dtype(to.dtype),)))
+
+
+@TABLE.call("Identity", "regraft.MakeLoss", "regraft.StopGradient")
+def identity(view: View) -> Expression:
+    """The value itself; no gradient flows through StopGradient."""
+    if view.operator.op_type == "StopGradient":
+        return call("ops.stop_gradient", view.use(0))
+    return Expression((view.use(0),), 0, view.host(0))

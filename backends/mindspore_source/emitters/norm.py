@@ -1,0 +1,223 @@
+"""Normalisation layers, with epsilon and momentum always written out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir import Parameter
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Layer,
+    Literal,
+    Refused,
+    State,
+    View,
+    initial,
+    optional,
+)
+from ..text.expressions import ADD, ATOM, MULTIPLY, POWER, Part, call, infix, method
+from .initializers import dtype_argument, law_of, ms_dtype
+
+TABLE = EmitterTable()
+_NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there are 16 of them
+
+
+def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[str, float]], list[Argument]]:
+    """State, extra vectors (name, value) and initializer arguments of gamma and beta, or constants."""
+    states: list[State] = []
+    extra: list[tuple[str, float]] = []
+    arguments: list[Argument] = []
+    for slot, name, fill in ((scale, "gamma", 1.0), (bias, "beta", 0.0)):
+        node = view.graph.node(view.value(slot).node) if view.has(slot) else None
+        if isinstance(node, Parameter):
+            states.append(State(slot, name))
+            found = law_of(node)
+            if view.scope.explicit or found != ('"ones"' if fill else '"zeros"'):
+                arguments += initial(node, f"{name}_init", found)
+        else:
+            constant = view.constant(slot)
+            if view.has(slot) and (constant is None or not np.all(constant == fill)):
+                raise Refused
+            extra.append((name, fill))
+    return states, extra, arguments
+
+
+@TABLE.layer("BatchNormalization")
+def batch_norm(view: View) -> Layer:
+    """nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
+    rank = view.rank()
+    if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    (size,) = view.static(3)
+    states, extra, initials = _affine(view, 1, 2)
+    mean, variance = view.parameter(3), view.parameter(4)
+    for parameter, name, usual in ((mean, "moving_mean", '"zeros"'), (variance, "moving_var", '"ones"')):
+        found = law_of(parameter)
+        if view.scope.explicit or found not in (None, usual):
+            initials += initial(parameter, f"{name}_init", found)
+    states += [State(3, "moving_mean"), State(4, "moving_variance")]
+    inner = "bn2d." if rank == 5 else ""
+    states = [State(s.slot, inner + s.name) for s in states]
+    constructor = Call(
+        f"nn.BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d",
+        (
+            Argument("", Literal(size, "num_features")),
+            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
+            Argument("momentum", Literal(view.operator.float("momentum", 0.9), "momentum")),
+            *([Argument("affine", "False")] if len(extra) == 2 else []),
+            *initials,
+            *dtype_argument(variance),
+        ),
+    )
+    dtype = variance.data.dtype
+    added = tuple((inner + name, fill, size, dtype) for name, fill in extra)
+    return Layer(constructor, tuple(states), extra=added)
+
+
+@TABLE.call("BatchNormalization")
+def functional_batch_norm(view: View) -> Expression:
+    """ops.batch_norm where statistics, scale or shift are computed: no layer takes them."""
+    if view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2, 3, 4)):
+        raise Refused
+    x, scale, bias, mean, variance = (view.use(i) for i in range(5))
+    return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon", 1e-5))
+
+
+@TABLE.layer("LayerNormalization")
+def layer_norm(view: View) -> Layer:
+    """nn.LayerNorm, whose epsilon defaults to 1e-7 and whose axes default to the last only."""
+    scale = view.parameter(1)
+    bias = view.parameter(2)
+    if view.used_outputs() > 1:
+        raise Refused
+    shape = scale.data.shape
+    begin = -1 if len(shape) == 1 else view.rank() - len(shape)  # MindSpore takes no other negative axis
+    dims: list[Part] = []
+    for at, size in enumerate(shape):
+        dims += [", "] * bool(at) + [Literal(size, "normalized_size")]
+    arguments = [
+        Argument("", Expression(("[", *dims, "]"))),
+        optional("begin_norm_axis", begin, -1),
+        optional("begin_params_axis", begin, -1),
+        Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+    ]
+    for parameter, name, usual in ((scale, "gamma_init", '"ones"'), (bias, "beta_init", '"zeros"')):
+        found = law_of(parameter)
+        if view.scope.explicit or found != usual:
+            arguments += initial(parameter, name, found)
+    constructor = Call("nn.LayerNorm", (*arguments, *dtype_argument(scale)))
+    return Layer(constructor, (State(1, "gamma"), State(2, "beta")))
+
+
+@TABLE.call("LayerNormalization")
+def functional_layer_norm(view: View) -> Expression:
+    """The primitive: ops.layer_norm has no kernel on CPU."""
+    if view.used_outputs() > 1:
+        raise Refused
+    axis = view.operator.int("axis", -1)
+    axis %= view.rank()
+    axis = -1 if axis == view.rank() - 1 else axis
+    primitive = Call(
+        "ops.LayerNorm",
+        (
+            Argument("begin_norm_axis", Literal(axis, "begin_norm_axis")),
+            Argument("begin_params_axis", Literal(axis, "begin_params_axis")),
+            Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+        ),
+    )
+    bias = view.use(2) if view.has(2) else call("ops.zeros_like", view.use(1))
+    applied = call(view.scope.attribute("layer_norm", primitive), view.use(0), view.use(1), bias)
+    return Expression((applied, "[0]"))
+
+
+def _group_norm(view: View, groups: int) -> Layer:
+    states, extra, initials = _affine(view, 1, 2)
+    channels = view.shape()[1]
+    if not isinstance(channels, int):
+        raise Refused
+    held = [view.parameter(state.slot) for state in states]
+    constructor = Call(
+        "nn.GroupNorm",
+        (
+            Argument("", Literal(groups, "num_groups")),
+            Argument("", Literal(channels, "num_channels")),
+            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
+            *([Argument("affine", "False")] if len(extra) == 2 else []),
+            *initials,
+            *(dtype_argument(held[0]) if held else ()),
+        ),
+    )
+    dtype = held[0].data.dtype if held else "float32"
+    return Layer(constructor, tuple(states), extra=tuple((n, fill, channels, dtype) for n, fill in extra))
+
+
+@TABLE.layer("GroupNormalization")
+def group_norm(view: View) -> Layer:
+    """nn.GroupNorm."""
+    return _group_norm(view, view.operator.int("num_groups"))
+
+
+@TABLE.layer("InstanceNormalization")
+def instance_norm(view: View) -> Layer:
+    """One group a channel: nn.InstanceNorm has no kernel on CPU."""
+    channels = view.shape()[1]
+    if not isinstance(channels, int):
+        raise Refused
+    return _group_norm(view, channels)
+
+
+@TABLE.call("GroupNormalization", "InstanceNormalization")
+def functional_group_norm(view: View) -> Expression:
+    """ops.group_norm, on a scale and bias that are no parameters of the module's own."""
+    channels = view.shape()[1]
+    if not isinstance(channels, int) or all(
+        isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2)
+    ):
+        raise Refused
+    is_group = view.operator.op_type == "GroupNormalization"
+    groups = view.operator.int("num_groups") if is_group else channels
+    epsilon = view.operator.float("epsilon", 1e-5)
+    return call("ops.group_norm", view.use(0), groups, view.use(1), view.use(2), epsilon)
+
+
+@TABLE.call("LRN")
+def lrn(view: View) -> Expression:
+    """ops.lrn, whose alpha is not divided by the size; written out for a size that it has not."""
+    size = view.operator.int("size")
+    if size % 2 == 0:
+        raise Refused
+    alpha = view.operator.float("alpha", 1e-4)
+    bias, beta = view.operator.float("bias", 1.0), view.operator.float("beta", 0.75)
+    if size != _NO_KERNEL:
+        return call("ops.lrn", view.use(0), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
+    if view.rank() < 3:
+        raise Refused
+    channels_first = method(method(view.atom(), "square"), "flatten", start_dim=2)
+    padded = call("ops.pad", method(channels_first, "expand_dims", 1), (0, 0, size // 2, size // 2))
+    mean = method(call("ops.avg_pool2d", padded, (size, 1)), "reshape", Expression((view.atom(), ".shape")))
+    scaled = infix(Literal(alpha, "alpha"), "*", mean, MULTIPLY)
+    total = infix(Literal(bias, "bias"), "+", scaled, ADD)
+    power = infix(Expression(("(", total, ")")), "**", Literal(beta, "beta"), POWER)
+    return infix(view.use(0, MULTIPLY), "/", power, MULTIPLY)
+
+
+@TABLE.call("RMSNormalization")
+def rms_norm(view: View) -> Expression:
+    """Written out: ops.rms_norm has no kernel on CPU; in float32, for a half's square may overflow."""
+    axis = view.operator.int("axis", -1)
+    first = axis - view.rank() if axis >= 0 else axis
+    axes = first if first == -1 else tuple(range(first, 0))
+    dtype = view.type(0).dtype
+    half = dtype in ("float16", "bfloat16")
+    x = method(view.atom(), "astype", Expression(("ms.float32",))) if half else view.use(0, ATOM)
+    mean = method(method(x, "square"), "mean", axes, keep_dims=True)
+    inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon", 1e-5), "epsilon"), 2))
+    scaled = infix(x, "*", inverse, MULTIPLY)
+    if half:
+        scaled = method(Expression(("(", scaled, ")")), "astype", Expression((ms_dtype(dtype),)))
+    return infix(scaled, "*", view.use(1, ATOM), MULTIPLY)

@@ -1,0 +1,225 @@
+"""Pooling: padding always by pad_mode="pad", asymmetric padding as an explicit pad."""
+
+from __future__ import annotations
+
+from ....ir import Operator, Value
+from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View, optional, same
+from ..text.expressions import Part, call, method
+
+TABLE = EmitterTable()
+
+
+class _Window:
+    """Attributes of a pooling operator."""
+
+    def __init__(self, view: View) -> None:
+        operator = view.operator
+        self.kernel = operator.ints("kernel_shape")
+        self.rank = len(self.kernel)
+        if self.rank not in (1, 2, 3) or operator.int("storage_order"):
+            raise Refused
+        self.strides = operator.ints("strides", [1] * self.rank)
+        self.dilations = operator.ints("dilations", [1] * self.rank)
+        self.ceil = bool(operator.int("ceil_mode"))
+        self.mode = operator.str("auto_pad", "NOTSET")
+        if self.mode == "SAME_LOWER":
+            raise Refused
+        pads = operator.ints("pads", [0] * 2 * self.rank) if self.mode == "NOTSET" else [0] * 2 * self.rank
+        self.begins, self.ends = pads[: self.rank], pads[self.rank :]
+        if not self.is_symmetric and not operator.int("count_include_pad") and self._is_same(view):
+            self.mode, self.begins, self.ends = "SAME_UPPER", [0] * self.rank, [0] * self.rank
+
+    def _is_same(self, view: View) -> bool:
+        """Whether an average's explicit pads are what 'same' pads at the size that is known."""
+        sizes = view.shape()[2:]
+        if view.operator.op_type != "AveragePool" or self.ceil or set(self.dilations) != {1}:
+            return False
+        for size, kernel, stride, begin, end in zip(
+            sizes, self.kernel, self.strides, self.begins, self.ends, strict=True
+        ):
+            if not isinstance(size, int):
+                return False
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            if (begin, end) != (total // 2, total - total // 2):
+                return False
+        return True
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.begins == self.ends
+
+    def arguments(self, *more: Argument) -> tuple[Argument, ...]:
+        """Of an nn layer; MindSpore takes ceil_mode and dilation only with pad_mode="pad"."""
+        plain = not self.ceil and set(self.dilations) == {1}
+        mode = {"SAME_UPPER": "same", "VALID": "valid"}.get(self.mode, "pad")
+        padding = Literal(same(self.begins), "padding")
+        return (
+            Argument("", Literal(same(self.kernel), "kernel_size")),
+            optional("stride", same(self.strides), 1),
+            Argument("pad_mode", f'"{mode}"'),
+            *([Argument("padding", padding, 0)] if plain or any(self.begins) else []),
+            *more,
+        )
+
+
+def _padded(view: View, window: _Window, fill: float) -> Part:
+    pads = [p for b, e in zip(reversed(window.begins), reversed(window.ends), strict=True) for p in (b, e)]
+    return call("ops.pad", view.use(0), tuple(pads), value=fill)
+
+
+@TABLE.layer("MaxPool")
+def max_pool(view: View) -> Layer:
+    """nn.MaxPool1d, 2d, 3d."""
+    window = _Window(view)
+    if not window.is_symmetric or view.used_outputs() > 1:
+        raise Refused
+    more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
+    return Layer(Call(f"nn.MaxPool{window.rank}d", window.arguments(*more)))
+
+
+@TABLE.call("MaxPool")
+def functional_max_pool(view: View) -> Expression:
+    """ops.max_pool2d and 3d, after an explicit pad with -inf where the padding is asymmetric."""
+    window = _Window(view)
+    if view.used_outputs() > 1:
+        return _max_pool_with_indices(view, window)
+    if window.mode == "SAME_UPPER" or window.rank == 1 or (window.ceil and not window.is_symmetric):
+        raise Refused
+    explicit = not window.is_symmetric
+    return call(
+        f"ops.max_pool{window.rank}d",
+        _padded(view, window, float("-inf")) if explicit else view.use(0),
+        same(window.kernel),
+        stride=same(window.strides),
+        padding=same(window.begins) if any(window.begins) and not explicit else None,
+        dilation=same(window.dilations) if set(window.dilations) != {1} else None,
+        ceil_mode=True if window.ceil else None,
+    )
+
+
+def _max_pool_with_indices(view: View, window: _Window) -> Expression:
+    """Values and places within their plane; ONNX counts over the whole tensor, as nothing here reads them."""
+    users = view.graph.users(Value(view.operator.key, 1))
+    if (
+        window.mode != "NOTSET"
+        or not window.is_symmetric
+        or not all(_is_modulo(view, key) for key, _ in users)
+    ):
+        raise Refused
+    if view.graph.is_output(Value(view.operator.key, 1)):
+        raise Refused
+    flat = window.rank == 1
+    lead: tuple[int, ...] = (1,) if flat else ()
+    padding = [0] * flat + window.begins
+    found = call(
+        f"ops.max_pool{2 if flat else window.rank}d",
+        method(view.atom(), "expand_dims", 2) if flat else view.use(0),
+        same([*lead, *window.kernel]),
+        stride=same([*lead, *window.strides]),
+        padding=same(padding) if any(padding) else None,
+        dilation=same([*lead, *window.dilations]) if set(window.dilations) != {1} else None,
+        return_indices=True,
+        ceil_mode=True if window.ceil else None,
+    )
+    if flat:
+        found = Expression(("tuple(v.squeeze(2) for v in ", found, ")"))
+    return Expression(found.parts, outputs=2)
+
+
+def _is_modulo(view: View, key: int) -> bool:
+    """Whether an operator reduces places to those within their plane, which they already are here."""
+    node = view.graph.node(key)
+    return isinstance(node, Operator) and node.op_type == "Mod" and not node.int("fmod")
+
+
+def _counts_padding(view: View, window: _Window) -> bool:
+    """count_include_pad, which says nothing where nothing is padded."""
+    padded = window.mode == "SAME_UPPER" or any(window.begins + window.ends)
+    return bool(view.operator.int("count_include_pad")) or not padded
+
+
+@TABLE.layer("AveragePool")
+def average_pool(view: View) -> Layer:
+    """nn.AvgPool1d, 2d, 3d."""
+    window = _Window(view)
+    counts = _counts_padding(view, window)
+    if not window.is_symmetric or set(window.dilations) != {1}:
+        raise Refused
+    if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
+        raise Refused
+    if window.mode == "SAME_UPPER":  # never counts the padding
+        return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments()))
+    more = (optional("ceil_mode", window.ceil, False), optional("count_include_pad", counts, True))
+    return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments(*more)))
+
+
+@TABLE.call("AveragePool")
+def functional_average_pool(view: View) -> Expression:
+    """ops.avg_pool1d, 2d, 3d; their stride defaults to 1."""
+    window = _Window(view)
+    counts = _counts_padding(view, window)
+    explicit = not window.is_symmetric
+    if (
+        window.mode == "SAME_UPPER"
+        or set(window.dilations) != {1}
+        or (explicit and (window.ceil or not counts))
+    ):
+        raise Refused
+    padding: object = same(window.begins)
+    if window.rank > 1 and len(set(window.begins)) > 1:  # the functions take both sides of each axis
+        padding = tuple(p for p in window.begins for _ in range(2))
+    return call(
+        f"ops.avg_pool{window.rank}d",
+        _padded(view, window, 0.0) if explicit else view.use(0),
+        same(window.kernel),
+        stride=same(window.strides),
+        padding=padding if any(window.begins) and not explicit else None,
+        ceil_mode=True if window.ceil else None,
+        count_include_pad=None if counts else False,
+    )
+
+
+def _spatial(view: View) -> tuple[int, ...]:
+    return tuple(range(2, view.rank()))
+
+
+@TABLE.layer("GlobalAveragePool")
+def global_average_layer(view: View) -> Layer:
+    """nn.AdaptiveAvgPool2d(1)."""
+    if view.rank() != 4:
+        raise Refused
+    return Layer(Call("nn.AdaptiveAvgPool2d", (Argument("", Literal(1, "output_size")),)))
+
+
+@TABLE.call("GlobalAveragePool")
+def global_average_pool(view: View) -> Expression:
+    """The mean over the spatial axes."""
+    return method(view.atom(), "mean", _spatial(view), keep_dims=True)
+
+
+@TABLE.call("GlobalMaxPool")
+def global_max_pool(view: View) -> Expression:
+    """The maximum over the spatial axes."""
+    return call("ops.amax", view.use(0), _spatial(view), keepdims=True)
+
+
+@TABLE.layer("regraft.AdaptiveAveragePool")
+def adaptive_average_layer(view: View) -> Layer:
+    """nn.AdaptiveAvgPool2d and 3d; the 1-d layer needs lengths that divide."""
+    size = view.operator.ints("output_size")
+    if len(size) == 1:
+        raise Refused
+    value = same(size) if len(size) == 2 else tuple(size)
+    return Layer(Call(f"nn.AdaptiveAvgPool{len(size)}d", (Argument("", Literal(value, "output_size")),)))
+
+
+@TABLE.call("regraft.AdaptiveAveragePool")
+def adaptive_average_pool(view: View) -> Expression:
+    """ops.adaptive_avg_pool2d and 3d; 1-d by way of 2-d."""
+    size = view.operator.ints("output_size")
+    if len(size) == 1:
+        pooled = call("ops.adaptive_avg_pool2d", method(view.atom(), "expand_dims", 2), (1, size[0]))
+        return method(pooled, "squeeze", 2)
+    return call(
+        f"ops.adaptive_avg_pool{len(size)}d", view.use(0), same(size) if len(size) == 2 else tuple(size)
+    )

@@ -1,0 +1,117 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from ..emitting import EmitterTable, Expression, Refused, View
+from ..text.expressions import ATOM, call, method
+
+TABLE = EmitterTable()
+
+
+def _axes(view: View) -> int | tuple[int, ...] | None:
+    """The axes: one number, several, or None for all.
+
+    Raises:
+        Refused: when they are computed, or nothing is reduced.
+    """
+    axes = view.constant_ints(1) if view.has(1) else view.operator.ints("axes")
+    if not axes:
+        if view.operator.int("noop_with_empty_axes"):
+            raise Refused
+        return None
+    return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def _keep(view: View) -> bool:
+    return bool(view.operator.int("keepdims", 1))
+
+
+@TABLE.call("ReduceMean")
+def mean(view: View) -> Expression:
+    """``x.mean(axis, keep_dims=…)``; integers would be truncated."""
+    if not view.type(0).dtype.startswith(("float", "bfloat")):
+        raise Refused
+    return method(view.atom(), "mean", *_positional(view), keep_dims=True if _keep(view) else None)
+
+
+@TABLE.call("ReduceSum")
+def total(view: View) -> Expression:
+    """``x.sum(axis, keepdims=…)``."""
+    return method(view.atom(), "sum", *_positional(view), keepdims=True if _keep(view) else None)
+
+
+def _positional(view: View) -> list[object]:
+    axes = _axes(view)
+    return [] if axes is None else [axes]
+
+
+def _function(op_type: str, function: str, keep: str) -> None:
+    @TABLE.call(op_type)
+    def emit(view: View) -> Expression:
+        axes = _axes(view)
+        if axes is None:
+            axes = tuple(range(view.rank()))
+        return call(f"ops.{function}", view.use(0), axes, **{keep: True if _keep(view) else None})
+
+
+_function("ReduceMax", "amax", "keepdims")
+_function("ReduceMin", "amin", "keepdims")
+_function("ReduceProd", "prod", "keep_dims")
+_function("ReduceLogSumExp", "logsumexp", "keep_dims")
+
+
+@TABLE.call("ReduceSumSquare")
+def sum_square(view: View) -> Expression:
+    """``ops.square(x).sum(axis)``."""
+    return method(
+        call("ops.square", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
+    )
+
+
+@TABLE.call("ReduceL1")
+def l1(view: View) -> Expression:
+    """``ops.abs(x).sum(axis)``."""
+    return method(
+        call("ops.abs", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
+    )
+
+
+@TABLE.call("ReduceL2")
+def l2(view: View) -> Expression:
+    """``ops.sqrt(ops.square(x).sum(axis))``."""
+    return call("ops.sqrt", sum_square(view))
+
+
+@TABLE.call("ArgMax", "ArgMin")
+def argmax(view: View) -> Expression:
+    """ops.argmax, ops.argmin; the first of several."""
+    if view.operator.int("select_last_index"):
+        raise Refused
+    keep, axis = True if _keep(view) else None, view.operator.int("axis", 0)
+    if view.operator.op_type == "ArgMax":
+        return call("ops.argmax", view.use(0), axis, keepdim=keep)
+    return call("ops.argmin", view.use(0), axis, keepdims=keep)
+
+
+@TABLE.call("CumSum")
+def cumulative_sum(view: View) -> Expression:
+    """ops.cumsum."""
+    if view.operator.int("exclusive") or view.operator.int("reverse"):
+        raise Refused
+    return call("ops.cumsum", view.use(0), int(view.scalar(1)))
+
+
+@TABLE.call("TopK")
+def top_k(view: View) -> Expression:
+    """ops.topk: values and indices."""
+    found = call(
+        "ops.topk",
+        view.use(0),
+        Expression((view.use(1, ATOM), "[0]")) if view.host(1) == "tuple" else int(view.scalar(1)),
+        dim=view.operator.int("axis", -1),
+        largest=None if view.operator.int("largest", 1) else False,
+        sorted=None if view.operator.int("sorted", 1) else False,
+    )
+    if view.used_outputs() == 1:
+        return Expression((found, "[0]"))
+    return Expression(found.parts, outputs=2)

@@ -1,0 +1,110 @@
+"""Interpolation, to a size where it is known, and samples at given places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View
+from ..text.expressions import call
+
+TABLE = EmitterTable()
+
+_HALF = {"half_pixel", "pytorch_half_pixel"}
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def _target(view: View, rank: int) -> dict[str, object]:
+    """How `ops.interpolate` is told the size: by a whole factor where the source has one, else by numbers.
+
+    Without ``recompute_scale_factor`` MindSpore takes a factor in no mode but area and bicubic.
+    """
+    factors = None if not view.has(2) else view.constant(2)
+    if factors is None or factors.size == 0:
+        return {"size": _size(view, rank)}
+    spatial, others = [float(f) for f in factors.ravel()[-rank:]], factors.ravel()[:-rank]
+    if any(f < 1 or f != int(f) for f in spatial) or len(set(spatial)) > 1 or np.any(others != 1):
+        return {"size": _size(view, rank)}
+    return {"scale_factor": spatial[0], "recompute_scale_factor": True}
+
+
+def _size(view: View, rank: int) -> tuple[int, ...]:
+    """The spatial size of the output.
+
+    Raises:
+        Refused: when it is not known, or other axes change.
+    """
+    to = view.output_type()
+    if to is None or to.shape is None or to.shape[:2] != view.shape()[:2]:
+        raise Refused
+    spatial = [d for d in to.shape[2:] if isinstance(d, int)]
+    if len(spatial) != rank:
+        raise Refused
+    return tuple(spatial)
+
+
+def _interpolation(view: View) -> dict[str, object]:
+    """The arguments of MindSpore's interpolation, for the modes in which it computes what ONNX says."""
+    operator = view.operator
+    rank = view.rank() - 2
+    if rank not in _LINEAR or operator.int("antialias") or operator.int("exclude_outside"):
+        raise Refused
+    mode = operator.str("mode", "nearest")
+    where = operator.str("coordinate_transformation_mode", "half_pixel")
+    if operator.ints("axes") not in ([], list(range(view.rank())), list(range(2, view.rank()))):
+        raise Refused
+    aligned = where == "align_corners"
+    if not aligned and not _to_size(view):
+        raise Refused  # ops.interpolate takes a size, and factors from it
+    if mode == "nearest":
+        rounding = operator.str("nearest_mode", "round_prefer_floor")
+        if (where, rounding) == ("half_pixel", "round_prefer_ceil") and rank < 3:
+            return {"size": _size(view, rank), "mode": "nearest-exact"}
+        if (where, rounding) == ("asymmetric", "floor"):
+            return {**_target(view, rank), "mode": "nearest"}
+    if mode == "linear" and (where in _HALF or aligned):
+        return {**_target(view, rank), "mode": _LINEAR[rank], "align_corners": aligned}
+    raise Refused  # MindSpore's bicubic looks its weights up in a table of 1024: 3e-3 off
+
+
+@TABLE.call("Resize")
+def resize(view: View) -> Expression:
+    """ops.interpolate."""
+    return call("ops.interpolate", view.use(0), **_interpolation(view))
+
+
+@TABLE.layer("Resize")
+def upsample(view: View) -> Layer:
+    """nn.Upsample, where a module of its own does nothing else."""
+    arguments = tuple(Argument(name, Literal(value, name)) for name, value in _interpolation(view).items())
+    return Layer(Call("nn.Upsample", arguments), ())
+
+
+@TABLE.call("GridSample")
+def grid_sample(view: View) -> Expression:
+    """ops.grid_sample, which has no cubic interpolation."""
+    operator, rank = view.operator, view.rank()
+    mode = operator.str("mode", "linear")
+    if mode == "cubic" or rank not in (4, 5):
+        raise Refused
+    return call(
+        "ops.grid_sample",
+        view.use(0),
+        view.use(1),
+        mode="nearest" if mode == "nearest" else "bilinear",
+        padding_mode=operator.str("padding_mode", "zeros"),
+        align_corners=bool(operator.int("align_corners")),
+    )
+
+
+def _to_size(view: View) -> bool:
+    """Whether the factors are those of the sizes: given ones count also where a size is rounded."""
+    factors, to = view.constant(2), view.output_type()
+    if factors is None or not factors.size or to is None or to.shape is None:
+        return not view.has(2)
+    pairs = list(zip(view.shape(), to.shape, strict=True))
+    axes = view.operator.ints("axes", list(range(len(pairs))))
+    given = zip(factors.reshape(-1), (pairs[a] for a in axes), strict=True)
+    return all(
+        bool(np.isclose(f, m / n, rtol=1e-6)) if isinstance(n, int) and isinstance(m, int) else f == 1
+        for f, (n, m) in given
+    )

@@ -1,0 +1,265 @@
+"""Shapes: the batch is never written as a number; sizes computed from `x.shape` stay Python numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
+from ..text.expressions import ATOM, Part, call, method
+from .initializers import ms_dtype
+
+TABLE = EmitterTable()
+
+
+@TABLE.call("Shape")
+def shape(view: View) -> Expression:
+    """``x.shape``."""
+    start, end = view.operator.int("start"), view.operator.attributes.get("end")
+    whole = Expression((view.atom(), ".shape"), host="tuple")
+    if not start and end is None:
+        return whole
+    bounds = [f"{start or ''}", ":", f"{'' if end is None else end}"]
+    return Expression((whole, "[", *bounds, "]"), host="tuple")
+
+
+@TABLE.call("Reshape")
+def reshape(view: View) -> Expression:
+    """``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
+    target = view.constant(1)
+    if target is None:
+        return method(view.atom(), "reshape", view.use(1))
+    sizes = [int(d) for d in target.reshape(-1)]
+    zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
+    if zeros and -1 not in sizes:
+        sizes[zeros.pop(0)] = -1
+    dims: list[object] = [
+        Expression((view.atom(), f".shape[{i}]")) if i in zeros else Literal(d, "size")
+        for i, d in enumerate(sizes)
+    ]
+    if not dims:
+        return method(view.atom(), "reshape", ())
+    return method(view.atom(), "reshape", *dims)
+
+
+@TABLE.layer("Flatten")
+def flatten_layer(view: View) -> Layer:
+    """nn.Flatten."""
+    if view.operator.int("axis", 1) != 1 or view.rank() < 2:
+        raise Refused
+    return Layer(Call("nn.Flatten", ()))
+
+
+@TABLE.call("Flatten")
+def flatten(view: View) -> Expression:
+    """ops.flatten; other axes than 1, and a vector, as a reshape."""
+    axis = view.operator.int("axis", 1)
+    if view.rank() == 1 and axis == 1:
+        return method(view.atom(), "expand_dims", 1)
+    if axis == 1 or axis == 1 - view.rank():
+        return call("ops.flatten", view.use(0))
+    if axis == 0:
+        return method(view.atom(), "reshape", 1, -1)
+    tail = view.shape()[axis % view.rank() if axis != view.rank() else axis :]
+    size = 1
+    for dim in tail:
+        if not isinstance(dim, int):
+            raise Refused
+        size *= dim
+    return method(view.atom(), "reshape", -1, size)
+
+
+@TABLE.call("Transpose")
+def transpose(view: View) -> Expression:
+    """``x.transpose(…)``; not swapaxes, which waits in PyNative mode to learn the rank of its input."""
+    rank = view.rank()
+    permutation = view.operator.ints("perm", list(range(rank - 1, -1, -1)))
+    if rank == 2 and permutation == [1, 0]:
+        return Expression((view.atom(), ".T"))
+    return method(view.atom(), "transpose", *permutation)
+
+
+@TABLE.call("Concat")
+def concat(view: View) -> Expression:
+    """ops.cat; shape computations as a tuple."""
+    count = len(view.operands)
+    if any(view.host(s) for s in range(count)):
+        parts: list[Part] = []
+        for slot in range(count):
+            constant = view.constant(slot)
+            if constant is not None:
+                for size in constant.reshape(-1):
+                    parts += [Literal(int(size), "size"), ", "]
+            elif view.host(slot) == "tuple":
+                parts += ["*", view.use(slot, ATOM), ", "]
+            else:
+                raise Refused
+        return Expression(("(", *(parts if parts.count(", ") == 1 else parts[:-1]), ")"), host="tuple")
+    inputs: list[Part] = []
+    for slot in range(count):
+        inputs += [", "] * bool(slot) + [view.tensor(slot)]
+    return call(
+        "ops.cat", Expression(("(", *inputs, "," if count == 1 else "", ")")), axis=view.operator.int("axis")
+    )
+
+
+@TABLE.call("Split")
+def split(view: View) -> Expression:
+    """ops.chunk for equal parts, ops.split otherwise."""
+    count = len(view.operator.types)
+    axis = view.operator.int("axis")
+    if view.has(1):
+        sizes = view.constant_ints(1)
+        if len(set(sizes)) > 1:
+            return Expression(call("ops.split", view.use(0), sizes, axis=axis).parts, outputs=count)
+    return Expression(call("ops.chunk", view.use(0), count, axis=axis).parts, outputs=count)
+
+
+@TABLE.call("regraft.Unstack")
+def unstack(view: View) -> Expression:
+    """ops.unstack."""
+    axis = view.operator.int("axis")
+    options = {"axis": axis} if axis else {}
+    return Expression(call("ops.unstack", view.use(0), **options).parts, outputs=len(view.operator.types))
+
+
+def _axes(view: View) -> list[int]:
+    return view.constant_ints(1) if view.has(1) else []
+
+
+@TABLE.call("Unsqueeze")
+def unsqueeze(view: View) -> Expression:
+    """``x.expand_dims(axis)``; a number becomes a tuple of one."""
+    axes = _axes(view)
+    if view.host(0) == "int":
+        return Expression(("(", view.use(0), ",)"), host="tuple")
+    rank = view.rank() + len(axes)
+    found: Part = view.atom()
+    for axis in sorted(a % rank for a in axes):
+        found = method(found, "expand_dims", axis if axis < rank - 1 or len(axes) > 1 else -1)
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+@TABLE.call("Squeeze")
+def squeeze(view: View) -> Expression:
+    """``x.squeeze(axis)``; a tuple of one becomes its number."""
+    if view.host(0) == "tuple":
+        return Expression((view.atom(), "[0]"), host="int")
+    axes = _axes(view)
+    if not axes:
+        return method(view.atom(), "squeeze")
+    return method(view.atom(), "squeeze", axes[0] if len(axes) == 1 else tuple(axes))
+
+
+@TABLE.call("Expand")
+def expand(view: View) -> Expression:
+    """ops.broadcast_to, an axis that stays is -1; ops.full for one number."""
+    target, fill, to = view.constant(1), view.constant(0), view.output_type()
+    if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
+        size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
+        return call("ops.full", size, fill.reshape(-1)[0].item(), dtype=Expression((ms_dtype(to.dtype),)))
+    if view.host(0) == "int" and to is not None:
+        size = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
+        return call("ops.full", size, view.use(0), dtype=Expression((ms_dtype(to.dtype),)))
+    if target is None:
+        return call("ops.broadcast_to", view.tensor(0), view.use(1))
+    sizes = [int(d) for d in target.reshape(-1)]
+    own = view.shape()
+    lead = len(sizes) - len(own)
+    if lead < 0:
+        sizes, lead = [1] * -lead + sizes, 0
+    dims = [
+        -1 if at >= lead and (size == 1 or own[at - lead] == size) else size for at, size in enumerate(sizes)
+    ]
+    return call("ops.broadcast_to", view.tensor(0), tuple(dims))
+
+
+@TABLE.call("Tile")
+def tile(view: View) -> Expression:
+    """ops.tile."""
+    repeats = view.constant(1)
+    if repeats is None:
+        return call("ops.tile", view.tensor(0), view.use(1))
+    return call("ops.tile", view.tensor(0), tuple(int(r) for r in repeats.reshape(-1)))
+
+
+@TABLE.call("Pad")
+def pad(view: View) -> Expression:
+    """ops.pad, last axis first."""
+    mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
+        view.operator.str("mode", "constant")
+    ]
+    pads, rank = view.constant_ints(1), view.rank()
+    axes = [a % rank for a in view.constant_ints(3)] if view.has(3) else list(range(rank))
+    begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))
+    source = _cropped(view, begins, ends) if mode is None else view.use(0)
+    flat = [p for axis in reversed(range(rank)) for p in (begins.get(axis, 0), ends.get(axis, 0))]
+    least = 2 if mode is None else 2 * (rank - 2)  # the other modes pad all spatial axes
+    while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
+        flat = flat[:-2]
+    value = view.scalar(2, 0.0) if mode is None else 0.0
+    if mode is not None:
+        fits = len(flat) // 2 in (rank - 1, rank - 2) and min(flat) >= 0
+        if not fits or (mode == "reflect" and len(flat) > 4):
+            return _padded_by_places(view, view.operator.str("mode"), begins, ends)
+    if not any(flat):
+        return source if isinstance(source, Expression) else Expression((source,))
+    return call("ops.pad", source, tuple(flat), mode=mode, value=value if value else None)
+
+
+def _cropped(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
+    """The value without what negative pads take away, which ops.pad gets wrong; they become 0."""
+    cut = [a for a in range(view.rank()) if min(begins.get(a, 0), ends.get(a, 0)) < 0]
+    if not cut:
+        return view.use(0)
+    parts: list[Part] = []
+    for axis in range(max(cut) + 1):
+        start, stop = -min(begins.get(axis, 0), 0), min(ends.get(axis, 0), 0)
+        begins[axis], ends[axis] = max(begins.get(axis, 0), 0), max(ends.get(axis, 0), 0)
+        parts += [", "] * bool(axis) + [Literal(start, "start")] * bool(start) + [":"]
+        parts += [Literal(stop, "stop")] * bool(stop)
+    return Expression((view.atom(), "[", *parts, "]"))
+
+
+def _padded_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:
+    """Modes and ranks that ops.pad does not have: every axis looked up in a table."""
+    found: Part = view.use(0)
+    shape = view.shape()
+    for axis in sorted(begins):
+        size, begin, end = shape[axis], begins[axis], ends[axis]
+        if not begin and not end:
+            continue
+        if not isinstance(size, int):
+            raise Refused
+        places = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
+        padded = np.pad(places, (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload]
+        found = call("ops.gather", found, call("ms.Tensor", [int(p) for p in padded]), axis)
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+@TABLE.call("ConstantOfShape")
+def constant_of_shape(view: View) -> Expression:
+    """ops.full."""
+    value, to = view.operator.attributes.get("value"), view.output_type()
+    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
+    if to is None:
+        raise Refused
+    target = view.constant(0)
+    size: object = view.use(0) if target is None else tuple(int(d) for d in target.reshape(-1))
+    return call("ops.full", size, fill, dtype=Expression((ms_dtype(to.dtype),)))
+
+
+@TABLE.call("Range")
+def arange(view: View) -> Expression:
+    """ops.arange."""
+    to = view.output_type()
+    if to is None:
+        raise Refused
+    return call("ops.arange", view.use(0), view.use(1), view.use(2), dtype=Expression((ms_dtype(to.dtype),)))
+
+
+@TABLE.call("DepthToSpace")
+def depth_to_space(view: View) -> Expression:
+    """ops.pixel_shuffle, for channels in torch's order."""
+    if view.operator.str("mode", "DCR") != "CRD":
+        raise Refused
+    return call("ops.pixel_shuffle", view.use(0), view.operator.int("blocksize"))

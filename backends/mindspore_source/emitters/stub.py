@@ -1,0 +1,45 @@
+"""Operators that a person is to write: a Cell that says which, and raises."""
+
+from __future__ import annotations
+
+from ..emitting import Argument, Call, EmitterTable, Expression, Literal, View
+from ..text.expressions import Part, call
+
+TABLE = EmitterTable()
+
+STUB = '''class Unsupported(nn.Cell):
+    """STUB: an operator that regraft cannot write. Put a Cell that computes it in the place of each one.
+
+    Args:
+        source: the call in the source; x0, x1, … are what `construct` is given, in order.
+        outputs: types and shapes of the results, which are all that are read.
+        reason: why it is a stub.
+    """
+
+    def __init__(self, source, outputs, reason):
+        super().__init__()
+        self.source, self.outputs, self.reason = source, outputs, reason
+
+    def construct(self, *inputs):
+        raise NotImplementedError(f"{self.source} -> {self.outputs}: {self.reason}")
+'''
+"""The class, written once into a file that has any."""
+
+
+@TABLE.call("regraft.Stub")
+def stub(view: View) -> Expression:
+    """An `Unsupported` of its own for every call."""
+    used = view.used_outputs()
+    outputs = ", ".join(str(t) for t in view.operator.types[:used])
+    name = "".join(
+        view.operator.str("operator").split(".")[:2][-1:]
+    )  # ``fft_rfft`` of ``aten.fft_rfft.default``
+    texts = (view.operator.str("call"), outputs, view.operator.str("reason"))
+    arguments = tuple(Argument("", Literal(t, h)) for t, h in zip(texts, _HINTS, strict=True))
+    attribute = view.scope.attribute(name, Call("Unsupported", arguments))
+    operands: list[Part] = [view.use(slot) for slot in range(len(view.operands))]
+    found = call(attribute, *operands)
+    return Expression(found.parts, outputs=used)
+
+
+_HINTS = ("source", "outputs", "reason")

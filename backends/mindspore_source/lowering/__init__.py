@@ -1,0 +1,1 @@
+"""Rewrites of the graph for MindSpore, before anything is written."""

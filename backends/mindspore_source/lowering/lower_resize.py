@@ -1,0 +1,77 @@
+"""Interpolations that MindSpore has no function for, as products with matrices of weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....ir import Builder, Graph, Operator, Value, numpy_dtype
+
+
+def as_products(graph: Graph, node: Operator) -> bool:
+    """Replace a Resize of static spatial axes by one product an axis; False where that cannot be.
+
+    Every mode of ONNX's Resize but cropping treats the axes one after the other, each linearly: what an axis
+    becomes is a product with a matrix, which is what the reference gives for an identity.
+    """
+    data = graph.operands(node.key)[0]
+    source, to = None if data is None else graph.type_of(data), node.types[0]
+    if data is None or source is None or to is None or source.shape is None or to.shape is None:
+        return False
+    rank = len(source.shape)
+    scales = graph.constant_value(dict(enumerate(graph.operands(node.key))).get(2))
+    axes = [a % rank for a in node.ints("axes", list(range(rank)))]
+    factors = {} if scales is None else dict(zip(axes, map(float, scales), strict=False))
+    sizes = zip(source.shape, to.shape, strict=True)
+    pairs = [(a, n, m) for a, (n, m) in enumerate(sizes) if n != m or factors.get(a, 1.0) != 1.0]
+    changed = [(a, n, m) for a, n, m in pairs if isinstance(n, int) and isinstance(m, int)]
+    if not pairs and None not in source.shape and len(graph.operands(node.key)) == 4:
+        graph.replace_uses(Value(node.key), data)  # to the size that it has: every mode gives it back
+        return True
+    if len(changed) != len(pairs) or not changed or source.dtype not in ("float32", "float16"):
+        return False
+    if node.str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return False
+    b = Builder(graph)
+    value = data
+    with b.inside(node.call, node.location):
+        for axis, size, wanted in changed:
+            weights = _weights(node, size, wanted, factors.get(axis)).astype(numpy_dtype(source.dtype))
+            if axis == rank - 1:
+                value = b.op("MatMul", value, b.constant(weights))
+            elif axis == rank - 2:
+                value = b.op("MatMul", b.constant(weights.T.copy()), value)
+            else:
+                swap = list(range(rank))
+                swap[axis], swap[-1] = swap[-1], swap[axis]
+                product = b.op("MatMul", b.op("Transpose", value, perm=swap), b.constant(weights))
+                value = b.op("Transpose", product, perm=swap)
+    graph.replace_uses(Value(node.key), value)
+    return True
+
+
+def _weights(node: Operator, size: int, wanted: int, scale: float | None) -> np.ndarray:
+    """(size, wanted): the matrix by which the reference evaluator resizes one axis."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    attributes: dict[str, Any] = {
+        k: v for k, v in node.attributes.items() if k not in ("axes", "keep_aspect_ratio_policy")
+    }
+    resize = onnx.helper.make_node("Resize", ["x", "", "s", "n"], ["y"], axes=[1], **attributes)
+    resize.input[:] = ["x", "", "s", ""] if scale is not None else ["x", "", "", "n"]
+    infos = [
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [size, size]),
+        onnx.helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [1]),
+        onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [1]),
+    ]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [size, wanted])]
+    proto = onnx.helper.make_model(onnx.helper.make_graph([resize], "resize", infos, outputs))
+    given = {
+        "x": np.eye(size, dtype=np.float32),
+        "s": np.array([scale or 1.0], np.float32),
+        "n": np.array([wanted]),
+    }
+    (weights, *_) = list(ReferenceEvaluator(proto).run(None, given))
+    return np.asarray(weights)

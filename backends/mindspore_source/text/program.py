@@ -1,0 +1,362 @@
+"""The text of model.py: header, imports, classes, `build`; formatted by ruff."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....ir import BackendError, Graph, TensorData
+from ..cells.cell_builder import Units
+from ..cells.constructor_arguments import Class, sequence_of
+from ..cells.contraction import Contraction
+from ..classes.shared_classes import define_classes
+from ..emitters.activation import precise_helpers
+from ..emitters.indexing import PADDED_EMBEDDING
+from ..emitters.initializers import law_of
+from ..emitters.recurrent import REDRAWN
+from ..emitters.stub import STUB
+from ..emitting import Extra
+from .build_function import epilogue
+from .construct import ClassRenderer, methods
+from .expressions import MISSING, Argument, Call, Part, literal_source
+
+_INITIALIZERS = (
+    "Constant",
+    "Dirac",
+    "HeNormal",
+    "HeUniform",
+    "Identity",
+    "Normal",
+    "Orthogonal",
+    "Sparse",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+)
+
+_WIDTH = 78
+"""Columns of a docstring's text in a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a parameter went: name, transform and shape in the emitted net."""
+
+    name: str
+    transform: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """An emitted model.
+
+    Attributes:
+        text: source of model.py.
+        targets: parameter key -> its place, for the parameters that are emitted.
+        extra: vectors that MindSpore's layers hold and the source does not.
+        renamed_modules: source module path -> emitted path, where they differ.
+        constants: (name, values) of constants too long for the source.
+        buffers: names of tables and constants that no initial distribution gives.
+    """
+
+    text: str
+    targets: dict[int, Target] = field(default_factory=dict)
+    extra: list[Extra] = field(default_factory=list)
+    renamed_modules: dict[str, str] = field(default_factory=dict)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)
+
+
+def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool = False) -> Program:
+    """Emit a legalised graph.
+
+    Args:
+        graph: a copy that may be changed.
+        checkpoint: file name that `build` loads by default.
+        explicit: whether to state the initial distributions that are MindSpore's defaults too.
+
+    Raises:
+        BackendError: when the graph cannot be expressed.
+    """
+    if graph.updates:
+        raise BackendError(
+            "E602",
+            "expected no state updates, got some",
+            place="the root graph",
+            hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
+        )
+    units = Units(graph, Contraction(graph), explicit=explicit)
+    classes = define_classes(units)
+    program = Program("")
+    _place(units, program)
+    texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
+    redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
+    padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
+    stub = STUB if any("Unsupported(" in text for text in texts) else ""
+    helpers = [*precise_helpers(texts), stub, redrawn, padded]
+    body = "\n\n".join([*helpers, units.factories.text(), *texts])
+    frozen = sorted(
+        {
+            t.name
+            for key, t in program.targets.items()
+            if not graph.parameter(key).trainable and not graph.parameter(key).is_buffer
+        }
+        | {name for name, *_ in program.extra}
+    )
+    body += "\n" + epilogue(
+        classes[-1].name,
+        checkpoint,
+        frozen=frozen,
+        buffers=sorted(set(program.buffers)),
+        holds=bool(program.targets or program.constants or program.extra),
+    )
+    program.text = formatted(_header(graph, classes) + _imports(body) + "\n" + body)
+    return program
+
+
+def _place(units: Units, program: Program) -> None:
+    """Where every parameter went, and module paths that changed."""
+    emitted: dict[int, str] = {0: ""}
+    provenance = units.graph.provenance
+    sources = {**units.paths, **(provenance.modules if provenance else {})}
+    for key in units.position:
+        above = emitted[key]
+        for name, child in units.children(key):
+            access = units.units[key].children[child]
+            step = access[1:] if access.startswith(".") else name
+            emitted[child] = f"{above}.{step}" if above else step
+            if emitted[child] != sources[child]:
+                program.renamed_modules[sources[child]] = emitted[child]
+    for key, other in provenance.merged.items() if provenance else ():
+        program.renamed_modules[sources[key]] = emitted[other]
+        program.renamed_modules[sources[other]] = emitted[other]
+    for parameter, holders in units.declared.items():
+        state = units.units[holders[0]].state[parameter]
+        data = units.graph.parameter(parameter).data
+        program.targets[parameter] = Target(
+            _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
+        )
+        node = units.graph.parameter(parameter)
+        if node.is_buffer and law_of(node) is None:
+            program.buffers.append(program.targets[parameter].name)
+        forms = {(s.transform, s.shape) for h in holders if (s := units.units[h].state[parameter])}
+        if len(forms) > 1:
+            raise BackendError(
+                "E602",
+                "expected one layout of a tied parameter, got several",
+                place=units.graph.parameter(parameter).name,
+            )
+    for key, unit in units.units.items():
+        for name, data in unit.constants:
+            program.constants.append((_joined(emitted[key], name), data))
+            program.buffers.append(_joined(emitted[key], name))
+        program.extra += [
+            (_joined(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in unit.extra
+        ]
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_grouped(graph: Graph, class_: Class) -> bool:
+    """Whether a pass made the modules of a class."""
+    provenance = graph.provenance
+    return provenance is not None and all(d.module not in provenance.modules for d in class_.drafts)
+
+
+def _class_text(class_: Class, grouped: bool) -> str:
+    draft = class_.drafts[0]
+    renderer = ClassRenderer(class_)
+    formals = ["self"]
+    for formal in class_.formals:
+        default = "" if formal.default is MISSING else f"={literal_source(formal.default)}"
+        formals.append(f"{formal.name}{default}")
+    lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
+    aliases = [f"{f.name} = {f.computed()}" for f in class_.aliases]
+    listed = next((part for name, part in draft.attributes if not name), None)
+    before, inside = ([], "") if listed is None else _listed(class_, renderer, listed)
+    start = [*before, f"super().__init__({inside})"]
+    setup = [*start, *aliases] if listed is None else [*aliases, *start]
+    setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
+    for name, part in draft.attributes:
+        if name in class_.branches:
+            built = renderer.text(class_.branches[name])
+            setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
+        elif name:
+            setup += ["# initial distribution unknown"] if name in draft.unknown else []
+            before, built = _built(class_, renderer, name, part)
+            setup += [*before, f"self.{name} = {built}"]
+    setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
+    lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
+    if draft.has_body:
+        texts = ["\n".join(f"    {line}" for line in method) for method in methods(class_)]
+        lines.append("\n\n".join(texts))
+    return "\n".join(lines) + "\n\n"
+
+
+def _listed(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:
+    """What the base of a class that is a container is given, and the lines before."""
+    members = sequence_of(class_.drafts[0].base, "", part)
+    if members is None:
+        return [], renderer.text(part)
+    lines = _members(class_, renderer, members)
+    return (lines, "*layers") if lines else ([], renderer.arguments(members))
+
+
+def _built(class_: Class, renderer: ClassRenderer, name: str, part: Part) -> tuple[list[str], str]:
+    """How an attribute is constructed, and the lines before."""
+    members = sequence_of("", name, part)
+    lines = [] if members is None else _members(class_, renderer, members)
+    return lines, "nn.SequentialCell(layers)" if lines else renderer.text(part)
+
+
+def _members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:
+    """Statements that collect the members of a sequence; none where all instances have all of them."""
+    runs: list[tuple[str, list[Argument]]] = []
+    for argument in members.arguments:
+        condition = class_.conditions.get(id(argument.value))
+        text = "" if condition is None else condition.text()
+        if not runs or runs[-1][0] != text:
+            runs.append((text, []))
+        runs[-1][1].append(argument)
+    if all(not text for text, _ in runs):
+        return []
+    lines = [] if not runs[0][0] else ["layers = []"]
+    for text, run in runs:
+        inner = renderer.arguments(Call("", tuple(run)))
+        single = len(run) == 1 and lines
+        step = f"layers.append({inner})" if single else f"layers {'+=' if lines else '='} [{inner}]"
+        lines += [f"if {text}:", f"    {step}"] if text else [step]
+    return lines
+
+
+def _docstring(class_: Class, grouped: bool) -> str:
+    """What the class is: the source's, or one that only a pass has told."""
+    draft = class_.drafts[0]
+    paths = [d.path for d in class_.drafts if d.path]
+    source = draft.source_class
+    if not paths:
+        return f"The source's `{source}`."
+    lead = "Grouped by name and structure" if grouped else f"The source's `{source}`"
+    named = [_named(paths, 2), _named(paths, 1), f"{len(paths)} modules"]
+    return next((t for shown in named if len(t := f"{lead}: {shown}.") <= _WIDTH), f"{lead}.")
+
+
+def _named(paths: list[str], count: int) -> str:
+    """The first few of several paths, and how many there are besides."""
+    more = len(paths) - count
+    return ", ".join(f"`{path}`" for path in paths[:count]) + (f" and {more} more" if more > 0 else "")
+
+
+def _header(graph: Graph, classes: list[Class]) -> str:
+    origin = graph.origin
+    framework = {"torch": "PyTorch", "mindspore": "MindSpore", "mxnet": "MXNet"}.get(
+        origin.framework, origin.framework
+    )
+    source = (
+        " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
+        or "a graph"
+    )
+    signature = ["Inputs: " + ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())]
+    if len(graph.outputs) > 1:  # a tuple, whose order somebody must know
+        signature.append("Outputs: " + ", ".join(f"{n}: {graph.type_of(v) or '?'}" for n, v in graph.outputs))
+    text = (
+        f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.\n\n"
+        "    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
+        + "".join(f"{line}\n" for note in [*signature, *_notes(graph)] for line in _wrapped(note))
+    )
+    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{text}"""\n\n'
+
+
+def _notes(graph: Graph) -> list[str]:
+    """What a reader should know: how it was captured, what passes changed, what nobody knows."""
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in graph.origin.notes]
+    made: dict[str, list[str]] = {}
+    for name, message in graph.provenance.changes if graph.provenance else ():
+        made.setdefault(name, []).append(message)
+    for name, messages in made.items():
+        more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
+        notes.append(f"Pass {name}: {messages[0]}{more}.")
+    if any(p.data.dtype == "bfloat16" for p in graph.parameters()):
+        notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
+    if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
+        notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
+    unknown = [p.name for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
+    if unknown:
+        shown = ", ".join(f"`{n}`" for n in unknown[:3])
+        shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        notes.append(
+            f"The source does not tell the initial distribution of {shown}: MindSpore's default, or zeros."
+        )
+    return notes
+
+
+def _wrapped(note: str) -> list[str]:
+    return textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)
+
+
+def _imports(body: str) -> str:
+    """The imports that the text needs, and no others."""
+
+    def uses(name: str) -> bool:
+        return re.search(rf"(?<![.\w]){name}\b", body) is not None
+
+    lines = []
+    if uses("math"):
+        lines.append("import math")
+    if uses("OrderedDict"):
+        lines.append("from collections import OrderedDict")
+    if uses("Path"):
+        lines.append("from pathlib import Path")
+    lines += [""] * bool(lines)
+    if uses("ms"):
+        lines.append("import mindspore as ms")
+    if uses("np"):
+        lines.append("import numpy as np")
+    names = [n for n in ("Parameter", "Tensor", "nn", "ops") if uses(n)]
+    lines.append(f"from mindspore import {', '.join(names)}")
+    laws = [n for n in _INITIALIZERS if re.search(rf"(?<![.\w]){n}\(", body)]
+    laws += ["initializer"] if re.search(r"(?<![.\w])initializer\(", body) else []
+    if laws:
+        lines.append(f"from mindspore.common.initializer import {', '.join(laws)}")
+    return "\n".join(lines) + "\n"
+
+
+def formatted(text: str) -> str:
+    """The text as `ruff format` leaves it.
+
+    Raises:
+        BackendError: when it is no Python, which is a defect of the backend.
+    """
+    # no shell: the command is ours, the text goes to its standard input
+    command = [_ruff(), "format", "--isolated", "--stdin-filename", "model.py", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)  # noqa: S603
+    if done.returncode:
+        raise BackendError(
+            "E602", f"the emitted source does not parse: {done.stderr.strip()}", place="model.py"
+        )
+    return done.stdout
+
+
+def _ruff() -> str:
+    """The program that ruff installs, by its path: `python -m ruff` would run a `ruff.py` that lies about.
+
+    Raises:
+        BackendError: when it is not installed.
+    """
+    name = "ruff" + (sysconfig.get_config_var("EXE") or "")
+    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
+    folders += [sysconfig.get_path("scripts", scheme) for scheme in (sysconfig.get_preferred_scheme("user"),)]
+    for folder in folders:
+        if (found := Path(folder) / name).is_file():
+            return str(found)
+    raise BackendError("E602", f"expected ruff to be installed, got no program in {folders[0]}")

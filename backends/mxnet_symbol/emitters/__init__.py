@@ -1,0 +1,21 @@
+"""Every IR operator that can be written as an MXNet symbol: the tables of the family files, merged."""
+
+from __future__ import annotations
+
+from ..symbol import Emitter, EmitterTable
+from . import activation, conv, indexing, linear, loss, math, norm, pool, reduce, resize, shape
+
+TABLE: dict[str, Emitter] = EmitterTable.merge(
+    activation.TABLE,
+    conv.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    loss.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+)
+"""IR operator -> emitter."""

@@ -1,0 +1,56 @@
+"""Emitters of convolutions."""
+
+from __future__ import annotations
+
+from ..symbol import Emission, EmitterTable, Reference
+
+TABLE = EmitterTable()
+
+
+def window(e: Emission, x: Reference, rank: int, value: float) -> tuple[Reference, list[int]]:
+    """The symmetric pads of a window; what is more at one end becomes a Pad before it."""
+    o = e.operator
+    if o.str("auto_pad", "NOTSET") == "VALID":
+        return x, [0] * rank
+    if o.str("auto_pad", "NOTSET") != "NOTSET":
+        raise e.refused("expected explicit pads (run normalise-conv-padding)")
+    pads = o.ints("pads", [0] * 2 * rank)
+    begins, ends = pads[:rank], pads[rank:]
+    if begins == ends:
+        return x, begins
+    if rank == 1:
+        raise e.refused("expected equal pads at both ends of a 1-d window, the only ones that MXNet has")
+    widths = [0, 0, 0, 0, *(w for pair in zip(begins, ends, strict=True) for w in pair)]
+    return e.node("Pad", [x], mode="constant", pad_width=widths, constant_value=value), [0] * rank
+
+
+@TABLE.op("Conv")
+def convolution(e: Emission) -> Reference:
+    """Convolution; pads that differ come before it."""
+    weight = e.static_shape(1)
+    rank, o = len(weight) - 2, e.operator
+    x, pad = window(e, e.input(), rank, 0.0)
+    return e.node(
+        "Convolution", [x, *e.inputs()[1:]], kernel=weight[2:], num_filter=weight[0],
+        stride=o.ints("strides", [1] * rank), dilate=o.ints("dilations", [1] * rank), pad=pad,
+        num_group=o.int("group", 1), no_bias=not e.has(2),
+    )  # fmt: skip
+
+
+@TABLE.op("ConvTranspose")
+def deconvolution(e: Emission) -> Reference:
+    """Deconvolution."""
+    weight = e.static_shape(1)
+    rank, o = len(weight) - 2, e.operator
+    pads = o.ints("pads", [0] * 2 * rank)
+    if (
+        pads[:rank] != pads[rank:]
+        or "output_shape" in o.attributes
+        or o.str("auto_pad", "NOTSET") != "NOTSET"
+    ):
+        raise e.refused("expected equal explicit pads at both ends of a transposed convolution")
+    return e.node(
+        "Deconvolution", e.inputs(), kernel=weight[2:], num_filter=weight[1] * o.int("group", 1),
+        stride=o.ints("strides", [1] * rank), dilate=o.ints("dilations", [1] * rank), pad=pads[:rank],
+        adj=o.ints("output_padding", [0] * rank), num_group=o.int("group", 1), no_bias=not e.has(2),
+    )  # fmt: skip

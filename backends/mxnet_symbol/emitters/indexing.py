@@ -1,0 +1,67 @@
+"""Emitters of embeddings, gathering and selecting."""
+
+from __future__ import annotations
+
+from ....ir import Constant, Operator, Parameter, Value
+from ..symbol import Emission, EmitterTable, Reference
+
+TABLE = EmitterTable()
+
+
+@TABLE.op("Gather")
+def gather(e: Emission) -> Reference:
+    """Rows of a matrix by clipped indices are MXNet's Embedding; one index is a slice; the rest is take."""
+    axis, indices = e.operator.int("axis", 0), e.constant(1)
+    if indices is not None and indices.ndim == 0:
+        at = int(indices)
+        part = e.node("slice_axis", [e.input()], axis=axis, begin=at, end="None" if at == -1 else at + 1)
+        return e.node("squeeze", [part], axis=(axis,))
+    source = _clipped_indices(e)
+    weight = e.graph.producer(e.value(0))
+    if axis == 0 and source is not None and isinstance(weight, Parameter) and len(weight.data.shape) == 2:
+        rows, width = weight.data.shape
+        ids = e.builder.reference(source, e.name)
+        return e.node("Embedding", [ids, e.input()], input_dim=rows, output_dim=width)
+    return e.node("take", e.inputs(), axis=axis, mode="clip")
+
+
+def _clipped_indices(e: Emission) -> Value | None:
+    """The value behind ``Clip(Cast(value), 0, rows - 1)``, else None."""
+    clip = e.producer(1)
+    if clip is None or clip.op_type != "Clip":
+        return None
+    source, low, high = (*e.graph.operands(clip.key), None, None)[:3]
+    bounds = [e.graph.producer(v) for v in (low, high) if v is not None]
+    limits = [int(c.data.numpy()) for c in bounds if isinstance(c, Constant)]
+    if source is None or limits != [0, e.static_shape(0)[0] - 1]:
+        return None
+    cast = e.graph.producer(source)
+    if isinstance(cast, Operator) and cast.op_type == "Cast":
+        return e.graph.operands(cast.key)[0]
+    return source
+
+
+@TABLE.op("Where")
+def where(e: Emission) -> Reference:
+    """MXNet's where does not broadcast: a number becomes an array like the other operand."""
+    on, off = (
+        None if a is None or a.size != 1 else float(a.ravel()[0]) for a in (e.constant(1), e.constant(2))
+    )
+    if on is not None and off is not None:
+        result = e.operator.types[0]
+        assert result is not None
+        chosen = e.node("Cast", [e.input()], dtype=result.dtype)
+        return e.node("_plus_scalar", [e.node("_mul_scalar", [chosen], scalar=on - off)], scalar=off)
+    if on is not None:
+        branches = [e.node("_plus_scalar", [e.node("zeros_like", [e.input(2)])], scalar=on), e.input(2)]
+    elif off is not None:
+        branches = [e.input(1), e.node("_plus_scalar", [e.node("zeros_like", [e.input(1)])], scalar=off)]
+    else:
+        branches = [e.input(1), e.input(2)]
+    shapes = {e.shape(i) for i, number in ((1, on), (2, off)) if number is None}
+    condition = e.input()
+    if len(shapes) > 1:
+        raise e.refused("expected a Where without broadcasting")
+    if e.shape(0) not in shapes:
+        condition = e.node("broadcast_like", [condition, branches[0]])
+    return e.node("where", [condition, *branches])

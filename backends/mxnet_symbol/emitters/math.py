@@ -1,0 +1,115 @@
+"""Emitters of arithmetic, comparisons and unary functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..symbol import Emission, EmitterTable, Reference
+
+TABLE = EmitterTable()
+TABLE.direct(
+    {
+        "Identity": "_copy",
+        "Abs": "abs",
+        "Neg": "negative",
+        "Exp": "exp",
+        "Log": "log",
+        "Sqrt": "sqrt",
+        "Reciprocal": "reciprocal",
+        "Sign": "sign",
+        "Floor": "floor",
+        "Ceil": "ceil",
+        "Erf": "erf",
+        "Sin": "sin",
+        "Cos": "cos",
+        "Tan": "tan",
+        "Asin": "arcsin",
+        "Acos": "arccos",
+        "Atan": "arctan",
+        "Sinh": "sinh",
+        "Cosh": "cosh",
+        "Asinh": "arcsinh",
+        "Acosh": "arccosh",
+        "Atanh": "arctanh",
+        "Not": "logical_not",
+    }
+)
+
+
+_BINARY = {
+    "Add": ("elemwise_add", "broadcast_add", "_plus_scalar", "_plus_scalar"),
+    "Sub": ("elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar"),
+    "Mul": ("elemwise_mul", "broadcast_mul", "_mul_scalar", "_mul_scalar"),
+    "Div": ("elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    "Pow": ("_power", "broadcast_power", "_power_scalar", "_rpower_scalar"),
+    "Max": ("_maximum", "broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
+    "Min": ("_minimum", "broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
+    "Equal": ("_equal", "broadcast_equal", "_equal_scalar", "_equal_scalar"),
+    "Greater": ("_greater", "broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+    "GreaterOrEqual": (
+        "_greater_equal", "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar",
+    ),
+    "Less": ("_lesser", "broadcast_lesser", "_lesser_scalar", "_greater_scalar"),
+    "LessOrEqual": (
+        "_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar",
+    ),
+    "And": ("_logical_and", "broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
+    "Or": ("_logical_or", "broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
+    "Xor": ("_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
+}  # fmt: skip
+"""IR operator -> MXNet's for equal shapes, with broadcasting, with a number last, with a number first."""
+
+
+def _number(e: Emission, slot: int) -> float | None:
+    """The number that an operand is, when that does not change the rank of the result."""
+    array = e.constant(slot)
+    other = e.shape(1 - slot)
+    return (
+        float(array.ravel()[0])
+        if array is not None and array.size == 1 and array.ndim <= len(other)
+        else None
+    )
+
+
+@TABLE.op(*_BINARY)
+def binary(e: Emission) -> Reference:
+    """With a number, between equal shapes, or with broadcasting: three operators in MXNet."""
+    equal, broadcast, last, first = _BINARY[e.operator.op_type]
+    if len(e.operands) == 1:
+        return e.input()
+    if len(e.operands) > 2:
+        raise e.refused("expected two operands")
+    for slot, op in ((1, last), (0, first)):
+        number = _number(e, slot)
+        if number is not None:
+            return e.node(op, [e.input(1 - slot)], scalar=number)
+    same = e.shape(0) == e.shape(1) and None not in e.shape(0)
+    if e.operator.op_type == "Mul" and e.value(0) == e.value(1):
+        return e.node("square", [e.input()])
+    return e.node(equal if same else broadcast, e.inputs())
+
+
+@TABLE.op("Sum")
+def add_n(e: Emission) -> Reference:
+    """add_n."""
+    return e.node("add_n", e.inputs(), num_args=len(e.operands))
+
+
+@TABLE.op("Clip")
+def clip(e: Emission) -> Reference:
+    """clip, whose bounds are numbers."""
+    info = np.finfo(np.float32)
+    bounds = [e.constant(i) if e.has(i) else np.array(d) for i, d in ((1, info.min), (2, info.max))]
+    if bounds[0] is None or bounds[1] is None:
+        raise e.refused("expected constant bounds")
+    return e.node("clip", [e.input()], a_min=float(bounds[0]), a_max=float(bounds[1]))
+
+
+@TABLE.op("Cast")
+def cast(e: Emission) -> Reference:
+    """Cast; a condition is a comparison with 0."""
+    target = e.operator.types[0]
+    assert target is not None
+    if target.dtype == "bool":  # MXNet's conditions are numbers
+        return e.node("_not_equal_scalar", e.inputs(), scalar=0.0)
+    return e.node("Cast", e.inputs(), dtype=target.dtype)

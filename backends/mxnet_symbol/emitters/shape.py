@@ -1,0 +1,136 @@
+"""Emitters of operators that move values."""
+
+from __future__ import annotations
+
+from ..symbol import Emission, EmitterTable, Reference
+
+TABLE = EmitterTable()
+
+
+@TABLE.op("Flatten")
+def flatten(e: Emission) -> Reference:
+    """Flatten."""
+    if e.operator.int("axis", 1) != 1:
+        raise e.refused("expected a Flatten from axis 1")
+    return e.node("Flatten", e.inputs())
+
+
+@TABLE.op("Reshape")
+def reshape(e: Emission) -> Reference:
+    """Reshape, whose codes 0 and -1 are the same in MXNet, or reshape_like."""
+    before = e.producer(1)
+    if before is not None and before.op_type == "Shape":
+        like = e.graph.operands(before.key)[0]
+        assert like is not None
+        return e.node("reshape_like", [e.input(), e.builder.reference(like, e.name)])
+    return e.node("Reshape", [e.input()], shape=e.numbers(1))
+
+
+@TABLE.op("Transpose")
+def transpose(e: Emission) -> Reference:
+    """Transpose."""
+    return e.node("transpose", e.inputs(), axes=e.operator.ints("perm", list(range(len(e.shape())))[::-1]))
+
+
+@TABLE.op("Unsqueeze")
+def unsqueeze(e: Emission) -> Reference:
+    """expand_dims for every axis."""
+    rank, result = len(e.shape()) + len(e.numbers(1)), e.input()
+    for axis in sorted(a % rank for a in e.numbers(1)):
+        result = e.node("expand_dims", [result], axis=axis)
+    return result
+
+
+@TABLE.op("Squeeze")
+def squeeze(e: Emission) -> Reference:
+    """Squeeze."""
+    return e.node("squeeze", [e.input()], axis=e.numbers(1) if e.has(1) else None)
+
+
+@TABLE.op("Concat")
+def concat(e: Emission) -> Reference:
+    """Concat."""
+    return e.node("Concat", e.inputs(), dim=e.operator.int("axis"), num_args=len(e.operands))
+
+
+@TABLE.op("Split")
+def split(e: Emission) -> list[Reference]:
+    """SliceChannel for equal parts, else _split_v2."""
+    axis, count = e.operator.int("axis", 0), len(e.operator.types)
+    sizes = e.numbers(1) if e.has(1) else [1] * count
+    if len(set(sizes)) == 1:
+        index, _ = e.node("SliceChannel", [e.input()], num_outputs=count, axis=axis, squeeze_axis=False)
+    else:
+        starts = [sum(sizes[:i]) for i in range(count)]
+        index, _ = e.node("_split_v2", [e.input()], indices=starts, axis=axis, squeeze_axis=False, sections=0)
+    return [(index, i) for i in range(count)]
+
+
+@TABLE.op("Slice")
+def slice_(e: Emission) -> Reference:
+    """slice, whose open bounds are None."""
+    rank = len(e.shape())
+    starts, ends = e.numbers(1), e.numbers(2)
+    axes = e.numbers(3) if e.has(3) else list(range(len(starts)))
+    steps = e.numbers(4) if e.has(4) else [1] * len(starts)
+    begin: list[int | None] = [None] * rank
+    end: list[int | None] = [None] * rank
+    step: list[int | None] = [None] * rank
+    for axis, a, z, s in zip(axes, starts, ends, steps, strict=True):
+        begin[axis] = None if (s < 0 and a == -1) or abs(a) > 1 << 31 else a
+        end[axis] = None if abs(z) > 1 << 31 else z
+        step[axis] = s
+    return e.node("slice", [e.input()], begin=begin, end=end, step=step)
+
+
+@TABLE.op("Pad")
+def pad(e: Emission) -> Reference:
+    """Pad."""
+    rank, widths = len(e.shape()), e.numbers(1)
+    axes = [a % rank for a in e.numbers(3)] if e.has(3) else list(range(rank))
+    value = e.constant(2)
+    if e.has(2) and value is None:
+        raise e.refused("expected a constant to pad with")
+    both = dict(zip(axes, zip(widths[: len(axes)], widths[len(axes) :], strict=True), strict=True))
+    flat = [w for a in range(rank) for w in both.get(a, (0, 0))]
+    if any(flat[:4]) or rank not in (4, 5) or min(flat) < 0:
+        raise e.refused("expected pads of the trailing axes of 4 or 5, the only ones that MXNet has")
+    constant = 0.0 if value is None else float(value)
+    return e.node(
+        "Pad", [e.input()], mode=e.operator.str("mode", "constant"), pad_width=flat, constant_value=constant
+    )
+
+
+@TABLE.op("Tile")
+def tile(e: Emission) -> Reference:
+    """Tile."""
+    return e.node("tile", [e.input()], reps=e.numbers(1))
+
+
+@TABLE.op("Expand")
+def expand(e: Emission) -> Reference:
+    """broadcast_to, broadcast_like, or zeros and ones like another value."""
+    before = e.producer(1)
+    if before is not None and before.op_type == "Shape" and len(e.shape()) == 0:
+        like = e.graph.operands(before.key)[0]
+        value = e.constant(0)
+        assert like is not None
+        if value is None or float(value) not in (0.0, 1.0):
+            raise e.refused("expected zeros or ones of a shape")
+        return e.node("ones_like" if float(value) else "zeros_like", [e.builder.reference(like, e.name)])
+    if before is not None and before.op_type == "Shape":
+        like = e.graph.operands(before.key)[0]
+        assert like is not None
+        return e.node("broadcast_like", [e.input(), e.builder.reference(like, e.name)])
+    sizes = e.numbers(1)
+    if len(sizes) != len(e.shape()):
+        raise e.refused("expected a broadcast to the same rank")
+    return e.node("broadcast_to", [e.input()], shape=[0 if s == 1 else s for s in sizes])
+
+
+@TABLE.op("Shape")
+def shape(e: Emission) -> Reference:
+    """shape_array."""
+    if e.operator.int("start", 0) or "end" in e.operator.attributes:
+        raise e.refused("expected the whole shape")
+    return e.node("shape_array", e.inputs())

@@ -1,0 +1,129 @@
+"""The command line: the only package that prints, reads the environment or exits; a file a command.
+
+Exit codes: 0 done or clean; 1 findings, or a target that computes something else; 2 an error of the user's
+model, input or arguments; 3 a fault of regraft's own; 129, 130 and 143 ended by SIGHUP, Ctrl-C and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+import click
+
+from .commands.check import check
+from .commands.checkpoint import convert_checkpoint, diff
+from .commands.passes import explain, passes
+from .commands.rewrite import rewrite
+from .commands.show import show
+from .commands.verify import verify
+from .ending import end_on_signals, ignore_signals
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="regraft")
+@click.option("--debug", is_flag=True, help="Show a traceback with every error.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """Rewrite neural-network models between frameworks, and prove the rewrite is the same model."""
+    ctx.obj = {"debug": debug}
+    # MindSpore's convolutions are 10 to 100 times slower without this on AVX-512 machines
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+    os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
+
+
+for command in (check, show, rewrite, verify, convert_checkpoint, diff, passes, explain):
+    main.add_command(command)
+
+
+def invoke(arguments: list[str] | None = None) -> int:
+    """Run one command line, the process's own by default, and return its exit code; errors are printed.
+
+    Raises:
+        Exception: whatever is a fault of regraft's own.
+    """
+    try:
+        result = main.main(arguments, "regraft", standalone_mode=False)
+    except click.ClickException as error:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(
+                f"{error.ctx.get_usage()}\nTry `{error.ctx.command_path} --help` for help.\n", err=True
+            )
+        from .ir.outside.display import shown
+
+        click.echo(f"Error: {shown(error.format_message())}", err=True)
+        return 2
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("aborted", err=True)
+        return 130
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of printing: those of files are told where the command runs
+        from .ir import system_error
+
+        click.echo(f"error {system_error(error)}", err=True)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def _hold_exits() -> Callable[[int], NoReturn]:
+    """Let no model end this process by `os._exit`, with a code that would be taken for ours.
+
+    A process that a model forks may still end itself. What stays possible is to be killed, which is no 0.
+
+    Returns:
+        The function that ends the process.
+    """
+    leave, ours = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != ours:
+            leave(status)
+        raise SystemExit(status)
+
+    os._exit = refuse
+    return leave
+
+
+def run() -> None:
+    """Console entry: turns errors into messages and exit codes."""
+    end_on_signals()
+    code = 0
+    leave = _hold_exits()
+    try:
+        code = invoke()
+    except SystemExit as stop:  # a model's, where no reader of ours was running it: our own are no exceptions
+        click.echo(f"error E102 the model's code ends the process: sys.exit({stop.code!r})", err=True)
+        code = 2
+    except BrokenPipeError:
+        code = 0
+    except Exception as error:  # the last line of defence: a fault of ours, said plainly
+        from .ir.outside.display import shown
+
+        code = 3
+        click.echo(f"internal error: {type(error).__name__}: {shown(str(error))}", err=True)
+        click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
+        if "--debug" in sys.argv:
+            raise
+    code = _flushed(code)
+    ignore_signals()
+    if "mindspore" in sys.modules:
+        leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
+    sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """The exit code once what was printed has been written, which a full disk or a closed pipe may refuse."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), stream.fileno()
+            )  # the interpreter tries again as it ends
+            if not isinstance(error, BrokenPipeError):
+                click.echo(f"error E002 cannot print: {error.strerror}", err=True)
+                code = 2
+    return code

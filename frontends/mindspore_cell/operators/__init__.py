@@ -1,0 +1,36 @@
+"""Every lowering of the MindSpore frontend, merged by name."""
+
+from __future__ import annotations
+
+from ...lowering_table import LoweringTable
+from ..call import Lowering
+from . import (
+    activation,
+    conv,
+    dropout,
+    indexing,
+    linear,
+    math,
+    norm,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
+
+TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore").include(
+    activation.TABLE,
+    conv.TABLE,
+    dropout.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    recurrent.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+)
+"""Name of a primitive in MindIR -> its lowering."""

@@ -1,0 +1,161 @@
+"""Recurrent layers: each compiled as one primitive of ours and lowered to one composite.
+
+MindSpore compiles its stacks layer by layer (LSTM) or step by step (GRU, RNN, every cell); what the Cell is
+would be lost. So while a net is captured, its recurrent Cells call a primitive that only knows its types.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from types import MethodType
+from typing import Any
+
+from ....ir import Value
+from ...lowering_table import LoweringTable
+from ..call import Lowering, Use
+
+TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+
+_STACKS, _CELLS = ("LSTM", "GRU", "RNN"), ("LSTMCell", "GRUCell", "RNNCell")
+_RESULTS = {"LSTM": 3, "GRU": 2, "RNN": 2, "LSTMCell": 2, "GRUCell": 1, "RNNCell": 1}
+
+
+def recurrent_kind(cell: Any) -> str:
+    """The class of MindSpore's whose `construct` a recurrent Cell has (``LSTM``, ``GRUCell``); else empty."""
+    from mindspore import nn
+
+    for name in (*_STACKS, *_CELLS):
+        cls = getattr(nn, name)
+        if isinstance(cell, cls):
+            return name if type(cell).construct is cls.construct else ""
+    return ""
+
+
+def whole_construct(cell: Any) -> Any:
+    """A `construct` that calls one primitive with the states and lengths that it is given.
+
+    The primitives become attributes of the Cell; `state.borrowed` takes them out again.
+    """
+    kind = recurrent_kind(cell)
+    stack, step = _constructs()
+    for lengths in (False, True):
+        vars(cell)[f"regraft_{'lengths' if lengths else 'plain'}"] = _primitive()(cell, kind, lengths)
+    return MethodType(step if kind in _CELLS else stack, cell)
+
+
+@cache
+def _constructs() -> tuple[Any, Any]:
+    """Python that MindSpore compiles: plain conditions, no annotations."""
+
+    def stack(self, x, hx=None, seq_length=None):
+        states = ()
+        if hx is not None:
+            states = hx if self.is_lstm else (hx,)
+        if seq_length is None:
+            found = self.regraft_plain(x, *states)
+        else:
+            found = self.regraft_lengths(x, seq_length, *states)
+        if self.is_lstm:
+            return found[0], (found[1], found[2])
+        return found[0], found[1]
+
+    def step(self, x, hx):
+        states = hx if isinstance(hx, tuple) else (hx,)
+        return self.regraft_plain(x, *states)
+
+    return stack, step
+
+
+@cache
+def _primitive() -> Any:
+    """The class of the primitive, made when MindSpore is there; it is compiled for its types, never run."""
+    from mindspore.ops import PrimitiveWithInfer
+
+    class Recurrent(PrimitiveWithInfer):
+        def __init__(self, cell: Any, kind: str, lengths: bool) -> None:
+            super().__init__("Recurrent")
+            self.regraft_cell, self.regraft_kind = cell, kind
+            for name, value in (("cell_id", id(cell)), ("kind", kind), ("lengths", lengths)):
+                self.add_prim_attr(name, value)
+
+        def infer_shape(self, *operands: Any) -> Any:
+            x, *others = operands
+            cell, count = self.regraft_cell, _RESULTS[self.regraft_kind]
+            if self.regraft_kind in _CELLS:
+                state = tuple(others[0])
+                return (state,) * count if count > 1 else state
+            directions = 2 if cell.bidirectional else 1
+            state = (cell.num_layers * directions, x[0 if cell.batch_first else 1], cell.hidden_size)
+            return ((x[0], x[1], directions * cell.hidden_size), *[state] * (count - 1))
+
+        def infer_dtype(self, *operands: Any) -> Any:
+            count = _RESULTS[self.regraft_kind]
+            return operands[:1] * count if count > 1 else operands[0]
+
+    return Recurrent
+
+
+@TABLE.op("Recurrent")
+def recurrent(use: Use) -> tuple[Value, ...] | Value:
+    """A stack of layers, or one step of a cell, with the parameters of its Cell."""
+    kind = str(use.attributes.get("kind"))
+    if use.attributes.get("cell_id") != id(use.cell):
+        raise use.unsupported("it could not be told which call of the Cell this is")
+    lengths = bool(use.attributes.get("lengths"))
+    x, *states = [use.tensor(i) for i in range(len(use.arguments)) if not (lengths and i == 1)]
+    if kind in _CELLS:
+        return _step(use, kind, [x, *states])
+    cell = use.cell
+    names = [
+        f"{role}_{side}_l{layer}{suffix}"
+        for layer, suffix in product(range(cell.num_layers), ("", "_reverse")[: 1 + cell.bidirectional])
+        for role in ("weight", "bias")[: 1 + cell.has_bias]
+        for side in ("ih", "hh")
+    ]
+    given = states or [None] * (len(use.types) - 1)
+    relu = type(cell.rnn).__name__ == "_DynamicRNNRelu"
+    return tuple(
+        use.b.ops(
+            f"regraft.{kind}",
+            x,
+            use.tensor(1) if lengths else None,
+            *given,
+            *_parameters(use, names, x),
+            outputs=len(use.types),
+            types=list(use.types),
+            hidden_size=cell.hidden_size,
+            num_layers=cell.num_layers if cell.num_layers > 1 else None,
+            bidirectional=1 if cell.bidirectional else None,
+            has_bias=None if cell.has_bias else 0,
+            batch_first=1 if cell.batch_first else None,
+            dropout=float(cell.dropout) if cell.dropout and cell.num_layers > 1 else None,
+            nonlinearity="relu" if relu else None,
+        )
+    )
+
+
+def _step(use: Use, kind: str, operands: list[Value]) -> tuple[Value, ...] | Value:
+    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if use.cell.has_bias else [])]
+    relu = kind == "RNNCell" and use.cell.nonlinearity == "relu"
+    found = use.b.ops(
+        f"regraft.{kind}",
+        *operands,
+        *_parameters(use, names, operands[0]),
+        outputs=len(use.types),
+        types=list(use.types),
+        nonlinearity="relu" if relu else None,
+    )
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _parameters(use: Use, names: list[str], x: Value) -> list[Value]:
+    """The parameters of the Cell by name, whose element type must be the input's."""
+    modules = use.graph.modules
+    assert use.b.call is not None
+    held = modules.module(modules.call(use.b.call).module).parameters
+    values = [Value(held[name]) for name in names]
+    dtypes = {use.b.type_of(v).dtype for v in (x, *values)}
+    if len(dtypes) > 1:
+        raise use.unsupported(f"expected one element type, got {' and '.join(sorted(dtypes))}")
+    return values

@@ -1,0 +1,212 @@
+"""Lowering a symbol: every operator node in order, through the tables of the family files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import (
+    Builder,
+    Graph,
+    InvalidGraphError,
+    ModelError,
+    Operator,
+    TensorType,
+    UnsupportedError,
+    Value,
+)
+from .attributes import TextAttributes
+from .call import Use
+from .operators import TABLE
+from .parameter_shapes import parameter_shapes
+from .reader import Symbol, SymbolNode
+from .signatures import parameter_slots
+from .size_limits import Budget
+from .tree import Tree
+from .variables import Variables
+
+_ALIGNED = frozenset(
+    ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Where", "Equal", "Less", "Greater",
+     "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor", "Mod"]
+)  # fmt: skip
+"""Operators whose operands must have equal dimensions, or 1."""
+
+
+def require_lowerings(symbol: Symbol) -> None:
+    """Check that every operator has a lowering.
+
+    Raises:
+        UnsupportedError: listing all that have none.
+    """
+    TABLE.require((node.op, node.place) for node in symbol.operators())
+
+
+def lower(
+    graph: Graph,
+    symbol: Symbol,
+    variables: Variables,
+    tree: Tree,
+    types: Mapping[str, TensorType],
+    budget: Budget,
+) -> None:
+    """Add inputs, operators and outputs to a graph that has its modules and parameters.
+
+    Raises:
+        UnsupportedError: for a form of an operator or an attribute that nothing reads.
+        ModelError: when the parameters do not fit the inputs.
+    """
+    values: dict[int, list[Value | None]] = {i: [v] for i, v in tree.parameters.items()}
+    states = _begin_states(symbol)
+    for index, node in variables.inputs.items():
+        values[index] = [graph.add_input(node.name, types[node.name])]
+    names = {node.index: node.name for node in symbol.nodes}
+    root = graph.modules.add_call(0)
+    for node in symbol.operators():
+        if node.index in states:
+            values[node.index] = [None]
+            continue
+        call = root
+        if node.index in tree.modules:
+            call = graph.modules.add_call(tree.modules[node.index], root)
+        builder = Builder(graph, call=call, location=node.name)
+        attributes = TextAttributes(node.attributes, node.op, node.place)
+        inputs = [_operand(values, node, variables, reference) for reference in node.inputs]
+        use = Use(builder, node, attributes, inputs, [names[i] for i, _ in node.inputs])
+        _check_parameters(use, variables)
+        before = graph._next
+        values[node.index] = list(_lowered(use))
+        for output, value in enumerate(values[node.index]):
+            if value is not None:
+                graph.origin.landmarks.setdefault((node.name, output), value)
+        budget.spend(graph, range(before, graph._next), node.place)
+        _check_alignment(use, before)
+    for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
+        index, output = reference
+        if index in variables.labels or output >= len(values[index]):
+            raise ModelError("E101", f"expected an output of a node as head, got {list(reference)}")
+        value = values[index][output]
+        assert value is not None, name
+        graph.outputs.append((name, value))
+
+
+def _begin_states(symbol: Symbol) -> set[int]:
+    """Zeros that only recurrent operators start from, often of a batch that nothing states."""
+    users: dict[int, set[str]] = {index: {""} for index, _ in symbol.heads}
+    for node in symbol.operators():
+        for index, _ in node.inputs:
+            users.setdefault(index, set()).add(node.op)
+    return {n.index for n in symbol.operators() if n.op == "_zeros" and users.get(n.index) == {"RNN"}}
+
+
+def _operand(
+    values: Mapping[int, list[Value | None]],
+    node: SymbolNode,
+    variables: Variables,
+    reference: tuple[int, int],
+) -> Value | None:
+    index, output = reference
+    if index in variables.labels:
+        return None
+    if output >= len(values[index]):
+        raise ModelError(
+            "E101", f"expected output {output} of node {index}, which it does not have", place=node.place
+        )
+    return values[index][output]
+
+
+def _lowered(use: Use) -> list[Value]:
+    try:
+        return _apply(use)
+    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        # attributes are what a file says: types and axes that are not there, sizes that nothing can hold
+        raise use.unsupported(f"cannot be lowered with {dict(use.node.attributes)}: {error}") from error
+    except InvalidGraphError as error:  # a file's node that ONNX's rules refuse: its author's, not ours
+        raise ModelError(
+            "E103",
+            f"`{use.node.op}` does not fit its inputs: {error.message}",
+            place=use.node.place,
+            hint="check the shapes and element types given with --input, and the attributes of this node",
+        ) from error
+
+
+def _apply(use: Use) -> list[Value]:
+    op = use.node.op
+    if op in TABLE.renamed:
+        result = use.b.op(TABLE.renamed[op], *use.values())
+        use.attrs.ignore("num_args")
+    else:
+        result = TABLE.functions[op](use)
+    use.attrs.finish()
+    return result if isinstance(result, list) else [result]
+
+
+def _check_parameters(use: Use, variables: Variables) -> None:
+    """Check the stored shapes of a layer's parameters against those its data asks for."""
+    slots = parameter_slots(use.node.op, use.node.attributes)
+    if not slots or not use.inputs or use.inputs[0] is None:
+        return
+    data = use.b.type_of(use.x)
+    if data.shape is None:
+        return
+    probe = TextAttributes(use.node.attributes, use.node.op, use.node.place)  # reads nothing for the lowering
+    wanted = parameter_shapes(use.node.op, probe, data.shape)
+    for slot, name in slots.items():
+        value = use.inputs[slot] if slot < len(use.inputs) else None
+        if value is None or name not in wanted or use.node.inputs[slot][0] not in variables.parameters:
+            continue
+        found = use.b.type_of(value).static_shape()
+        expected = wanted[name]
+        fits = len(found) == len(expected) and all(
+            not isinstance(e, int) or e == f for e, f in zip(expected, found, strict=True)
+        )
+        if not fits:
+            raise ModelError(
+                "E103",
+                f"expected `{use.names[slot]}` of shape {list(expected)} for data {data}, got {list(found)}",
+                place=use.node.place,
+                hint="check the shape given with --input, and that the parameters belong to this symbol",
+            )
+
+
+def _check_alignment(use: Use, before: int) -> None:
+    """Refuse to align a symbolic dimension with a number above 1: it would only be right at one size.
+
+    Raises:
+        UnsupportedError: naming the node; with a static batch it may be fine.
+    """
+    graph = use.b.graph
+    for key in range(before, graph._next):
+        node = graph.node(key)
+        if not isinstance(node, Operator) or node.domain or node.op_type not in _ALIGNED:
+            continue
+        shapes = [
+            t.shape for v in graph.operands(key) if v is not None and (t := graph.type_of(v)) and t.shape
+        ]
+        for position in range(1, max(map(len, shapes), default=0) + 1):
+            dims = {s[-position] for s in shapes if position <= len(s)} - {1}
+            if len(dims) > 1:
+                text = ", ".join(str(list(s)) for s in shapes)
+                raise UnsupportedError(
+                    "E203", f"`{use.node.op}` aligns the shapes {text}", place=use.node.place
+                )
+
+
+def output_names(symbol: Symbol) -> list[str]:
+    """The names of the outputs, as MXNet lists them, each once."""
+    counts: dict[int, int] = {}
+    for node in symbol.nodes:
+        for index, output in node.inputs:
+            counts[index] = max(counts.get(index, 0), output)
+    for index, output in symbol.heads:
+        counts[index] = max(counts.get(index, 0), output)
+    nodes = {node.index: node for node in symbol.nodes}
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
+    for index, output in symbol.heads:
+        node = nodes[index]
+        suffix = f"_output{output}" if counts.get(index) else "_output"
+        name = base = node.name if node.is_variable else f"{node.name}{suffix}"
+        while name in names:
+            numbers[base] = numbers.get(base, 0) + 1
+            name = f"{base}_{numbers[base]}"
+        names[name] = None
+    return list(names)

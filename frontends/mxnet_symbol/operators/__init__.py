@@ -1,0 +1,39 @@
+"""Every lowering of the MXNet frontend, merged by name."""
+
+from __future__ import annotations
+
+from ..call import new_table
+from . import (
+    activation,
+    attention,
+    conv,
+    creation,
+    indexing,
+    linear,
+    loss,
+    math,
+    norm,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
+
+TABLE = new_table().include(
+    activation.TABLE,
+    attention.TABLE,
+    conv.TABLE,
+    creation.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    loss.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    recurrent.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+)
+"""Name of an MXNet operator -> its lowering."""

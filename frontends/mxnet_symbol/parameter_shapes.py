@@ -1,0 +1,77 @@
+"""Shapes of parameters as MXNet infers them: from a layer's attributes and the shape of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir import Dim
+from .attributes import TextAttributes
+from .dimensions import product
+
+Shape = tuple[Dim, ...]
+Rule = Callable[[TextAttributes, Shape], dict[str, Shape]]
+"""(attributes, shape of the data) -> parameter name -> shape; an unknown dimension is None."""
+
+
+def parameter_shapes(op: str, attributes: TextAttributes, data: Shape) -> dict[str, Shape]:
+    """The shapes that an operator's parameters must have; empty where there is no rule."""
+    return _RULES[op](attributes, data) if op in _RULES else {}
+
+
+def _quotient(size: Dim, groups: int) -> Dim:
+    return size // groups if isinstance(size, int) and groups > 0 and size % groups == 0 else None
+
+
+def _at(data: Shape, axis: int) -> Dim:
+    return data[axis] if -len(data) <= axis < len(data) else None
+
+
+def _convolution(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    filters, groups = attrs.int("num_filter"), attrs.int("num_group", 1)
+    return {
+        "weight": (filters, _quotient(_at(data, 1), groups), *attrs.ints("kernel")),
+        "bias": (filters,),
+    }
+
+
+def _deconvolution(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    filters, groups = attrs.int("num_filter"), attrs.int("num_group", 1)
+    return {
+        "weight": (_at(data, 1), _quotient(filters, groups), *attrs.ints("kernel")),
+        "bias": (filters,),
+    }
+
+
+def _fully_connected(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    hidden = attrs.int("num_hidden")
+    size = product(data[1:]) if attrs.flag("flatten", default=True) else _at(data, -1)
+    return {"weight": (hidden, size), "bias": (hidden,)}
+
+
+def _embedding(attrs: TextAttributes, _data: Shape) -> dict[str, Shape]:
+    return {"weight": (attrs.int("input_dim"), attrs.int("output_dim"))}
+
+
+def _per_channel(axis: int) -> Rule:
+    def rule(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+        size = (_at(data, attrs.int("axis", axis)),)
+        return dict.fromkeys(("gamma", "beta", "moving_mean", "moving_var"), size)
+
+    return rule
+
+
+def _instance_norm(_attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    return {"gamma": (_at(data, 1),), "beta": (_at(data, 1),)}
+
+
+_RULES: dict[str, Rule] = {
+    "Convolution": _convolution,
+    "Convolution_v1": _convolution,
+    "Deconvolution": _deconvolution,
+    "FullyConnected": _fully_connected,
+    "Embedding": _embedding,
+    "BatchNorm": _per_channel(1),
+    "BatchNorm_v1": _per_channel(1),
+    "LayerNorm": _per_channel(-1),
+    "InstanceNorm": _instance_norm,
+}

@@ -1,0 +1,186 @@
+"""Tensors that a module keeps of an earlier call: computed anew, so that the parameters behind them train."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .evaluation_mode import dry_run, evaluation
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+_REGISTERED = ("_parameters", "_buffers", "_modules")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Tensors in a plain attribute of a module, or at a key of a plain dict that is one.
+
+    Attributes:
+        module: the module.
+        name: of the attribute.
+        key: the key alone in a tuple, or () for the attribute itself.
+        value: a tensor, or a tuple, list or dict with tensors or layers.
+        place: the attribute's path, for messages.
+    """
+
+    module: Module
+    name: str
+    key: tuple[Any, ...]
+    value: Any
+    place: str
+
+    def now(self) -> Any:
+        """What is there at present."""
+        held = self.module.__dict__.get(self.name)
+        return held.get(*self.key) if self.key and isinstance(held, dict) else held
+
+    def remove(self, *, blank: bool) -> None:
+        """Take the key away, or the attribute; `blank`: leave the attribute with None."""
+        attributes = self.module.__dict__
+        if self.key:
+            attributes[self.name].pop(*self.key)
+        elif blank:
+            attributes[self.name] = None
+        else:
+            del attributes[self.name]
+
+
+@dataclass(slots=True)
+class Caches:
+    """What a program reads out of plain attributes.
+
+    Attributes:
+        refilled: what a call fills with the same values again where it was taken away, and how: `blank`.
+        changed: what it fills with other values.
+        kept: everything else.
+    """
+
+    refilled: dict[Entry, bool] = field(default_factory=dict)
+    changed: list[Entry] = field(default_factory=list)
+    kept: list[Entry] = field(default_factory=list)
+
+    @contextmanager
+    def emptied(self, module: Module) -> Iterator[None]:
+        """Inside, the module is as before the call that filled its caches."""
+        with evaluation(module):
+            for entry, blank in self.refilled.items():
+                entry.remove(blank=blank)
+            yield
+
+    def notes(self) -> list[str]:
+        """What a reader should know of those that are constants of the graph."""
+        trained = [e for e in self.kept if any(t.requires_grad for t in _tensors(e.value))]
+        return [
+            *(
+                f"`{place}` holds what an earlier call computed, and a call would compute something else "
+                "now: it is a constant in the graph, as the model itself uses it; empty it before loading"
+                for place in dict.fromkeys(e.place for e in self.changed)
+            ),
+            *(
+                f"`{place}` requires gradients and is not registered: a constant in the graph, not trained"
+                for place in dict.fromkeys(e.place for e in trained)
+            ),
+        ]
+
+
+def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
+    """The entries of a module's plain attributes that are constants of a program."""
+    constants = {_memory(t) for c in program.constants.values() for t in _tensors(c)}
+    if not constants:
+        return []
+    return [e for e in _entries(module) if any(_memory(t) in constants for t in _tensors(e.value))]
+
+
+def told_apart(module: Module, entries: Sequence[Entry], call: Callable[[], object]) -> Caches:
+    """Find by calls of the model in evaluation mode which entries are caches.
+
+    All are taken away together first; where the model then fails or leaves some empty, those of one class
+    and attribute after another.
+    """
+    found = Caches(kept=list(entries))
+    groups: dict[tuple[type, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((type(entry.module), entry.name), []).append(entry)
+    attempts = [list(entries), *(groups.values() if len(groups) > 1 else ())]
+    for attempt in attempts:
+        for blank in (True, False):
+            waiting = [e for e in attempt if e in found.kept]
+            for entry, value in _after_a_call(module, waiting, call, blank=blank):
+                same = _same(value, entry.value)
+                if same is not None:
+                    found.kept.remove(entry)
+                    if same:
+                        found.refilled[entry] = blank
+                    else:
+                        found.changed.append(entry)
+    return found
+
+
+def _after_a_call(
+    module: Module, entries: Sequence[Entry], call: Callable[[], object], *, blank: bool
+) -> list[tuple[Entry, Any]]:
+    """What a call of the model puts in the place of entries; nothing where it fails without them."""
+    if not entries:
+        return []
+    with dry_run(module):
+        for entry in entries:
+            entry.remove(blank=blank)
+        try:
+            call()
+        except Exception:  # the model's own code may raise anything
+            return []
+        return [(entry, entry.now()) for entry in entries]
+
+
+def _same(found: Any, kept: Any) -> bool | None:
+    """Whether two values hold equal tensors; None where they are no tensors of the same shapes and types."""
+    import torch
+
+    a, b = _tensors(found), _tensors(kept)
+    if len(a) != len(b) or any(x.shape != y.shape or x.dtype != y.dtype for x, y in zip(a, b, strict=True)):
+        return None
+    return all(torch.allclose(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
+
+
+def _entries(module: Module) -> Iterator[Entry]:
+    """Everything outside the registered parameters and buffers that holds tensors."""
+    for path, m in module.named_modules():
+        for name, value in m.__dict__.items():
+            place = f"{path}.{name}" if path else name
+            if name in _REGISTERED:
+                continue
+            if type(value) in (dict, OrderedDict):
+                for key, held in value.items():
+                    if _tensors(held):
+                        yield Entry(m, name, (key,), held, place)
+            elif _tensors(value):
+                yield Entry(m, name, (), value, place)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """Those in a nest of Python's own containers, the parameters of layers in it included."""
+    import torch
+    import torch.utils._pytree as pytree
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if type(value) not in (tuple, list, dict, OrderedDict):
+        return []
+    found: list[torch.Tensor] = []
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, torch.nn.Module):
+            found += leaf.parameters()
+        elif isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+    return found
+
+
+def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()

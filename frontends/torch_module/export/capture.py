@@ -1,0 +1,391 @@
+"""Capturing a live module with torch.export, in evaluation mode, leaving the module as it was."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....ir import ModelError, numpy_dtype
+from ...options import LoadOptions
+from ..modules.live_state import assigned_by
+from ..saved.program import Saved, read_program
+from ..symbols import is_symbolic
+from .branch_by_example import otherwise
+from .cached_tensors import entries_read, told_apart
+from .containers import open_containers
+from .custom_gradients import own_gradients
+from .evaluation_mode import dry_run, evaluation
+from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
+from .export_errors import export_error, first_line, is_refusal, require_python
+from .module_stacks import normalised_stack
+from .module_to import idle_moves
+from .opaque_layers import layers_kept_whole
+from .symbolic_lengths import numbers_taken, symbolic_lengths
+from .tracing import lean_tracing, unlogged, unprinted
+from .training_modes import idle_dropouts, training_differences
+from .vmap_regions import without_vmap
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+    from torch.nn import Module
+
+NamedArrays = Sequence[tuple[str, "np.ndarray | None"]]
+
+
+@dataclass(slots=True)
+class Captured:
+    """An exported program and what was seen while it was made.
+
+    Attributes:
+        program: the program, operators undecomposed.
+        module: the live module, or None for a saved program.
+        examples: example array of every tensor input, in order.
+        calls: every module call in execution order: its chain of keys ``path@n`` from the root, and the
+            module called (None for a saved program).
+        notes: what a reader of the result should know.
+        arrange: the model's arguments and keywords from its tensors in order.
+        idle: dropouts that drop in no mode.
+        assumed: those of the notes on what holds for some inputs only.
+    """
+
+    program: ExportedProgram
+    module: Module | None
+    examples: list[np.ndarray]
+    calls: list[tuple[tuple[str, ...], Module | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    arrange: Arrange | None = None
+    idle: set[Node] = field(default_factory=set)
+    assumed: list[str] = field(default_factory=list)
+
+
+def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
+    """Export a module.
+
+    Axis 0 of the inputs that share the first tensor input's axis 0 is dynamic; where the module insists on
+    one size, the program is static and a note says so.
+
+    Raises:
+        ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
+    """
+    require_python(module)
+    bound = bind(module, inputs)
+    found = _with_axes(module, bound, options)
+    read = entries_read(found.program, module)
+    if not read:
+        return found
+
+    def call() -> object:
+        args, kwargs = bound.built(lambda _, leaf: leaf)  # anew: a cache that is given is written into
+        return module(*args, **kwargs)
+
+    caches = told_apart(module, read, call)
+    if caches.refilled:
+        with caches.emptied(module):
+            found = _with_axes(module, bound, options)
+    found.notes += caches.notes()
+    return found
+
+
+def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captured:
+    """Export with dynamic axes, or without where the module insists on one size."""
+    axes = dynamic_axes(bound.leaves, options)
+    if not axes:
+        return _export(module, bound, {})
+    traced = bound.repeated(axes)
+    try:
+        with numbers_taken() as places:
+            found = _export(module, traced, axes)
+    except ModelError as error:
+        found = _export(module, bound, {})
+        found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
+        return found
+    refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, bound, axes))
+    if refused or places:
+        again = _measured(module, traced, axes)
+        if again is None:
+            found = _export(module, bound, {})
+            made = f"one size of {', '.join(refused)}" if refused else f"a size, at {places[0]}"
+            found.notes.append(f"static shapes: the model insists on {made}")
+            return found
+        found = again
+    found.examples = [array_of(t) for t in bound.tensors.values()]
+    return found
+
+
+def _measured(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured | None:
+    """The export with what the model's own code measures left symbolic; None where sizes stay numbers."""
+    with symbolic_lengths(module) as takes_any, numbers_taken() as places:
+        if not takes_any:
+            return None
+        try:
+            found = _export(module, bound, axes)
+        except ModelError:
+            return None
+    return None if places or any(_specialised(found, bound, axes)) else found
+
+
+def require_runnable(captured: Captured) -> None:
+    """Run a live module on the example: torch.export takes element types that the operators refuse.
+
+    Raises:
+        ModelError: E103 when the module raises.
+    """
+    if captured.module is not None:
+        with dry_run(captured.module):
+            _run(captured)
+
+
+def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
+    """What a run on the example gives the parameters and buffers that the forward assigns, by name."""
+    if captured.module is None:
+        return {}
+    with dry_run(captured.module):
+        found = assigned_by(captured.module, lambda: _run(captured))
+    return {name: array_of(value) for name, value in found.items()}
+
+
+def _run(captured: Captured) -> None:
+    if captured.module is None or captured.arrange is None:
+        return
+    args, keywords = captured.arrange([tensor_of(a) for a in captured.examples])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            captured.module(*args, **keywords)
+    except Exception as error:  # the model's own code may raise anything
+        raise export_error(captured.module, error) from error
+
+
+def load_program(path: Path, *, trust: bool = False) -> Saved:
+    """Load a saved ``.pt2`` program, which executes nothing that the file holds unless it is trusted.
+
+    Args:
+        path: the file.
+        trust: whether torch may unpickle, import and evaluate what the file asks for.
+
+    Raises:
+        ModelError: when there is no such file, it is not an exported program, or it needs trust.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if not path.is_file():
+        raise ModelError("E101", f"expected an exported program, got no file `{path}`")
+    if not trust:
+        return read_program(path)
+    try:
+        with (
+            warnings.catch_warnings(),
+            unlogged("torch.export"),
+            unlogged("torch._export.serde.serialize"),
+        ):
+            warnings.simplefilter("ignore")
+            program = torch.export.load(str(path))
+    except Exception as error:  # torch raises many kinds for a damaged archive, and the file's code any
+        raise ModelError(
+            "E101",
+            f"expected an exported program, got a file that torch.export.load refuses: {first_line(error)}",
+            place=str(path),
+            hint="write it with torch.export.save(program, file); give a pickled module as file.py:Name",
+        ) from error
+    leaves = pytree.tree_leaves(program.example_inputs) if program.example_inputs else []
+    return Saved(program, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
+
+    Raises:
+        ModelError: when it has none.
+    """
+    import torch
+
+    if tensor.is_meta:
+        raise ModelError(
+            "E101",
+            f"expected values, got a tensor {list(tensor.shape)} on the device `meta`, which has none",
+            hint="give the model its weights first: module.to_empty(device='cpu'), then load_state_dict",
+        )
+    tensor = tensor.detach().cpu()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    return tensor.numpy()
+
+
+# -- inputs ------------------------------------------------------------------------------------------
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """A tensor of its own with these values; the inverse of `array_of`."""
+    import torch
+
+    if array.dtype == numpy_dtype("bfloat16"):
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array, copy=True))
+
+
+def _specialised(
+    found: Captured, bound: Arguments, axes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, int]]:
+    """The dynamic axes that the export made constants of."""
+    fakes = [node.meta["val"] for node in tensor_placeholders(found.program)]
+    for name, fake in zip(bound.tensors, fakes, strict=True):
+        for axis in axes.get(name, ()):
+            size = fake.shape[axis]
+            if not is_symbolic(size):
+                yield name, axis
+
+
+# -- the export ----------------------------------------------------------------------------------------
+
+
+def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured:
+    import torch
+
+    # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
+    args, kwargs = bound.built(lambda _, leaf: leaf.detach() if hasattr(leaf, "shape") else leaf)
+
+    def spec(name: str, _: object) -> dict[int, Any] | None:
+        return dict.fromkeys(axes[name], torch.export.Dim.AUTO) if name in axes else None
+
+    dynamic = bound.by_parameter(spec) if axes else None
+    calls: list[tuple[tuple[str, ...], Module | None]] = []
+
+    def export() -> ExportedProgram:
+        calls.clear()
+        found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        return without_vmap(found)
+
+    with (
+        evaluation(module),
+        spelled_out(module, bound.further),
+        layers_kept_whole(),
+        lean_tracing(module),
+        idle_moves(),
+        own_gradients() as own,
+        _recorded(calls),
+        _opened(module),
+        unlogged("torch._subclasses.fake_tensor"),
+        unlogged("torch.fx.experimental.symbolic_shapes"),
+        unprinted(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        taken: list[str] = []
+        try:
+            program = export()
+        except Exception as error:  # the model's own code and torch.export may raise anything
+            refusal = export_error(module, error)
+            try:
+                program, taken = otherwise(export, error, raised_by_model=not is_refusal(error))
+            except Exception:  # as above; the first error is the model's own
+                raise refusal from error
+    notes = [
+        *taken,
+        *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
+        *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, idle = training_differences(module, args, kwargs)
+    return Captured(
+        program,
+        module,
+        [array_of(t) for t in bound.tensors.values()],
+        calls,
+        [*notes, *found],
+        bound.arrange,
+        idle_dropouts(program, idle),
+        taken,
+    )
+
+
+@contextmanager
+def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[None]:
+    """Record every module call of an export, those without any operator included.
+
+    What dynamo traces by itself, the bodies of control flow, it traces without this: it cannot follow a hook.
+    """
+    from torch.compiler import is_dynamo_compiling
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    def record(module: Module, _args: object) -> None:
+        if is_dynamo_compiling():
+            return
+        mode = get_proxy_mode()
+        stack = getattr(getattr(mode, "tracer", None), "module_stack", None)
+        if stack:
+            base = getattr(type(module), "get_base", None)
+            keys = normalised_stack(stack)
+            if keys and (not calls or calls[-1][0] != keys):
+                calls.append((keys, module if base is None else base(module)))
+
+    handle = register_module_forward_pre_hook(record)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _opened(module: Module) -> Iterator[None]:
+    """What the model returns consists of containers that torch can open."""
+    handle = module.register_forward_hook(lambda _module, _given, result: open_containers(result))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndarray]:
+    """The example inputs of a saved program, in order: those given, else its own; none where it has none.
+
+    Raises:
+        ModelError: when their number, shapes or element types do not fit the program.
+    """
+    fakes = [(node.name, node.meta["val"]) for node in tensor_placeholders(saved.program)]
+    given = [array for _, array in inputs if array is not None]
+    own = not given and saved.examples is not None
+    if own:
+        given = [array_of(example) for example in saved.examples or ()]
+    elif not given:
+        return []
+    if len(given) != len(fakes):
+        if own:
+            raise ModelError(
+                "E101", f"expected {len(fakes)} example inputs in the file, got {len(given)}", place=path
+            )
+        raise ModelError(
+            "E103", f"expected {len(fakes)} inputs ({', '.join(n for n, _ in fakes)}), got {len(given)}"
+        )
+    for (name, fake), array in zip(fakes, given, strict=True):
+        fits = len(array.shape) == fake.dim() and all(
+            not isinstance(want, int) or want == got
+            for want, got in zip(fake.shape, array.shape, strict=True)
+        )
+        if not fits or str(fake.dtype).removeprefix("torch.") != array.dtype.name:
+            wanted = f"{str(fake.dtype).removeprefix('torch.')}{[str(s) for s in fake.shape]}"
+            message = f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}"
+            raise ModelError("E101", message, place=path) if own else ModelError("E103", message)
+    return given
+
+
+def tensor_placeholders(program: ExportedProgram) -> list[Node]:
+    """The placeholders of a program's tensor inputs, in order."""
+    users = set(program.graph_signature.user_inputs)
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in users and hasattr(node.meta.get("val"), "shape")
+    ]

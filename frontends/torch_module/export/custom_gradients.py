@@ -1,0 +1,27 @@
+"""Gradients that a model writes itself, which no program shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .patches import replaced
+
+
+@contextmanager
+def own_gradients() -> Iterator[list[str]]:
+    """Names of the model's own `torch.autograd.Function`s that are applied inside, each once."""
+    import torch
+
+    function: Any = torch.autograd.Function
+    kept = vars(function)["apply"]
+    found: list[str] = []
+
+    def apply(cls: type, *arguments: Any, **keywords: Any) -> Any:
+        if not cls.__module__.startswith("torch.") and cls.__name__ not in found:
+            found.append(cls.__name__)
+        return kept.__func__(cls, *arguments, **keywords)
+
+    with replaced(function, apply=classmethod(apply)):
+        yield found

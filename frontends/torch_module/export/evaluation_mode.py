@@ -1,0 +1,99 @@
+"""Evaluation mode for the time of a capture, after which the module is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..modules.live_state import Untouched, structure_kept
+from .patches import replaced
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import Module
+
+
+@contextmanager
+def evaluation(module: Module) -> Iterator[None]:
+    """Evaluation mode without calling the model's own `train`; everything is put back afterwards.
+
+    A forward that keeps what it computed (a table of biases), or assigns a weight anew, would keep
+    torch.export's tensors without values. Values that a real call writes are `dry_run`'s to undo.
+    """
+    import torch
+
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the layer's parts
+    try:
+        with structure_kept(module):
+            for m in module.modules():
+                m.training = False
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
+
+
+@contextmanager
+def dry_run(module: Module) -> Iterator[None]:
+    """Evaluation mode for calls without gradients, after which values and random state are as before too."""
+    import torch
+
+    seeds = torch.random.fork_rng(devices=[])
+    with Untouched(module), evaluation(module), seeds, torch.no_grad():
+        yield
+
+
+@contextmanager
+def values_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """What is written into tensors inside is undone."""
+    import torch
+
+    values = [(t, t.detach().clone()) for t in tensors]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in values:
+                tensor.copy_(value)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
+
+    Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
+    torch leaves open, of an unsorted `topk` and of equals in a `sort`, are those of the graph.
+    """
+    import torch
+    from torch._higher_order_ops import utils
+    from torch.overrides import TorchFunctionMode
+
+    class InOrder(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = kwargs or {}
+            if func in (torch.topk, torch.Tensor.topk):
+                args, given = args[:4], {**given, "sorted": True}
+            elif func in sorts and not any(isinstance(a, str) for a in args[1:]):
+                positions = dict(zip(("dim", "descending"), args[1:3], strict=False))
+                args, given = args[:1], {**positions, **given, "stable": True}
+            return func(*args, **given)
+
+    sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
+
+    compiled = utils._hop_compile_and_call
+
+    def run(operator: Any, arguments: Sequence[Any], keywords: Any = None) -> Any:
+        if operator.__name__ == "_cond_op_wrapper":
+            predicate, yes, no, operands = arguments
+            return (yes if bool(predicate) else no)(*operands)
+        if operator.__name__ == "_while_loop_op_wrapper":
+            condition, body, carried, operands = arguments
+            while bool(condition(*carried, *operands)):
+                carried = body(*carried, *operands)
+            return carried
+        with torch.compiler.set_stance("default"):
+            return compiled(operator, arguments, keywords)
+
+    with replaced(utils, _hop_compile_and_call=run), torch.compiler.set_stance("force_eager"), InOrder():
+        yield

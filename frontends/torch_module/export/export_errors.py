@@ -1,0 +1,186 @@
+"""What torch.export's errors say to the user: the model's line, what torch cannot follow, what to do."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....ir import ModelError
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")
+"""Where the errors are defined by which torch.export refuses a model."""
+
+
+def export_error(module: Module, error: Exception) -> ModelError:
+    """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
+    place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
+    if _packs(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow a PackedSequence, whose sizes are data",
+            place=place,
+            hint="give the recurrent layer the padded sequences themselves",
+        )
+    if (selecting := _selecting(module, error)) is not None:
+        return ModelError(
+            "E104",
+            f"torch.export cannot follow {selecting}, which selects boxes: how many there are is data",
+            place=place,
+            hint="convert the layers before it as a module of their own, whose forward returns "
+            "`self.head(list(self.backbone(images).values()))` or the like for the model's `backbone` and "
+            "`head` (or `rpn.head`), and select among its boxes and scores in code of the target",
+        )
+    if quantised := _quantised(module):
+        return ModelError(
+            "E104",
+            f"torch.export cannot follow quantised layers, and {len(quantised)} of the model are: "
+            f"{', '.join(quantised[:3])}{', …' if len(quantised) > 3 else ''}",
+            place=type(module).__name__,
+            hint="give the float model, and quantise what is written with the tools of its target",
+        )
+    if found := re.search(r"Found <class '([^']+)'> in output", str(error)):
+        return ModelError(
+            "E104",
+            "expected a model that returns tensors, or tuples, lists, dicts or dataclasses of them, "
+            f"got `{found[1].rpartition('.')[2]}`",
+            place=place,
+            hint="return such a container, or register the class with torch.utils._pytree",
+        )
+    if is_refusal(error):
+        what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
+        return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+    return ModelError(
+        "E103",
+        f"the model raised {first_line(error)}",
+        place=place,
+        hint="check the shapes and element types given with --input",
+    )
+
+
+def require_python(module: Module) -> None:
+    """Refuse a model with parts that torch.jit has compiled: whether torch can trace them varies.
+
+    Raises:
+        ModelError: E104 for such a one.
+    """
+    scripted = _scripted(module)
+    if scripted:
+        raise _of_scripted(module, scripted)
+
+
+def _of_scripted(module: Module, scripted: Sequence[str]) -> ModelError:
+    return ModelError(
+        "E104",
+        f"torch.export cannot follow TorchScript, and {len(scripted)} of the modules are scripted or "
+        f"traced: {', '.join(scripted[:3])}{', …' if len(scripted) > 3 else ''}",
+        place=type(module).__name__,
+        hint="give the model as it was before torch.jit.script or torch.jit.trace, with the weights that "
+        "its state_dict() holds",
+    )
+
+
+_ON_CONTROL_FLOW = (
+    "where control flow depends on shapes, --no-dynamic-batch may help; "
+    "where it depends on data, write it with torch.cond or torch.while_loop"
+)
+
+
+def _of_bodies(error: Exception) -> tuple[str, str] | None:
+    """What torch says of the bodies of `cond` and its like, without its own stack, and its first advice."""
+    if type(error).__name__ != "UncapturedHigherOrderOpError":
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = lines[1:] if "captured completely" in lines[0] else lines
+    rows = [line.partition(":") for line in lines]
+    facts = {key: value.strip() for key, _, value in reversed(rows)}  # of several, the first
+    what = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+    return f"in `{facts.get('Higher Order Operator', 'a body')}`, {what[:300]}", facts.get("Hint", "")
+
+
+def _packs(error: Exception) -> bool:
+    """Whether a PackedSequence was in the hands of the code that raised."""
+    from torch.nn.utils.rnn import PackedSequence
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(isinstance(v, PackedSequence) for frame in frames for v in frame.f_locals.values())
+
+
+_SELECTIONS = frozenset(
+    {"nms", "batched_nms", "multiclass_nms", "non_max_suppression", "remove_small_boxes"}
+    | {"filter_proposals", "postprocess_detections"}
+)
+"""Functions by which detection models select boxes, in torchvision and elsewhere."""
+
+
+def _selecting(module: Module, error: Exception) -> str | None:
+    """The innermost module of a model that was selecting boxes when torch refused; None for other errors."""
+    if not is_refusal(error):
+        return None
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    at = next((i for i, f in enumerate(frames) if f.f_code.co_name in _SELECTIONS), None)
+    if at is None:
+        return None
+    paths = {id(m): path for path, m in module.named_modules()}
+    callers = [f.f_locals.get("self") for f in frames[: at + 1]]
+    caller = next((c for c in reversed(callers) if id(c) in paths), module)
+    return f"`{paths[id(caller)] or type(caller).__name__}` (in {frames[at].f_code.co_name})"
+
+
+def _scripted(module: Module) -> list[str]:
+    """The outermost modules that torch.jit has compiled, as ``path (class)``."""
+    import torch
+
+    kind = torch.jit.ScriptModule
+    found = {path: m for path, m in module.named_modules() if isinstance(m, kind)}
+    inner = {
+        f"{path}.{name}" if path else name for path, m in found.items() for name, _ in m.named_children()
+    }
+    names = {path: getattr(m, "original_name", type(m).__name__) for path, m in found.items()}
+    return [f"`{p}` ({n})" if p else n for p, n in names.items() if p not in inner]
+
+
+def _quantised(module: Module) -> list[str]:
+    """The layers that hold packed integers, as ``path (class)``."""
+    return [
+        f"`{path}` ({type(m).__name__})" if path else type(m).__name__
+        for path, m in module.named_modules()
+        if type(m).__module__.startswith("torch.ao.nn.")
+        and ".quantized." in type(m).__module__
+        and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
+    ]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the error is of torch.export's own kinds, rather than one that the model's code raises."""
+    return type(error).__module__.startswith(_REFUSALS)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, after its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
+
+
+def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
+    """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
+    import torch
+
+    library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
+    ours = f"{Path(__file__).resolve().parents[1]}/"
+    for frame in reversed(frames):
+        name = frame.filename
+        if not name.startswith(("<", library, ours)) and "importlib" not in name:
+            return f"{short_path(name)}:{frame.lineno}"
+    return ""
+
+
+def short_path(name: str) -> str:
+    """A path relative to the working directory where it is inside it, else the file's name."""
+    path = Path(name)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name

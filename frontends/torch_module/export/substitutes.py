@@ -1,0 +1,119 @@
+"""Functions that torch.export refuses because their code looks at values, and what is traced instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def substituted() -> Iterator[None]:
+    """Trace equivalents without value checks and kernels of unknown result shape.
+
+    Only worth its cost where torch.export has refused a model: every call of torch's functions is looked up.
+    """
+    from torch.overrides import TorchFunctionMode
+
+    table = _table()
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            del types
+            function = table.get(func) or func
+            return function(*args, **(kwargs or {}))
+
+    with Mode():
+        yield
+
+
+def _table() -> dict[Any, Callable[..., Any]]:
+    import torch
+    from torch.nn import functional
+
+    from ..expansions.loss import REDUCTIONS, ctc_loss
+
+    def ctc_loss_by_name(
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        blank: int = 0,
+        reduction: str = "mean",
+        zero_infinity: bool = False,
+    ) -> Tensor:
+        number = REDUCTIONS[reduction]
+        return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, number, zero_infinity)
+
+    data: Any = torch.Tensor.data
+    return {
+        functional.gaussian_nll_loss: _gaussian_nll_loss,
+        functional.ctc_loss: ctc_loss_by_name,
+        torch.ctc_loss: ctc_loss,
+        torch.cov: _cov,
+        torch.corrcoef: _corrcoef,
+        data.__get__: torch.Tensor.detach,
+    }
+
+
+def _gaussian_nll_loss(
+    input: Tensor,  # noqa: A002 - torch's name
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Torch's own without the check that no variance is negative: such a one counts as `eps`."""
+    import math
+
+    import torch
+
+    variance = torch.full_like(input, var) if isinstance(var, (int, float)) else var
+    if variance.shape != input.shape and variance.shape == input.shape[:-1]:
+        variance = variance.unsqueeze(-1)
+    variance = torch.clamp(variance, min=eps)
+    loss = 0.5 * (torch.log(variance) + (input - target) ** 2 / variance)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return {"mean": torch.mean, "sum": torch.sum}.get(reduction, lambda x: x)(loss)
+
+
+def _cov(
+    input: Tensor,  # noqa: A002 - torch's name
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Torch's own without the checks of its weights."""
+    import torch
+
+    x = input.reshape(1, -1) if input.dim() < 2 else input
+    weights = torch.ones(x.shape[1], dtype=x.dtype) if fweights is None else fweights.reshape(-1).to(x.dtype)
+    if aweights is not None:
+        weights = weights * aweights.reshape(-1)
+    total = weights.sum()
+    centred = x - ((x * weights).sum(1) / total).unsqueeze(1)
+    if aweights is None or not correction:
+        factor = total - correction
+    else:
+        factor = total - correction * (weights * aweights.reshape(-1)).sum() / total
+    found = (centred * weights) @ centred.mT / torch.clamp(factor, min=0)
+    return found.reshape([]) if input.dim() < 2 else found
+
+
+def _corrcoef(input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Covariances over deviations."""
+    import torch
+
+    found = _cov(input)
+    if not found.dim():
+        return found / found
+    deviations = torch.sqrt(found.diagonal())
+    return torch.clamp(found / deviations.unsqueeze(0) / deviations.unsqueeze(1), -1, 1)

@@ -1,0 +1,131 @@
+"""Tracing without what nothing here reads: code of graphs, second records of shapes, gradients, source lines.
+
+Each saving replaces a function of torch while a module is exported, and is left out where a version of torch
+has no such function. Exports come out the same, in about two thirds of the time (benchmarks/exporting.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from .patches import replaced
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import Module
+
+
+@contextmanager
+def lean_tracing(module: Module) -> Iterator[None]:
+    """Export `module` inside at less cost; its parameters need no gradients until the block ends."""
+    with ExitStack() as stack:
+        stack.enter_context(frozen(module.parameters()))
+        stack.enter_context(_without_code())
+        stack.enter_context(_shapes_by_rule())
+        for name, attribute, replacement in (
+            # node.meta["tensor_meta"]: says again what node.meta["val"] says
+            ("torch.fx.experimental.proxy_tensor", "_extract_tensor_metadata", lambda _value: None),
+            ("torch.utils._traceback", "_extract_symbolized_tb", _frames),
+        ):
+            stack.enter_context(_replaced(name, attribute, replacement))
+        yield
+
+
+@contextmanager
+def unlogged(name: str) -> Iterator[None]:
+    """Without a logger's lines: torch logs a traceback of what it then raises."""
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+@contextmanager
+def unprinted() -> Iterator[None]:
+    """Without the graph that torch.export prints of a model that it refuses."""
+    home = vars(importlib.import_module("torch.export._trace"))
+    home["print"] = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        del home["print"]
+
+
+def _replaced(name: str, attribute: str, replacement: Callable[..., Any]) -> AbstractContextManager[None]:
+    """A function of one of torch's modules replaced, where it is there."""
+    home = importlib.import_module(name)
+    return replaced(home, **{attribute: replacement}) if attribute in vars(home) else nullcontext()
+
+
+@contextmanager
+def frozen(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
+    """None of them requires gradients: else autograd records a trace too, which then is thrown away."""
+    trained = [p for p in parameters if p.requires_grad and p.is_leaf]
+    for parameter in trained:
+        parameter.requires_grad = False
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad = True
+
+
+@contextmanager
+def _without_code() -> Iterator[None]:
+    """Graphs get their Python code when somebody runs them, not each time a pass of torch's has been by."""
+    lazy = getattr(importlib.import_module("torch.fx"), "_lazy_graph_module", None)
+    use = getattr(lazy, "_use_lazy_graph_module", None)
+    if use is None:
+        yield
+        return
+    with use(True):
+        yield
+
+
+def _frames(symbolized: Sequence[dict[str, Any]], skip: int) -> traceback.StackSummary:
+    """Frames whose line of source is read when it is printed: all but one or two are sorted out before."""
+    return traceback.StackSummary.from_list(
+        [
+            traceback.FrameSummary(f["filename"], f["line"], f["name"], lookup_line=False)
+            for f in reversed(symbolized[skip:])
+        ]
+    )
+
+
+@contextmanager
+def _shapes_by_rule() -> Iterator[None]:
+    """BatchNormalization with symbolic sizes: its output is like its input, which torch finds by computing.
+
+    torch's own decomposition is thirty operators, and what the outer operator checks is checked before.
+    """
+    import torch
+
+    fakes = importlib.import_module("torch._subclasses.fake_impls")
+    find = getattr(fakes, "get_fast_op_impls", None)
+    operator = getattr(torch.ops.aten, "_native_batch_norm_legit_no_training", None)
+    rules: dict[Any, Any] = {} if find is None else find()
+    if find is None or operator is None or operator.default in rules:
+        yield
+        return
+    rules[operator.default] = _normalised
+    try:
+        yield
+    finally:
+        del rules[operator.default]
+
+
+def _normalised(mode: Any, x: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, ...]:
+    """The normalised values and the statistics, of which there are none outside training."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+
+    with in_kernel_invocation_manager(mode):
+        values = (torch.empty_like(x), *(torch.empty(0, dtype=x.dtype, device="meta") for _ in range(2)))
+    return tuple(FakeTensor(mode, value, x.device) for value in values)

@@ -1,0 +1,191 @@
+"""What a module does in training mode and a program captured in evaluation mode does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from .evaluation_mode import dry_run, plainly
+from .module_stacks import normalised_stack
+from .tracing import unlogged
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+    from torch.nn import Module
+
+_DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"})
+_LOST = frozenset({"alpha_dropout", "feature_alpha_dropout"})
+_ATTENTION = "scaled_dot_product_attention"
+_TELLING = frozenset({"training", *_DROPOUTS, *_LOST})
+_SHOWN = 4
+
+Calls = dict[str, list[str]]
+"""Path of a module -> what its own forward calls, in order."""
+
+Idle = dict[str, list[bool]]
+"""Path of a module -> for every dropout function that its forward calls, in order, whether it never drops."""
+
+
+def training_differences(
+    module: Module, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[str], Idle]:
+    """Run the module once in each mode, without gradients; where they differ, and what drops in neither.
+
+    Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
+    run anything. Nothing is computed, unless the code asks for values. Attributes, buffers and random state
+    are put back.
+    """
+    if not any(map(_could_differ, {type(m) for m in module.modules()})):
+        return [], {}
+    inference, unknown, _ = _calls(module, args, keywords, training=False, values=False)
+    training, error, idle = _calls(module, args, keywords, training=True, values=False)
+    if unknown is not None or error is not None:
+        inference, _, _ = _calls(module, args, keywords, training=False, values=True)
+        training, error, idle = _calls(module, args, keywords, training=True, values=True)
+    if error is not None:
+        return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"], {}
+    notes = []
+    for path in dict.fromkeys([*inference, *training]):
+        plain, trained = inference.get(path, []), training.get(path, [])
+        if plain != trained:
+            extra = [n for n in dict.fromkeys([*trained, *plain]) if trained.count(n) != plain.count(n)]
+            shown = ", ".join(extra[:_SHOWN]) + (", ..." if len(extra) > _SHOWN else "")
+            place = f"`{path}`" if path else "the root module"
+            notes.append(
+                f"{place} computes something else in training than in the graph: {shown or 'another order'}"
+            )
+        elif True in idle.get(path, []):
+            continue
+        idle.pop(path, None)
+    return notes, idle
+
+
+def idle_dropouts(program: ExportedProgram, idle: Idle) -> set[Node]:
+    """The nodes of a program captured in evaluation mode that are dropouts in training mode neither."""
+    called: dict[str, list[Node]] = {}
+    for node in program.graph.nodes:
+        if str(node.target) in _NODES:
+            keys = normalised_stack(node.meta.get("nn_module_stack") or {})
+            called.setdefault(keys[-1].partition("@")[0] if keys else "", []).append(node)
+    return {
+        node
+        for path, nodes in called.items()
+        if len(flags := idle.get(path, [])) == len(nodes)
+        for node, never in zip(nodes, flags, strict=True)
+        if never
+    }
+
+
+_NODES = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.dropout_.default"})
+
+
+def _could_differ(kind: type) -> bool:
+    return any(
+        not _of_torch(base) and any(_names(f.__code__) & _TELLING for f in _functions(base))
+        for base in kind.__mro__
+    )
+
+
+def _of_torch(kind: type) -> bool:
+    return kind.__module__.startswith("torch.nn.") or kind is object
+
+
+def _functions(kind: type) -> Iterable[Any]:
+    return (value for value in vars(kind).values() if isinstance(getattr(value, "__code__", None), CodeType))
+
+
+def _names(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+    return found
+
+
+def _calls(
+    module: Module, args: Sequence[Any], keywords: Mapping[str, Any], *, training: bool, values: bool
+) -> tuple[Calls, Exception | None, Idle]:
+    """What each module that is not torch's own calls, what the forward raised, and which dropouts never drop.
+
+    Without values, operators give shapes and types only and write nothing; code that asks for more raises.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_map
+
+    calls: Calls = {}
+    idle: Idle = {}
+    stack: list[tuple[str, bool]] = []
+    paths = {m: name for name, m in module.named_modules()}
+    counters = {
+        id(m.num_batches_tracked) for m in paths if isinstance(m, torch.nn.modules.batchnorm._NormBase)
+    }
+
+    class Recorder(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
+            if stack and not stack[-1][1] and not (given and id(given[0]) in counters):
+                name = _described(func, given, kwargs or {})
+                if _name(func) in _DROPOUTS:
+                    idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
+                if name:
+                    calls.setdefault(stack[-1][0], []).append(name)
+            if not values and func is torch.nn.functional.batch_norm:  # of thirty operators in training
+                return torch.empty_like(given[0] if given else (kwargs or {})["input"])
+            return func(*given, **(kwargs or {}))
+
+    def enter(called: Module, *_: Any) -> None:
+        if stack and not stack[-1][1]:
+            calls.setdefault(stack[-1][0], []).append(f"`{paths[called]}`")
+        stack.append((paths[called], _of_torch(type(called))))
+
+    def leave(*_: Any) -> None:
+        stack.pop()
+
+    handles = [m.register_forward_pre_hook(enter) for m in paths]
+    handles += [m.register_forward_hook(leave) for m in paths]
+    copied: Callable[[Any], Any] = lambda t: t.clone() if isinstance(t, torch.Tensor) else t  # noqa: E731
+    try:
+        mode = nullcontext() if values else FakeTensorMode(allow_non_fake_inputs=True)
+        quiet = unlogged("torch._subclasses.fake_tensor")
+        alone = dry_run(module)  # what one mode keeps in a cache, the other computes itself
+        with alone, plainly(), quiet, mode, Recorder():
+            for m in paths:
+                m.training = training
+            given, named = tree_map(copied, (tuple(args), dict(keywords)))  # a cache given is written into
+            module(*given, **named)
+    except Exception as error:  # the model's own code may raise anything
+        return calls, error, idle
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls, None, idle
+
+
+def _name(func: Any) -> str:
+    return str(getattr(func, "__name__", "")).rstrip("_")
+
+
+def _is_active(func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call of a dropout function drops."""
+    default = _name(func) not in _LOST
+    return bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", default)))
+
+
+def _described(func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    """A call's name with the numbers given, and whether it drops; empty where there is nothing to compare."""
+    name = _name(func)
+    if name in ("__get", "__set", "__bool", ""):
+        return ""
+    if name in _DROPOUTS | _LOST:
+        ratio = args[1] if len(args) > 1 else keywords.get("p", 0.5)
+        dropping = name in _DROPOUTS or _is_active(func, args, keywords)
+        return f"{name}({ratio})" if ratio and dropping else name
+    if name == _ATTENTION:
+        ratio = args[4] if len(args) > 4 else keywords.get("dropout_p", 0.0)
+        return f"{name}(dropout_p={ratio})" if ratio else name
+    numbers = [] if "norm" in name else [f"{a:g}" for a in args if type(a) in (int, float)]
+    return f"{name}({', '.join(numbers)})" if numbers else name

@@ -1,0 +1,1 @@
+"""The modules of a net: their tree, and the initial distributions of their parameters."""

@@ -1,0 +1,202 @@
+"""A live module as it was: attributes, containers, tensors and their values, whatever its forward changes.
+
+Nothing is copied in advance but attributes and the contents of containers. Memory that an operator is about
+to write into is copied then (`Untouched`), so that large weights cost nothing as long as nobody writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dis import get_instructions
+from functools import cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from ...live_objects import Snapshot, container_kept
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import Module
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+_NORMALISING = ("running_mean", "running_var")
+"""Arguments that batch normalisation writes, which its schema does not say."""
+
+
+Changed = tuple[dict[str, Any], str, "torch.Tensor"]
+"""A parameter or buffer in the table that holds it, and its values then."""
+
+
+class _Snapshot(Snapshot):
+    """A module's structure, and where the values of its tensors are."""
+
+    def __init__(self, module: Module) -> None:
+        import torch
+
+        modules, tensors = torch.nn.Module, torch.Tensor
+        super().__init__([module], lambda x: isinstance(x, modules), lambda x: isinstance(x, tensors))
+        plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        self._undo += [_tensor_kept(t) for t in self.tensors if type(t) in plain]
+        self._undo += [container_kept(t.__dict__) for t in self.tensors if type(t) in plain]
+        self.tensors += [t.grad for t in self.tensors if t.is_leaf and t.grad is not None]
+
+
+def _tensor_kept(tensor: torch.Tensor) -> Callable[[], None]:
+    """What puts back where a tensor's values are, its flag and its gradient, should they change."""
+    data, gradient, needed = tensor.detach(), tensor.grad if tensor.is_leaf else None, tensor.requires_grad
+    memory = _memory(data)
+
+    def undo() -> None:
+        if type(tensor.data) is not type(data) or _memory(tensor) != memory:
+            tensor.data = data
+        if tensor.is_leaf:
+            if tensor.requires_grad is not needed:
+                tensor.requires_grad_(needed)
+            if tensor.grad is not gradient:
+                tensor.grad = gradient
+
+    return undo
+
+
+def assigned_by(module: Module, call: Callable[[], object]) -> dict[str, torch.Tensor]:
+    """Values of the parameters and buffers to whose `.data` a call assigns, by name; it may be undone then.
+
+    torch.export takes `.data` for an attribute of Python's: its program reads what was there before. The call
+    is made only where code of the module's classes assigns an attribute of that name.
+    """
+    if not any(_assigns_data(base) for kind in {type(m) for m in module.modules()} for base in kind.__mro__):
+        return {}
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    before = {name: _memory(tensor) for name, tensor in held.items()}
+    call()
+    return {name: t.detach().clone() for name, t in held.items() if _memory(t) != before[name]}
+
+
+def _assigns_data(kind: type) -> bool:
+    codes = [v.__code__ for v in vars(kind).values() if isinstance(v, FunctionType)]
+    return not kind.__module__.startswith("torch.") and any(
+        step.opname == "STORE_ATTR" and step.argval == "data"
+        for code in codes
+        for step in get_instructions(code)
+    )
+
+
+@contextmanager
+def structure_kept(module: Module) -> Iterator[None]:
+    """Inside, a module may be traced: attributes, containers and tensors are put back as they were.
+
+    So are values of tensors that it does not register, on which torch.export computes.
+    """
+    snapshot = _Snapshot(module)
+    registered = {id(t) for t in (*module.parameters(), *module.buffers())}
+    memories = {
+        s._cdata: s for t in snapshot.tensors if id(t) not in registered and (s := _storage(t)) is not None
+    }
+    copies = {key: memory.clone() for key, memory in memories.items()}
+    try:
+        yield
+    finally:
+        snapshot.restore()
+        _write_back(memories, copies)
+
+
+class Untouched:
+    """A block with real calls of a module, which is as before afterwards, what they write included."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def __enter__(self) -> Untouched:
+        self._snapshot = _Snapshot(self._module)
+        self._memories = {s._cdata: s for t in self._snapshot.tensors if (s := _storage(t)) is not None}
+        self._copies: dict[int, Any] = {}
+        self._watch = _watch(self._memories, self._copies)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._watch.__exit__(*error)
+        self._snapshot.restore()
+        _write_back(self._memories, self._copies)
+
+    def changed(self, module: Module) -> list[Changed]:
+        """The parameters and buffers of a module that have other values by now than before the block."""
+        return [
+            (table, name, tensor.detach().clone())
+            for m in module.modules()
+            for table in (m._parameters, m._buffers)
+            for name, tensor in table.items()
+            if tensor is not None
+            and (
+                (memory := _storage(tensor)) is None
+                or memory._cdata in self._copies
+                or memory._cdata not in self._memories
+            )
+        ]
+
+
+def _watch(memories: Mapping[int, Any], copies: dict[int, Any]) -> TorchDispatchMode:
+    """Copies each of these memories before the first operator that writes into it."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            named = kwargs or {}
+            for position, name in _written(func):
+                value = args[position] if position < len(args) else named.get(name)
+                for tensor in value if isinstance(value, (list, tuple)) else [value]:
+                    memory = _storage(tensor) if isinstance(tensor, torch.Tensor) else None
+                    if memory is not None and memory._cdata in memories and memory._cdata not in copies:
+                        copies[memory._cdata] = memory.clone()
+            return func(*args, **named)
+
+    return Watch()
+
+
+def _write_back(memories: Mapping[int, Any], copies: Mapping[int, Any]) -> None:
+    for key, copied in copies.items():
+        if memories[key].nbytes() != copied.nbytes():
+            memories[key].resize_(copied.nbytes())
+        memories[key].copy_(copied)
+
+
+@cache
+def _written(operator: Any) -> list[tuple[int, str]]:
+    """Places and names of the arguments that an operator writes into."""
+    schema = getattr(operator, "_schema", None)
+    if schema is None:
+        return []
+    normalising = "batch_norm" in schema.name
+    return [
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if (argument.alias_info is not None and argument.alias_info.is_write)
+        or (normalising and argument.name in _NORMALISING)
+    ]
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    """A tensor's memory; None where it has none of its own, such as a sparse one's."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where a tensor's values are, and how they lie there."""
+    storage = _storage(tensor)
+    if storage is None:
+        return (id(tensor),)
+    return (
+        storage._cdata,
+        tensor.device,
+        tensor.dtype,
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+    )

@@ -1,0 +1,100 @@
+"""Lowerings of convolutions."""
+
+from __future__ import annotations
+
+from ....ir import Value
+from ...lowering_table import LoweringTable
+from ..call import Call, Lowering
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+
+
+def _spatial(call: Call, name: str) -> list[int]:
+    """A per-axis argument, one number standing for all axes."""
+    rank = call.rank("weight") - 2
+    given = call.ints(name)
+    return given * rank if len(given) == 1 else given
+
+
+def _batched(call: Call) -> tuple[Value, bool]:
+    """The input with a batch axis, which torch allows to be absent."""
+    if not call.dtype.startswith(("float", "bfloat")):
+        raise call.unsupported(
+            f"expected floating-point numbers, got {call.dtype}: neither ONNX nor MindSpore has that",
+            hint="convolve in float32 and round: `conv(x.float(), w.float()).round().to(x.dtype)`",
+        )
+    x = call.value("input")
+    if call.rank("input") == call.rank("weight"):
+        return x, False
+    return call.op("Unsqueeze", x, call.constant([0])), True
+
+
+def _unbatched(call: Call, y: Value, added: bool) -> Value:
+    return call.op("Squeeze", y, call.constant([0])) if added else y
+
+
+def _convolution(call: Call, pads: list[int] | None, auto_pad: str | None = None) -> Value:
+    x, added = _batched(call)
+    y = call.op(
+        "Conv",
+        x,
+        call.value("weight"),
+        call.optional("bias"),
+        kernel_shape=list(call.static_shape("weight"))[2:],
+        strides=_spatial(call, "stride"),
+        dilations=_spatial(call, "dilation"),
+        group=call.int("groups"),
+        pads=pads,
+        auto_pad=auto_pad,
+    )
+    return _unbatched(call, y, added)
+
+
+@TABLE.op("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
+def conv(call: Call) -> Value:
+    """Explicit symmetric padding."""
+    return _convolution(call, _spatial(call, "padding") * 2)
+
+
+@TABLE.op("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
+def conv_padding(call: Call) -> Value:
+    """Padding "same" (stride 1 only; an odd total goes to the end) or "valid", as explicit pads."""
+    call.require("padding", "same", "valid")
+    kernel = list(call.static_shape("weight"))[2:]
+    if call.arg("padding") == "valid":
+        return _convolution(call, [0] * 2 * len(kernel))
+    totals = [d * (k - 1) for d, k in zip(_spatial(call, "dilation"), kernel, strict=True)]
+    return _convolution(call, [t // 2 for t in totals] + [t - t // 2 for t in totals])
+
+
+def _transposed(call: Call) -> Value:
+    x, added = _batched(call)
+    padding = _spatial(call, "padding")
+    y = call.op(
+        "ConvTranspose",
+        x,
+        call.value("weight"),
+        call.optional("bias"),
+        kernel_shape=list(call.static_shape("weight"))[2:],
+        strides=_spatial(call, "stride"),
+        dilations=_spatial(call, "dilation"),
+        group=call.int("groups"),
+        pads=padding * 2,
+        output_padding=_spatial(call, "output_padding"),
+    )
+    return _unbatched(call, y, added)
+
+
+TABLE.op("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")(
+    _transposed
+)
+
+
+@TABLE.op("aten.convolution.default")
+def convolution(call: Call) -> Value:
+    """The core operator that every convolution decomposes to."""
+    if call.flag("transposed"):
+        return _transposed(call)
+    if any(_spatial(call, "output_padding")):
+        raise call.unsupported("expected no `output_padding` without `transposed`")
+    return _convolution(call, _spatial(call, "padding") * 2)

@@ -1,0 +1,164 @@
+"""Lowerings of operators that make tensors or change their element type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir import Value, numpy_dtype
+from ...lowering_table import LoweringTable
+from ..call import Call, Lowering
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+
+
+@TABLE.op(
+    "aten.to.dtype",
+    "aten.to.dtype_layout",
+    "aten.to.device",
+    "aten.to.other",
+    "aten._to_copy.default",
+    "aten.type_as.default",
+)
+def to(call: Call) -> Value:
+    """A cast; devices, layouts and copies are not part of a graph."""
+    call.ignore("dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format", "other")
+    return call.cast(call.value("self"), call.dtype)
+
+
+def _filled(call: Call, value: object) -> Value:
+    call.ignore("size", "self", "dtype", "layout", "device", "pin_memory", "memory_format", "names")
+    call.ignore("stride", "physical_layout")
+    number = value if isinstance(value, Value) else call.constant(value, call.dtype)
+    shape = call.result_shape
+    if not shape:
+        return number
+    return call.op("Expand", number, call.context.sizes(shape))
+
+
+@TABLE.op("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
+def zeros(call: Call) -> Value:
+    """Zeros."""
+    return _filled(call, 0)
+
+
+@TABLE.op("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
+def ones(call: Call) -> Value:
+    """Ones."""
+    return _filled(call, 1)
+
+
+@TABLE.op("aten.full.default", "aten.full_like.default", "aten.new_full.default")
+def full(call: Call) -> Value:
+    """A number everywhere."""
+    return _filled(call, call.operand("fill_value", call.dtype))
+
+
+@TABLE.op(
+    *("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default"),
+    *("aten.empty_permuted.default", "aten.empty_strided.default", "aten.new_empty_strided.default"),
+)
+def empty(call: Call) -> Value:
+    """Whatever memory held: zeros, as good as any."""
+    return _filled(call, 0)
+
+
+@TABLE.op("aten.scalar_tensor.default")
+def scalar_tensor(call: Call) -> Value:
+    """A number as a tensor."""
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    return call.operand("s", call.dtype)
+
+
+@TABLE.op("aten.fill.Scalar", "aten.fill.Tensor")
+def fill(call: Call) -> Value:
+    """A number in place of every element."""
+    return _filled(call, call.operand("value", call.dtype))
+
+
+@TABLE.op("aten.zero.default")
+def zero(call: Call) -> Value:
+    """Zero in place of every element."""
+    return _filled(call, 0)
+
+
+@TABLE.op("aten.copy.default")
+def copy(call: Call) -> Value:
+    """Another tensor's values in place of these."""
+    call.ignore("self", "non_blocking")
+    source = call.cast(call.value("src"), call.dtype)
+    if call.shape("src") == call.result_shape:
+        return source
+    return call.op("Expand", source, call.context.sizes(call.result_shape))
+
+
+@TABLE.op("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
+def arange(call: Call) -> Value:
+    """Evenly spaced numbers: a constant where the bounds are static."""
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    start = call.arg("start") if "start" in call.attributes else 0
+    step, end = call.arg("step") if "step" in call.attributes else 1, call.arg("end")
+    if all(isinstance(v, (int, float)) for v in (start, end, step)):
+        import torch
+
+        values = torch.arange(start, end, step, dtype=call.fake.dtype)
+        return call.constant(values.numpy().astype(numpy_dtype(call.dtype)))
+    if not call.dtype.startswith("int"):
+        numbers = [call.context.size_scalar(v) for v in (start, end, step)]
+        return call.cast(call.op("Range", *numbers), call.dtype)
+    bounds = [call.cast(call.context.size_scalar(v), call.dtype) for v in (start, end, step)]
+    return call.op("Range", *bounds)
+
+
+@TABLE.op("aten.tril.default", "aten.triu.default")
+def tril(call: Call) -> Value:
+    """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
+    diagonal = call.constant(call.int("diagonal"))
+    return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.target)
+
+
+@TABLE.op("aten.eye.default", "aten.eye.m")
+def eye(call: Call) -> Value:
+    """Ones on the diagonal: a constant where the size is static."""
+    call.ignore("n", "m", "dtype", "layout", "device", "pin_memory")
+    rows, columns = call.result_shape
+    if isinstance(rows, int) and isinstance(columns, int):
+        return call.constant(np.eye(rows, columns, dtype=numpy_dtype(call.dtype)))
+    down, across = (call.op("Range", *map(call.context.size_scalar, (0, n, 1))) for n in (rows, columns))
+    return call.cast(call.op("Equal", call.op("Unsqueeze", down, call.constant([1])), across), call.dtype)
+
+
+@TABLE.op("aten.linspace.default")
+def linspace(call: Call) -> Value:
+    """Evenly spaced numbers between two bounds, as torch rounds them."""
+    import torch
+
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    values = torch.linspace(call.float("start"), call.float("end"), call.int("steps"), dtype=call.fake.dtype)
+    return call.constant(values.numpy())
+
+
+_WINDOWS = {
+    "bartlett_window": ("default", "periodic"),
+    "blackman_window": ("default", "periodic"),
+    "hamming_window": ("default", "periodic", "periodic_alpha", "periodic_alpha_beta"),
+    "kaiser_window": ("default", "periodic", "beta"),
+    "fft_fftfreq": ("default",),
+    "fft_rfftfreq": ("default",),
+    "range": ("default", "step"),
+}
+"""Operators that make a vector of numbers alone: name -> overloads."""
+_NUMBERS = ("window_length", "periodic", "alpha", "beta", "start", "end", "step", "n", "d")
+
+
+@TABLE.op(*(f"aten.{name}.{overload}" for name, overloads in _WINDOWS.items() for overload in overloads))
+def window(call: Call) -> Value:
+    """What torch itself makes of the numbers given."""
+    import torch
+
+    call.ignore("dtype", "layout", "device", "pin_memory")
+    given = {name: call.arg(name) for name in _NUMBERS if name in call.attributes}
+    if not all(isinstance(number, (bool, int, float)) for number in given.values()):
+        raise call.unsupported(f"expected static numbers, got {given}")
+    _, name, overload = call.target.split(".")
+    values = getattr(getattr(torch.ops.aten, name), overload)(**given, dtype=call.fake.dtype)
+    return call.constant(values.numpy())

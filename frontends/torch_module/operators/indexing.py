@@ -1,0 +1,302 @@
+"""Lowerings of slices, look-ups and writes by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir import Value
+from ...lowering_table import LoweringTable
+from ..call import Call, Lowering
+from ..symbols import Size
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+_END = np.iinfo(np.int64).max
+
+
+@TABLE.op("aten.embedding.default")
+def embedding(call: Call) -> Value:
+    """Rows by number; how gradients are scaled and stored does not matter, that padding has none does."""
+    call.ignore("scale_grad_by_freq", "sparse")
+    weight, indices, padding = call.value("weight"), call.value("indices"), call.int("padding_idx")
+    if padding >= 0 and call.context.trains(weight):
+        return call.op("regraft.PaddedEmbedding", weight, indices, padding_idx=padding)
+    return call.op("Gather", weight, indices, axis=0)
+
+
+@TABLE.op("aten.select.int", "aten.select_copy.int")
+def select(call: Call) -> Value:
+    """One slice, without its axis."""
+    index = call.arg("index")
+    at = call.constant(index) if isinstance(index, int) else call.context.size_scalar(index)
+    return call.op("Gather", call.value("self"), at, axis=call.axis("dim"))
+
+
+@TABLE.op("aten.slice.Tensor", "aten.slice_copy.Tensor")
+def slice_(call: Call) -> Value:
+    """A range of an axis; the whole of it is the value itself."""
+    x, axis, step = call.value("self"), call.axis("dim"), call.int("step")
+    start, end = call.arg("start"), call.arg("end")
+    start, end = 0 if start is None else start, _END if end is None else end
+    size = call.shape("self")[axis]
+    whole = isinstance(end, int) and (end == _END or (isinstance(size, int) and end >= size))
+    if step == 1 and isinstance(start, int) and start == 0 and (whole or end == size):
+        return x
+    bounds = (call.context.sizes([v]) for v in (start, end))
+    return call.op("Slice", x, *bounds, call.constant([axis]), call.constant([step]))
+
+
+@TABLE.op("aten.narrow.default", "aten.narrow_copy.default")
+def narrow(call: Call) -> Value:
+    """A range by its start and length."""
+    start = call.arg("start")
+    bounds = (call.context.sizes([v]) for v in (start, start + call.arg("length")))
+    return call.op("Slice", call.value("self"), *bounds, call.constant([call.axis("dim")]))
+
+
+@TABLE.op("aten.index_select.default")
+def index_select(call: Call) -> Value:
+    """Slices by number; a single number has none but itself."""
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
+    found = call.op("Gather", x, at, axis=call.axis("dim"))
+    return found if call.rank("self") else call.op("Squeeze", found, call.constant([0]))
+
+
+@TABLE.op("aten.unfold.default")
+def unfold(call: Call) -> Value:
+    """Windows of an axis, their elements on a new last axis: one Gather by a table of places."""
+    rank, length, step = call.rank("self"), call.int("size"), call.int("step")
+    axis = call.axis("dimension")
+    extent = call.shape("self")[axis]
+    if not isinstance(extent, int):
+        raise call.unsupported(f"expected a static size of axis {axis}, got `{extent}`")
+    starts = np.arange(0, extent - length + 1, step)
+    y = call.op("Gather", call.value("self"), call.constant(starts[:, None] + np.arange(length)), axis=axis)
+    return call.op("Transpose", y, perm=[a for a in range(rank + 1) if a != axis + 1] + [axis + 1])
+
+
+@TABLE.op("aten.im2col.default")
+def im2col(call: Call) -> Value:
+    """Patches of two axes as columns: one Gather an axis by a table of places."""
+    kernel, dilation = call.ints("kernel_size"), call.ints("dilation")
+    padding, stride = call.ints("padding"), call.ints("stride")
+    batched, shape = call.rank("self") == 4, call.shape("self")
+    x = call.value("self") if batched else call.op("Unsqueeze", call.value("self"), call.constant([0]))
+    if any(padding):
+        pads = call.constant(padding * 2)
+        x = call.op("Pad", x, pads, call.constant(0, call.dtype), call.constant([2, 3]))
+    for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
+        size = shape[at - 2]
+        if not isinstance(size, int):
+            raise call.unsupported(f"expected static sizes of the last two axes, got `{size}`")
+        reach = dilation[at] * (kernel[at] - 1) + 1
+        starts = np.arange(0, size + 2 * padding[at] - reach + 1, stride[at])
+        places = (np.arange(kernel[at]) * dilation[at])[:, None] + starts
+        x = call.op("Gather", x, call.constant(places), axis=axis)
+    return call.reshape(call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5]), call.result_shape)
+
+
+@TABLE.op("aten.gather.default")
+def gather(call: Call) -> Value:
+    """Element by element along an axis."""
+    call.ignore("sparse_grad")
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
+    found = call.op("GatherElements", x, at, axis=call.axis("dim"))
+    return found if call.rank("index") else call.op("Squeeze", found, call.constant([0]))
+
+
+@TABLE.op("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def index(call: Call) -> Value:
+    """Advanced indexing; the indexed axes come first where they are not next to each other."""
+    x, indices = call.value("self"), _without_masks(call)
+    axes = [a for a, i in enumerate(indices) if i is not None]
+    given = [i for i in indices if i is not None]
+    if len(given) == 1:
+        return call.op("Gather", x, given[0], axis=axes[0])
+    rank = call.rank("self")
+    perm = axes + [a for a in range(rank) if a not in axes]
+    if perm != sorted(perm):
+        x = call.op("Transpose", x, perm=perm)
+    y = call.op("GatherND", x, _stacked(call, given))
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    found = len(call.fake.shape) - (rank - len(axes))  # rank of the broadcast indices
+    if not adjacent or axes[0] == 0:
+        return y
+    before = axes[0]
+    order = [*range(found, found + before), *range(found), *range(found + before, len(call.fake.shape))]
+    return call.op("Transpose", y, perm=order)
+
+
+def _without_masks(call: Call) -> list[Value | None]:
+    """The indices, one an axis: a mask stands for the places where it is true."""
+    found: list[Value | None] = []
+    for given in call.arg("indices"):
+        if given is None or call.dtype_of(given) != "bool":
+            found.append(given)
+            continue
+        rank = call.graph.known_type(given).rank or 0
+        if not rank:
+            raise call.unsupported("expected indices with axes, got a single truth value")
+        places = call.op("NonZero", given)
+        found += [call.op("Gather", places, call.constant(a), axis=0) for a in range(rank)]
+    return found
+
+
+def _stacked(call: Call, indices: list[Value]) -> Value:
+    """Index tensors broadcast together, stacked on a new last axis."""
+    total = call.cast(indices[0], "int64")
+    for other in indices[1:]:
+        total = call.op("Add", total, call.cast(other, "int64"))
+    shape = call.op("Shape", total)  # of the broadcast: a sum has it
+    parts = [
+        call.op("Unsqueeze", call.op("Expand", call.cast(i, "int64"), shape), call.constant([-1]))
+        for i in indices
+    ]
+    return call.op("Concat", *parts, axis=-1)
+
+
+@TABLE.op("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put(call: Call) -> Value:
+    """A write by advanced indices."""
+    call.ignore("unsafe") if "unsafe" in call.attributes else None
+    indices = call.arg("indices")
+    x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
+    mask = indices[0] if len(indices) == 1 else None
+    masked = 0 if mask is None else call.graph.known_type(mask).rank or 0
+    same = call.rank("values") <= call.rank("self") - masked and not call.flag("accumulate")
+    if mask is not None and call.dtype_of(mask) == "bool" and same:
+        for _ in range(call.rank("self") - (call.graph.known_type(mask).rank or 0)):
+            mask = call.op("Unsqueeze", mask, call.constant([-1]))
+        return call.op("Where", mask, values, x)
+    indices = _without_masks(call)
+    axes = [a for a, i in enumerate(indices) if i is not None]
+    rank = call.rank("self")
+    at = _stacked(call, [i for i in indices if i is not None])
+    found = (call.graph.known_type(at).rank or 1) - 1
+    perm = axes + [a for a in range(rank) if a not in axes]
+    moved = perm != sorted(perm)
+    x = call.op("Transpose", x, perm=perm) if moved else x
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    if moved and adjacent and call.rank("values"):  # the places stand where the axes did
+        wanted = rank - len(axes) + found
+        missing = list(range(wanted - call.rank("values")))
+        values = call.op("Unsqueeze", values, call.constant(missing)) if missing else values
+        lead = list(range(axes[0], axes[0] + found))
+        values = call.op("Transpose", values, perm=lead + [a for a in range(wanted) if a not in lead])
+    shape = call.op("Concat", call.op("Shape", at, end=-1), call.op("Shape", x, start=len(axes)), axis=0)
+    reduction = "add" if call.flag("accumulate") else "none"
+    y = call.op("ScatterND", x, at, call.op("Expand", values, shape), reduction=reduction)
+    return call.op("Transpose", y, perm=[perm.index(a) for a in range(rank)]) if moved else y
+
+
+@TABLE.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
+def scatter(call: Call) -> Value:
+    """A write element by element along an axis; a single number is written as a vector of one."""
+    axis, reduction = call.axis("dim"), "add" if "scatter_add" in call.target else "none"
+    x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
+    if "src" in call.attributes:
+        source = _with_axis(call, call.value("src"), call.rank("src"))
+        if call.shape("src") != call.shape("index"):
+            starts = call.constant([0] * max(call.rank("index"), 1))
+            source = call.op("Slice", source, starts, call.op("Shape", at))
+    else:
+        source = call.op("Expand", call.operand("value", call.dtype), call.op("Shape", at))
+    found = call.op("ScatterElements", x, at, source, axis=axis, reduction=reduction)
+    return found if call.rank("self") else call.op("Squeeze", found, call.constant([0]))
+
+
+def _with_axis(call: Call, x: Value, rank: int) -> Value:
+    return x if rank else call.op("Unsqueeze", x, call.constant([0]))
+
+
+@TABLE.op("aten.nonzero.default", "aten.argwhere.default")
+def nonzero(call: Call) -> Value:
+    """The places that are not zero, one a row."""
+    x = call.value("self")
+    if not call.rank("self"):
+        places = call.op("NonZero", call.op("Reshape", x, call.constant([1])))  # of the only one
+        rows = call.op("Transpose", places, perm=[1, 0])
+        return call.op("Slice", rows, *(call.constant([n]) for n in (0, 0, 1)))
+    return call.op("Transpose", call.op("NonZero", x), perm=[1, 0])
+
+
+@TABLE.op("aten.masked_select.default")
+def masked_select(call: Call) -> Value:
+    """The elements where a mask is true."""
+    x, mask = call.value("self"), call.value("mask")
+    if call.shape("self") != call.shape("mask"):
+        shape = call.op("Shape", call.op("Where", mask, x, x))  # of the broadcast
+        x, mask = call.op("Expand", x, shape), call.op("Expand", mask, shape)
+    flat = call.constant([-1])
+    return call.op("Compress", call.op("Reshape", x, flat), call.op("Reshape", mask, flat))
+
+
+@TABLE.op("aten._unique2.default", "aten.unique_dim.default", "aten._unique.default")
+def unique(call: Call) -> list[Value | None]:
+    """Each value once, sorted; where each went, and how often it was."""
+    call.ignore("sorted")
+    asked = [n in call.attributes and call.flag(n) for n in ("return_inverse", "return_counts")]
+    axis = call.axis("dim") if "dim" in call.attributes else None
+    y, _, inverse, counts = call.b.ops("Unique", call.value("self"), outputs=4, sorted=1, axis=axis)
+    inverse = call.reshape(inverse, call.shape("self")) if axis is None else inverse
+    return [y, *(v if given else None for given, v in zip(asked, (inverse, counts), strict=True))]
+
+
+@TABLE.op("aten.select_scatter.default")
+def select_scatter(call: Call) -> Value:
+    """One slice replaced."""
+    axis, at = call.axis("dim"), call.arg("index")
+    part = call.op("Unsqueeze", call.cast(call.value("src"), call.dtype), call.constant([axis]))
+    return replaced(call, call.value("self"), part, axis, at, at + 1 if at != -1 else None)
+
+
+@TABLE.op("aten.slice_scatter.default")
+def slice_scatter(call: Call) -> Value:
+    """A range of an axis replaced."""
+    part = call.cast(call.value("src"), call.dtype)
+    start, end, step = call.arg("start"), call.arg("end"), call.int("step")
+    return replaced(call, call.value("self"), part, call.axis("dim"), start, end, step)
+
+
+def replaced(
+    call: Call, x: Value, part: Value, axis: int, start: Size | None, end: Size | None, step: int = 1
+) -> Value:
+    """`x` with a range of an axis replaced by `part`; negative bounds count from the end."""
+    size = call.shape("self")[axis]
+    start, end = 0 if start is None else start, _END if end is None else end
+    if isinstance(size, int):
+        start, end = _inside(start, size), _inside(end, size)
+    if step != 1:
+        first, last = _static(call, start, end)
+        return _strided(call, x, part, axis, range(first, last, step))
+    along = call.constant([axis])
+    parts = [part]
+    if start != 0:
+        head = (call.context.sizes([bound]) for bound in (0, start))
+        parts.insert(0, call.op("Slice", x, *head, along))
+    if end not in (_END, size):
+        tail = (call.context.sizes([bound]) for bound in (end, _END))
+        parts.append(call.op("Slice", x, *tail, along))
+    return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
+
+
+def _inside(bound: Size, size: int) -> Size:
+    """A bound of a range counted from the front and within the axis; a symbolic one as it is."""
+    if not isinstance(bound, int):
+        return bound
+    return min(max(bound + size if bound < 0 else bound, 0), size)
+
+
+def _static(call: Call, *bounds: Size) -> tuple[int, ...]:
+    if not all(isinstance(b, int) and b != _END for b in bounds):
+        raise call.unsupported(f"expected a static range, got {[str(b) for b in bounds]}")
+    return bounds
+
+
+def _strided(call: Call, x: Value, part: Value, axis: int, places: range) -> Value:
+    """The elements at some places replaced: a look-up in both, one after the other."""
+    size = call.shape("self")[axis]
+    if not isinstance(size, int):
+        raise call.unsupported(f"expected a static size of axis {axis}, got `{size}`")
+    table = np.arange(size)
+    table[places.start : places.stop : places.step] = size + np.arange(len(places))
+    return call.op("Gather", call.op("Concat", x, part, axis=axis), call.constant(table), axis=axis)

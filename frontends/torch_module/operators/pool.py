@@ -1,0 +1,149 @@
+"""Lowerings of pooling."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ....ir import Value
+from ...lowering_table import LoweringTable
+from ..call import Call, Lowering
+from ..symbols import Size
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+
+
+def _per_axis(given: list[int], rank: int) -> list[int]:
+    return given * rank if len(given) == 1 else given
+
+
+def _batched(call: Call, rank: int) -> tuple[Value, bool]:
+    """The input with a batch axis, which torch allows to be absent."""
+    x = call.value("self")
+    if call.rank("self") == rank + 2:
+        return x, False
+    return call.op("Unsqueeze", x, call.constant([0])), True
+
+
+def _unbatched(call: Call, y: Value, added: bool) -> Value:
+    return call.op("Squeeze", y, call.constant([0])) if added else y
+
+
+def _window(call: Call, rank: int) -> dict[str, Any]:
+    kernel = _per_axis(call.ints("kernel_size"), rank)
+    stride = call.arg("stride")
+    return {
+        "kernel_shape": kernel,
+        "strides": _per_axis(call.ints("stride"), rank) if stride not in (None, []) else kernel,
+        "pads": _per_axis(call.ints("padding"), rank) * 2,
+        "ceil_mode": call.flag("ceil_mode"),
+    }
+
+
+def _max_pool(rank: int) -> Lowering:
+    def max_pool(call: Call) -> Value:
+        x, added = _batched(call, rank)
+        y = call.op("MaxPool", x, dilations=_per_axis(call.ints("dilation"), rank), **_window(call, rank))
+        return _unbatched(call, y, added)
+
+    return max_pool
+
+
+def _max_pool_with_indices(rank: int) -> Lowering:
+    """The places count within their plane in torch, over the whole tensor in ONNX."""
+
+    def max_pool(call: Call) -> list[Value | None]:
+        if 1 not in call.reads:
+            return [_max_pool(rank)(call), None]
+        x, added = _batched(call, rank)
+        dilations = _per_axis(call.ints("dilation"), rank)
+        plane = _product(call, call.shape("self")[-rank:])
+        y, at = call.b.ops("MaxPool", x, outputs=2, dilations=dilations, **_window(call, rank))
+        return [_unbatched(call, v, added) for v in (y, call.op("Mod", at, plane))]
+
+    return max_pool
+
+
+def _product(call: Call, sizes: tuple[Size, ...]) -> Value:
+    """The number of places of a plane."""
+    if all(isinstance(s, int) for s in sizes):
+        return call.constant(prod(sizes))
+    return call.op("ReduceProd", call.context.sizes(sizes), keepdims=0)
+
+
+def _average_pool(rank: int) -> Lowering:
+    def average_pool(call: Call) -> Value:
+        divisor = call.arg("divisor_override") if "divisor_override" in call.attributes else None
+        x, added = _batched(call, rank)
+        window, counts = _window(call, rank), call.flag("count_include_pad")
+        if divisor is None:
+            return _unbatched(call, call.op("AveragePool", x, count_include_pad=counts, **window), added)
+        return _unbatched(call, _divided(call, x, window, rank, int(divisor)), added)
+
+    return average_pool
+
+
+def _divided(call: Call, x: Value, window: dict[str, Any], rank: int, divisor: int) -> Value:
+    """Sums over windows, divided by a number of the model's: an average over explicit padding, scaled."""
+    kernel, strides = window["kernel_shape"], window["strides"]
+    pads, sizes = window["pads"][:rank], call.shape("self")[-rank:]
+    if any(not isinstance(s, int) for s in sizes):
+        raise call.unsupported(
+            f"expected static sizes with a `divisor_override`, got {[str(s) for s in sizes]}"
+        )
+    outputs = [call.context.symbols.size(s) for s in call.fake.shape[-rank:]]
+    ends = [
+        max((o - 1) * s + k - n - p, 0)
+        for o, s, k, n, p in zip(outputs, strides, kernel, sizes, pads, strict=True)
+    ]
+    if any([*pads, *ends]):
+        axes = call.constant(list(range(2, 2 + rank)))
+        x = call.op("Pad", x, call.constant([*pads, *ends]), call.b.scalar_like(0, x), axes)
+    y = call.op("AveragePool", x, kernel_shape=kernel, strides=strides)
+    return call.op("Mul", y, call.b.scalar_like(prod(kernel) / divisor, y))
+
+
+def _adaptive_average_pool(rank: int) -> Lowering:
+    def adaptive_average_pool(call: Call) -> Value:
+        given = call.arg("output_size")
+        given = given if isinstance(given, list) else [given]
+        shape = call.shape("self")[-rank:]
+        output = [
+            size if out is None else out for out, size in zip(_per_axis(given, rank), shape, strict=True)
+        ]
+        if not all(isinstance(o, int) for o in output):
+            raise call.unsupported(f"expected a static `output_size`, got {[str(o) for o in output]}")
+        x, added = _batched(call, rank)
+        return _unbatched(call, call.op("regraft.AdaptiveAveragePool", x, output_size=output), added)
+
+    return adaptive_average_pool
+
+
+def _adaptive_max_pool(rank: int) -> Lowering:
+    def adaptive_max_pool(call: Call) -> list[Value | None]:
+        """Values of equal windows; all else is left to the expansion, which knows the places too."""
+        output = _per_axis(call.ints("output_size"), rank)
+        if 1 in call.reads:
+            raise call.unsupported("expected the values alone")
+        x, added = _batched(call, rank)
+        if all(o == 1 for o in output):
+            return [_unbatched(call, call.op("GlobalMaxPool", x), added), None]
+        shape = call.shape("self")[-rank:]
+        if not all(isinstance(s, int) and o and s % o == 0 for s, o in zip(shape, output, strict=True)):
+            raise call.unsupported(
+                f"expected an input size divisible by {output}, got {[str(s) for s in shape]}"
+            )
+        window = [s // o for s, o in zip(shape, output, strict=True)]
+        return [_unbatched(call, call.op("MaxPool", x, kernel_shape=window, strides=window), added), None]
+
+    return adaptive_max_pool
+
+
+for _rank in (1, 2, 3):
+    TABLE.op(f"aten.max_pool{_rank}d.default")(_max_pool(_rank))
+    _with_indices = f"aten.max_pool{_rank}d_with_indices.default"
+    TABLE.op(_with_indices)(_max_pool_with_indices(_rank))
+    TABLE.op(f"aten.avg_pool{_rank}d.default")(_average_pool(_rank))
+    TABLE.op(f"aten.adaptive_avg_pool{_rank}d.default")(_adaptive_average_pool(_rank))
+    TABLE.op(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))
+TABLE.op("aten._adaptive_avg_pool2d.default")(_adaptive_average_pool(2))

@@ -1,0 +1,82 @@
+"""Lowerings of recurrent layers: a whole stack, or one step of a cell, is one composite."""
+
+from __future__ import annotations
+
+from ....ir import Operator, Value
+from ...lowering_table import LoweringTable
+from ..call import Call, Lowering
+
+TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+
+
+def _stack(kind: str, **attributes: object) -> Lowering:
+    def stack(call: Call) -> list[Value]:
+        """All layers as one operator; states of zeros are what the composite starts from anyway."""
+        call.ignore("train")
+        states = call.values("hx") if kind == "LSTM" else [call.value("hx")]
+        given = [None] * len(states) if all(_is_zero(call, s) for s in states) else states
+        parameters, layers = call.values("params"), call.int("num_layers")
+        directions = 2 if call.flag("bidirectional") else 1
+        bias, batch_first = call.flag("has_biases"), call.flag("batch_first")
+        projected = len(parameters) == (3 + 2 * bias) * directions * layers
+        width = call.graph.known_type(parameters[-1]).static_shape()[0]
+        return call.b.ops(
+            f"regraft.{kind}",
+            call.value("input"),
+            None,
+            *given,
+            *parameters,
+            outputs=1 + len(states),
+            hidden_size=call.graph.known_type(parameters[0]).static_shape()[0] // _GATES[kind],
+            num_layers=layers if layers > 1 else None,
+            bidirectional=1 if directions == 2 else None,
+            has_bias=None if bias else 0,
+            batch_first=1 if batch_first else None,
+            dropout=(call.float("dropout") or None) if layers > 1 else call.ignore("dropout"),
+            proj_size=width if projected else None,
+            **attributes,  # type: ignore[arg-type]
+        )
+
+    return stack
+
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _is_zero(call: Call, value: Value) -> bool:
+    """Whether a value is zeros, made on the spot or constant."""
+    node = call.graph.node(value.node)
+    if isinstance(node, Operator) and node.op_type == "Expand":
+        return _is_zero(call, call.graph.operands(value.node)[0] or value)
+    found = call.graph.constant_value(value)
+    return found is not None and not found.any()
+
+
+TABLE.op("aten.lstm.input")(_stack("LSTM"))
+TABLE.op("aten.gru.input")(_stack("GRU"))
+TABLE.op("aten.rnn_tanh.input")(_stack("RNN"))
+TABLE.op("aten.rnn_relu.input")(_stack("RNN", nonlinearity="relu"))
+
+
+@TABLE.op("aten.lstm_cell.default")
+def lstm_cell(call: Call) -> list[Value]:
+    """One step."""
+    return call.b.ops("regraft.LSTMCell", *_step(call, call.values("hx")), outputs=2)
+
+
+@TABLE.op("aten.gru_cell.default")
+def gru_cell(call: Call) -> Value:
+    """One step."""
+    return call.op("regraft.GRUCell", *_step(call, [call.value("hx")]))
+
+
+@TABLE.op("aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default")
+def rnn_cell(call: Call) -> Value:
+    """One step."""
+    relu = "relu" if "relu" in call.target else None
+    return call.op("regraft.RNNCell", *_step(call, [call.value("hx")]), nonlinearity=relu)
+
+
+def _step(call: Call, states: list[Value]) -> list[Value | None]:
+    weights = [call.value("w_ih"), call.value("w_hh")]
+    return [call.value("input"), *states, *weights, call.optional("b_ih"), call.optional("b_hh")]

@@ -1,0 +1,90 @@
+"""Files that are data: opened only where they are files, and JSON parsed in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from ..errors import ModelError
+
+_MOST = 1 << 22
+"""Brackets, braces and commas: each costs Python up to 100 bytes, whatever it costs the file."""
+
+_LARGEST = 1 << 28
+"""Bytes: maps hold the values of tensors that only one side has."""
+
+
+def require_file(path: Path) -> int:
+    """The size of a file in bytes.
+
+    Raises:
+        ModelError: E101 when there is none, or it is a folder, a device or a pipe, which may never end.
+    """
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError("E101", f"cannot read `{path}`: {reason}") from error
+    if not stat.S_ISREG(found.st_mode):
+        what = "a directory" if stat.S_ISDIR(found.st_mode) else "a device or a pipe"
+        raise ModelError("E101", f"cannot read `{path}`: expected a file, got {what}")
+    return found.st_size
+
+
+def read_json(path: Path) -> object:
+    """The document that a file holds.
+
+    Raises:
+        ModelError: when it cannot be read, or as `parse_json` does.
+    """
+    return parse_json(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a small file, such as a document.
+
+    Raises:
+        ModelError: E101 when it cannot be read; E106 when it is larger than any such file.
+    """
+    size = require_file(path)
+    if size > _LARGEST:
+        raise ModelError(
+            "E106", f"expected a file of at most {_LARGEST >> 20} MB, got {size >> 20}", place=str(path)
+        )
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
+
+
+def parse_json(raw: bytes, place: str = "") -> object:
+    """A document.
+
+    Args:
+        raw: its bytes.
+        place: the file, for messages.
+
+    Raises:
+        ModelError: E101 when it is no UTF-8, no JSON, nested too deep, or has a number too long; E106 when it
+            has more parts than any file that is read here.
+    """
+
+    def at(byte: int) -> str:
+        return f"{place}, byte {byte}" if place else f"byte {byte}"
+
+    parts = sum(map(raw.count, (b"[", b"{", b",")))
+    if parts > _MOST:
+        raise ModelError("E106", f"expected JSON of at most {_MOST} parts, got {parts}", place=place)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError("E101", "expected UTF-8 text", place=at(error.start)) from error
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        byte = len(text[: error.pos].encode())
+        raise ModelError("E101", f"expected JSON: {error.msg.lower()}", place=at(byte)) from error
+    except (RecursionError, ValueError) as error:
+        message = "expected JSON, got it nested too deep or with a number too long"
+        raise ModelError("E101", message, place=place) from error

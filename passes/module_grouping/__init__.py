@@ -1,0 +1,1 @@
+"""Finds modules in a flat graph, by names and by repeated structure."""
