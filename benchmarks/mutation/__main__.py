@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, help="keep every mutant's row in this file, one JSON object a line"
     )
+    parser.add_argument("--store", action="store_true", help="put the result into the tree")
     options = parser.parse_args()
     nets = [n for n in labels() if not options.net or n in options.net]
     found: list[dict[str, object]] = []
