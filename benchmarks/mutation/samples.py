@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import api
-from ...ir import Graph, UnsupportedError, walk_operators
+from ...ir import BackendError, Graph, UnsupportedError, walk_operators
 from ...tests.corpora.mxnet import cases as mxnet
 from ...tests.end_to_end import catalogue
 from ...verification import Report, verify
@@ -83,7 +83,7 @@ class Sample:
         unfolded = ("onnx --no-fold",) if norms else ()
         try:
             self.written("mxnet")
-        except UnsupportedError:
+        except (BackendError, UnsupportedError):
             return ("onnx", *unfolded, "mindspore", "graph")
         return ("onnx", *unfolded, "mindspore", "graph", "mxnet")
 
