@@ -62,7 +62,7 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
     require_file(path)
     try:
         mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
-        with warnings.catch_warnings(), _without_bytearray():
+        with warnings.catch_warnings(), _bounded():
             warnings.simplefilter("ignore")  # torch's, about its own formats
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # torch's reader raises whatever its parsers do
@@ -75,14 +75,28 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
     return {name: _handle(name, tensor, path) for name, tensor in state.items()}
 
 
+class _ShortError(pickle.UnpicklingError):
+    """What torch's reader raises, with as much text as a person would read."""
+
+    def __str__(self) -> str:
+        return super().__str__()[:500]
+
+
 @contextmanager
-def _without_bytearray() -> Iterator[None]:
-    """A with block in which torch's reader calls no `bytearray`: of a number, it takes that much memory."""
-    allowed = importlib.import_module("torch._weights_only_unpickler")._get_allowed_globals()
-    taken = allowed.pop("builtins.bytearray", None)
+def _bounded() -> Iterator[None]:
+    """A with block in which torch's reader takes no more memory and time than a file is worth.
+
+    It calls no `bytearray`, which takes as much memory as the number it is given; and its errors are short:
+    torch searches them by patterns that take the square of a long name's length.
+    """
+    reader = importlib.import_module("torch._weights_only_unpickler")
+    allowed = reader._get_allowed_globals()
+    taken, raised = allowed.pop("builtins.bytearray", None), reader.UnpicklingError
+    reader.UnpicklingError = _ShortError
     try:
         yield
     finally:
+        reader.UnpicklingError = raised
         if taken is not None:
             allowed["builtins.bytearray"] = taken
 
