@@ -1,0 +1,256 @@
+"""Kills `regraft rewrite --force` at random moments, and counts outputs that are neither the old nor the new.
+
+    python benchmarks/kills.py [--kills N] [--seed N] [--out FILE.jsonl]
+
+A model is written over the output of another, from every source to every target, and the process gets
+SIGKILL: half of the runs after a random time, half at a random call that changes the file system, of which
+most are in the moments in which files are put in place. After each kill every file has to be the old or every
+file the new one; the next run has to end well, and to leave nothing of the killed one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import cycle, product
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
+os.environ.setdefault("GLOG_v", "4")
+
+TORCH = """
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3)
+        self.norm = nn.BatchNorm2d(width)
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, x):
+        return self.head(self.norm(self.conv(x)).relu().mean((2, 3)))
+"""
+MINDSPORE = """
+from mindspore import nn, ops
+
+
+class Net(nn.Cell):
+    def __init__(self, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3, pad_mode="valid")
+        self.norm = nn.BatchNorm2d(width)
+        self.head = nn.Dense(width, 5)
+
+    def construct(self, x):
+        return self.head(ops.relu(self.norm(self.conv(x))).mean((2, 3)))
+"""
+TARGETS = ("onnx", "mindspore", "mxnet")
+EVENTS = ("os.rename", "os.symlink", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.")
+"""Audited calls that change the file system."""
+
+Files = dict[str, str]
+"""Digests by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One source and target: the command of each of two models, and what it writes."""
+
+    source: str
+    target: str
+    folder: Path
+    commands: tuple[list[str], list[str]]
+    outputs: tuple[Files, Files]
+    seconds: float
+    steps: int
+
+
+def main() -> None:
+    """Kill, look, run again, look; end with 1 where anything was not as it should be."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="keep a row a kill in this file, one JSON object a line")
+    options = parser.parse_args()
+    chance = np.random.default_rng(options.seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(Path(scratch) / "tmp")
+        Path(tempfile.tempdir).mkdir()
+        jobs = list(prepared(Path(scratch)))
+        rows = [
+            killed(job, number, chance)
+            for number, job in zip(range(options.kills), cycle(jobs), strict=False)
+        ]
+    if options.out:
+        options.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    print(summary(rows))
+    sys.exit(any(row["mixed"] or row["wrong after"] or row["left after"] for row in rows))
+
+
+def summary(rows: list[dict[str, object]]) -> str:
+    """One sentence: what was done and what was found."""
+    counts = {name: sum(bool(row[name]) for row in rows) for name in rows[0] if name != "job"}
+    return (
+        f"{len(rows)} runs of 3 sources to 3 targets, {counts['killed']} killed before their end: "
+        f"{counts['old']} left the old output, {counts['new']} the new one, {counts['mixed']} a mixed one; "
+        f"{counts['left']} left temporary folders, {counts['left after']} of them after the next run, which "
+        f"failed or wrote anything else {counts['wrong after']} times"
+    )
+
+
+def prepared(scratch: Path) -> Iterator[Job]:
+    """Every source and target, with both models written once."""
+    import mindspore  # noqa: F401 -- once, before the forks
+    import onnxruntime  # noqa: F401
+    import torch  # noqa: F401
+
+    models = scratch / "models"
+    models.mkdir()
+    (models / "torch_net.py").write_text(TORCH)
+    (models / "mindspore_net.py").write_text(MINDSPORE)
+    named = {
+        name: [[f"{models / name}_net.py:Net", "--arg", f"width={width}"] for width in (4, 6)]
+        for name in ("torch", "mindspore")
+    }
+    for (name, words), target in product({**named, "mxnet": _symbols(models)}.items(), TARGETS):
+        folder = scratch / f"{name}_{target}"
+        output = folder / "net.onnx" if target == "onnx" else folder
+        rest = ["--to", target, "--input", "2x3x8x8", "-o", str(output), "--force"]
+        one, other = (["rewrite", *first, *rest] for first in words)
+        began = time.monotonic()
+        found = []
+        for command in (one, other):
+            if ran(command):
+                raise SystemExit(f"{name} to {target} fails")
+            found.append(files_of(folder))
+        seconds = (time.monotonic() - began) / 2
+        if found[0].keys() != found[1].keys() or not all(a != found[1][n] for n, a in found[0].items()):
+            raise SystemExit(f"{name} to {target}: both models give the same file")
+        steps = _steps(one, scratch / "steps")
+        ran(other)
+        yield Job(name, target, folder, (one, other), (found[0], found[1]), seconds, steps)
+
+
+def _symbols(models: Path) -> list[list[str]]:
+    """Two MXNet symbols, made of the two modules."""
+    found = []
+    for width in (4, 6):
+        folder = models / f"mxnet{width}"
+        command = ["rewrite", f"{models / 'torch_net.py'}:Net", "--arg", f"width={width}", "--to", "mxnet"]
+        if ran([*command, "--input", "2x3x8x8", "-o", str(folder)]):
+            raise SystemExit("no symbols can be made")
+        found.append([str(next(folder.glob("*-symbol.json")))])
+    return found
+
+
+def killed(job: Job, number: int, chance: np.random.Generator) -> dict[str, object]:
+    """Write the other model over the one that is there, with a kill; then run once more to the end."""
+    before = files_of(job.folder)
+    new = 1 - job.outputs.index(before)
+    timed = number // 9 % 2 == 0
+    if timed:
+        at, step = float(chance.uniform(0, job.seconds)), 0
+    else:
+        at, step = 0.0, int(chance.integers(1, job.steps + 1))
+    status = ran(job.commands[new], at, step)
+    after, left = files_of(job.folder), leftovers(job.folder)
+    failed = ran(job.commands[new])
+    when = f"{at:.2f} s" if timed else f"call {step} of {job.steps}"
+    return {
+        "job": f"{job.source} to {job.target}, at {when}",
+        "killed": status == -signal.SIGKILL,
+        "old": after == before,
+        "new": after == job.outputs[new],
+        "mixed": after not in (before, job.outputs[new]),
+        "left": left,
+        "wrong after": bool(failed) or files_of(job.folder) != job.outputs[new],
+        "left after": leftovers(job.folder),
+    }
+
+
+def ran(command: list[str], seconds: float = 0, step: int = 0, count: Path | None = None) -> int:
+    """Run a command line in a fork; its exit code, or minus the signal that ended it.
+
+    Args:
+        command: words after ``regraft``.
+        seconds: after which it is killed; 0 for never.
+        step: the call that changes the file system at which it kills itself; 0 for none.
+        count: a file that is given the number of such calls.
+    """
+    child = os.fork()
+    if not child:
+        code = 70
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            code = _run(command, step, count)
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while seconds and time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    if seconds:
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _run(command: list[str], step: int, count: Path | None) -> int:
+    from regraft.cli import invoke
+
+    seen = 0
+
+    def watch(event: str, _: object) -> None:
+        nonlocal seen
+        if event.startswith(EVENTS):
+            seen += 1
+            if seen == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    code = invoke(command)
+    if count is not None:
+        count.write_text(str(seen))
+    return code
+
+
+def _steps(command: list[str], count: Path) -> int:
+    ran(command, count=count)
+    return int(count.read_text())
+
+
+def files_of(folder: Path) -> Files:
+    """What a reader of the folder sees: through links, without folders of ours."""
+    return {
+        path.name: sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Temporary folders, and links that are no files yet."""
+    own = [p for where in (folder, folder.parent, Path(tempfile.gettempdir())) for p in where.iterdir()]
+    found = {p.name for p in own if p.name.startswith((".regraft-", "regraft-"))}
+    return sorted(found | {p.name for p in folder.iterdir() if p.is_symlink()})
+
+
+if __name__ == "__main__":
+    main()
