@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .buffer_constants import numbers_of_buffers, writes_numbers
 from .export_errors import user_location
-from .hide_tracing import told_that_it_runs
-from .nonzero_loops import loops_over_every_place
-from .patches import replaced, seen_fakes
-from .substitutes import substituted
+from .patches import patched, seen_fakes
 
 if TYPE_CHECKING:
     import sympy
@@ -49,64 +45,7 @@ class Decision:
         )
 
 
-def otherwise(
-    export: Callable[[], ExportedProgram], error: Exception, *, raised_by_model: bool
-) -> tuple[ExportedProgram, list[str]]:
-    """The export that torch refuses, with equivalents of what it cannot trace, or decided by the example.
-
-    Args:
-        export: exports the model.
-        error: what it raised.
-        raised_by_model: whether the model's own code did, rather than torch.
-
-    Returns:
-        The program and what a reader of the result should know.
-
-    Raises:
-        Exception: whatever torch or the model's code raises.
-    """
-    try:
-        with substituted(), numbers_of_buffers():
-            program = export()
-        if writes_numbers(program):
-            raise error
-        return program, []
-    except Exception:  # the model's own code and torch.export may raise anything
-        if not depends_on_data(error):
-            if not raised_by_model:
-                raise
-            return _as_it_runs(export, error)
-    try:
-        with numbers_of_buffers(), loops_over_every_place() as notes:
-            program, decisions = export(), []
-    except Exception:  # as above
-        with numbers_of_buffers(), loops_over_every_place() as notes, decided_by_example() as decisions:
-            program = export()
-    if writes_numbers(program):
-        raise error
-    return program, [*notes, *_assumed(program, decisions, error)]
-
-
-def _as_it_runs(export: Callable[[], ExportedProgram], error: Exception) -> tuple[ExportedProgram, list[str]]:
-    """The export of code that fails where it asks whether it is traced; it may then branch on data too."""
-    with told_that_it_runs(), decided_by_example() as decisions:
-        program = export()
-    return program, _assumed(program, decisions, error)
-
-
-def _assumed(program: ExportedProgram, decisions: Sequence[Decision], error: Exception) -> list[str]:
-    """What is to be said of branches that the example decided.
-
-    Raises:
-        Exception: `error`, where it decided numbers too.
-    """
-    if not all(d.of_truth for d in decisions):
-        raise error
-    of_constants = _symbols_of_constants(program)
-    return [d.note() for d in decisions if not d.condition.free_symbols <= of_constants]
-
-
-def _symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
+def symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
     """The numbers read from tensors that neither inputs nor parameters nor buffers lead to."""
     constants = set(program.graph_signature.inputs_to_lifted_tensor_constants)
     depends: dict[Node, bool] = {}
@@ -138,7 +77,7 @@ def decided_by_example() -> Iterator[list[Decision]]:
         if found not in decisions:
             decisions.append(found)
 
-    said = replaced(ShapeEnv, _log_real_tensor_propagation=record)
+    said = patched("torch.fx.experimental.symbolic_shapes:ShapeEnv", _log_real_tensor_propagation=record)
     with said, config.patch(fake_tensor_propagate_real_tensors=True), seen_fakes(_put_values):
         yield decisions
 

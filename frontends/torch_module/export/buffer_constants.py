@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..aliases import written_argument
-from .patches import replaced, seen_fakes
+from .patches import original, patched, seen_fakes
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ def numbers_of_buffers() -> Iterator[None]:
     Not true of a buffer that the model writes: `writes_numbers` tells.
     """
     proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
-    tracked = proxies.track_tensor
+    tracked = original("torch.fx.experimental.proxy_tensor", "track_tensor")
     values: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def keep(fakes: dict[str, torch.Tensor], module: Module) -> None:
@@ -38,7 +38,7 @@ def numbers_of_buffers() -> Iterator[None]:
                 constant = values[id(tensor)][1].detach().clone()
         tracked(tensor, proxy, constant=constant, tracer=tracer)
 
-    with seen_fakes(keep), replaced(proxies, track_tensor=track):
+    with seen_fakes(keep), patched("torch.fx.experimental.proxy_tensor", track_tensor=track):
         yield
 
 

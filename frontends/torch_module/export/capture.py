@@ -16,17 +16,16 @@ from ...options import LoadOptions
 from ..modules.live_state import assigned_by
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
-from .branch_by_example import otherwise
 from .cached_tensors import entries_read, told_apart
 from .containers import open_containers
 from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
-from .export_errors import export_error, first_line, is_refusal, require_python
+from .export_errors import export_error, first_line, require_python
 from .module_stacks import normalised_stack
 from .module_to import idle_moves
 from .opaque_layers import layers_kept_whole
-from .symbolic_lengths import numbers_taken, symbolic_lengths
+from .strategies import Sizes, choose_sizes, trace
 from .tracing import lean_tracing, unlogged, unprinted
 from .training_modes import idle_dropouts, training_differences
 from .vmap_regions import without_vmap
@@ -97,39 +96,21 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
 def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captured:
     """Export with dynamic axes, or without where the module insists on one size."""
     axes = dynamic_axes(bound.leaves, options)
-    if not axes:
-        return _export(module, bound, {})
-    traced = bound.repeated(axes)
-    try:
-        with numbers_taken() as places:
-            found = _export(module, traced, axes)
-    except ModelError as error:
-        found = _export(module, bound, {})
-        found.notes.append(f"static shapes: with a dynamic batch, {error.message}")
+    traced = bound.repeated(axes) if axes else bound
+
+    def symbolic() -> Captured:
+        found = _export(module, traced, axes)
+        found.examples = [array_of(t) for t in bound.tensors.values()]
         return found
-    refused = sorted(f"{name}:{axis}" for name, axis in _specialised(found, bound, axes))
-    if refused or places:
-        again = _measured(module, traced, axes)
-        if again is None:
-            found = _export(module, bound, {})
-            made = f"one size of {', '.join(refused)}" if refused else f"a size, at {places[0]}"
-            found.notes.append(f"static shapes: the model insists on {made}")
-            return found
-        found = again
-    found.examples = [array_of(t) for t in bound.tensors.values()]
-    return found
 
-
-def _measured(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured | None:
-    """The export with what the model's own code measures left symbolic; None where sizes stay numbers."""
-    with symbolic_lengths(module) as takes_any, numbers_taken() as places:
-        if not takes_any:
-            return None
-        try:
-            found = _export(module, bound, axes)
-        except ModelError:
-            return None
-    return None if places or any(_specialised(found, bound, axes)) else found
+    return choose_sizes(
+        Sizes(
+            module,
+            fixed=lambda: _export(module, bound, {}),
+            symbolic=symbolic if axes else None,
+            constants=lambda found: [f"{name}:{axis}" for name, axis in _specialised(found, bound, axes)],
+        )
+    )
 
 
 def require_runnable(captured: Captured) -> None:
@@ -281,17 +262,12 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        taken: list[str] = []
         try:
-            program = export()
+            program, assumed = trace(export)
         except Exception as error:  # the model's own code and torch.export may raise anything
-            refusal = export_error(module, error)
-            try:
-                program, taken = otherwise(export, error, raised_by_model=not is_refusal(error))
-            except Exception:  # as above; the first error is the model's own
-                raise refusal from error
+            raise export_error(module, error) from error
     notes = [
-        *taken,
+        *assumed,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
     ]
@@ -306,7 +282,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         [*notes, *found],
         bound.arrange,
         idle_dropouts(program, idle),
-        taken,
+        assumed,
     )
 
 

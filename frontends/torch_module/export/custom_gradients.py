@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .patches import replaced
+from .patches import original, patched
 
 
 @contextmanager
 def own_gradients() -> Iterator[list[str]]:
     """Names of the model's own `torch.autograd.Function`s that are applied inside, each once."""
-    import torch
-
-    function: Any = torch.autograd.Function
-    kept = vars(function)["apply"]
+    kept = original("torch.autograd:Function", "apply")
     found: list[str] = []
 
     def apply(cls: type, *arguments: Any, **keywords: Any) -> Any:
@@ -23,5 +20,5 @@ def own_gradients() -> Iterator[list[str]]:
             found.append(cls.__name__)
         return kept.__func__(cls, *arguments, **keywords)
 
-    with replaced(function, apply=classmethod(apply)):
+    with patched("torch.autograd:Function", apply=classmethod(apply)):
         yield found

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..modules.live_state import Untouched, structure_kept
-from .patches import replaced
+from .patches import original, patched
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,6 @@ def plainly() -> Iterator[None]:
     torch leaves open, of an unsorted `topk` and of equals in a `sort`, are those of the graph.
     """
     import torch
-    from torch._higher_order_ops import utils
     from torch.overrides import TorchFunctionMode
 
     class InOrder(TorchFunctionMode):
@@ -81,7 +80,7 @@ def plainly() -> Iterator[None]:
 
     sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
 
-    compiled = utils._hop_compile_and_call
+    compiled = original("torch._higher_order_ops.utils", "_hop_compile_and_call")
 
     def run(operator: Any, arguments: Sequence[Any], keywords: Any = None) -> Any:
         if operator.__name__ == "_cond_op_wrapper":
@@ -95,5 +94,6 @@ def plainly() -> Iterator[None]:
         with torch.compiler.set_stance("default"):
             return compiled(operator, arguments, keywords)
 
-    with replaced(utils, _hop_compile_and_call=run), torch.compiler.set_stance("force_eager"), InOrder():
+    eager = patched("torch._higher_order_ops.utils", _hop_compile_and_call=run)
+    with eager, torch.compiler.set_stance("force_eager"), InOrder():
         yield

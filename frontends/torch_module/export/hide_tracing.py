@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .patches import replaced
+from .patches import patched
 
 
 @contextmanager
@@ -17,7 +17,6 @@ def told_that_it_runs() -> Iterator[None]:
     transformers makes no mask where nothing is masked, except while it is traced: some of its models fail on
     the mask that they then get.
     """
-    compiler: Any = importlib.import_module("torch.compiler")
     fakes: Any = importlib.import_module("torch._subclasses")
 
     class Other(fakes.FakeTensor):
@@ -26,5 +25,8 @@ def told_that_it_runs() -> Iterator[None]:
     def never() -> bool:
         return False
 
-    with replaced(compiler, is_compiling=never, is_exporting=never), replaced(fakes, FakeTensor=Other):
+    with (
+        patched("torch.compiler", is_compiling=never, is_exporting=never),
+        patched("torch._subclasses", FakeTensor=Other),
+    ):
         yield

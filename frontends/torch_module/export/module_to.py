@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .patches import replaced
+from .patches import original, patched
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 def idle_moves() -> Iterator[None]:
     """While the block runs, `Module.to` gives a module as it is where its tensors are as asked for."""
     import torch
-    from torch import nn
 
     library: Any = torch._C
-    move: Any = nn.Module.to
+    move = original("torch.nn:Module", "to")
 
     def to(self: Module, *args: Any, **kwargs: Any) -> Module:
         device, dtype, _, layout = library._nn._parse_to(*args, **kwargs)
@@ -31,5 +30,5 @@ def idle_moves() -> Iterator[None]:
         )
         return self if stays else move(self, *args, **kwargs)
 
-    with replaced(nn.Module, to=to):
+    with patched("torch.nn:Module", to=to):
         yield

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .patches import replaced
+from .patches import patched
 
 if TYPE_CHECKING:
     import torch
@@ -28,17 +28,14 @@ def layers_kept_whole() -> Iterator[None]:
     torch's Transformer compares masks with the causal one to find a hint, which no export can do; a mask
     means the same without.
     """
-    from torch import nn
-    from torch.nn.modules import transformer
-
     _define()
 
     def hinted(_mask: object, is_causal: bool | None = None, _size: object = None) -> bool:
         return bool(is_causal)
 
     with (
-        replaced(nn.MultiheadAttention, forward=_attend),
-        replaced(transformer, _detect_is_causal_mask=hinted),
+        patched("torch.nn:MultiheadAttention", forward=_attend),
+        patched("torch.nn.modules.transformer", _detect_is_causal_mask=hinted),
     ):
         yield
 

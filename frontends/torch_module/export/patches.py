@@ -1,40 +1,149 @@
-"""What of torch's is another while a module is exported, and is put back whatever happens."""
+"""Every function of torch that is replaced while a module is captured, a row each; all are put back.
+
+`patched` takes only what a row names. A row says why, and whether a torch without that function will do:
+one whose name has a leading underscore may be gone in the next version.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ....ir import ModelError
 
 if TYPE_CHECKING:
     import torch
     from torch.nn import Module
 
 
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A function or class of torch's that is replaced for a time.
+
+    Attributes:
+        home: the module, and after ``:`` the class, that it belongs to.
+        name: its name there.
+        why: what is gained.
+        saves_only: whether the capture is the same without: then torch may lack it.
+    """
+
+    home: str
+    name: str
+    why: str
+    saves_only: bool = False
+
+
+PATCHES = (
+    Patch("torch.export._trace", "_fakify_params_buffers", "values beside the fake parameters and buffers"),
+    Patch(
+        "torch.fx.experimental.proxy_tensor",
+        "track_tensor",
+        "numbers of buffers of one element are known while tracing",
+    ),
+    Patch(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+        "_log_real_tensor_propagation",
+        "records the branches that the example decides",
+    ),
+    Patch("torch.compiler", "is_compiling", "code that asks whether it is traced is told that it runs"),
+    Patch("torch.compiler", "is_exporting", "as is_compiling"),
+    Patch("torch._subclasses", "FakeTensor", "as is_compiling, for code that asks its tensors"),
+    Patch("torch.autograd:Function", "apply", "names the gradients that a model writes itself"),
+    Patch("torch.nn:Module", "to", "a move that changes nothing would swap parameters, which is refused"),
+    Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
+    Patch(
+        "torch.nn.modules.transformer",
+        "_detect_is_causal_mask",
+        "compares values of masks, for a hint that changes no result",
+    ),
+    Patch("torch:SymFloat", "__int__", "records where a symbolic size becomes a number", saves_only=True),
+    Patch(
+        "torch._higher_order_ops.utils",
+        "_hop_compile_and_call",
+        "runs bodies of control flow as Python, in place of compiling them",
+        saves_only=True,
+    ),
+    Patch(
+        "torch.fx.experimental.proxy_tensor",
+        "_extract_tensor_metadata",
+        "node.meta['tensor_meta'] says again what node.meta['val'] says",
+        saves_only=True,
+    ),
+    Patch(
+        "torch.utils._traceback",
+        "_extract_symbolized_tb",
+        "lines of source are read when they are printed",
+        saves_only=True,
+    ),
+)
+"""All that is replaced; test_torch_patches.py finds each of them in the installed torch."""
+
+_ROWS = {(p.home, p.name): p for p in PATCHES}
+
+
+def find_home(home: str) -> Any:
+    """Return the module or class that a row names."""
+    module, _, name = home.partition(":")
+    found: Any = importlib.import_module(module)
+    return getattr(found, name) if name else found
+
+
+def original(home: str, name: str) -> Any:
+    """Return what torch itself has there; None where it has nothing.
+
+    Raises:
+        KeyError: when no row names it.
+    """
+    return vars(find_home(_ROWS[home, name].home)).get(name)
+
+
 @contextmanager
-def replaced(home: Any, **attributes: Any) -> Iterator[None]:
-    """Inside, attributes of a module or class that are its own are others."""
-    kept = {name: vars(home)[name] for name in attributes}
+def patched(home: str, **attributes: Any) -> Iterator[None]:
+    """Replace attributes of one of torch's modules or classes, by rows of `PATCHES`, until the block ends.
+
+    Raises:
+        ModelError: E101 when this version of torch has no such attribute, and the capture needs it.
+        KeyError: when no row names it.
+    """
+    place = find_home(home)
+    kept: dict[str, Any] = {}
+    for name in attributes:
+        row = _ROWS[home, name]
+        if name in vars(place):
+            kept[name] = vars(place)[name]
+        elif not row.saves_only:
+            raise _not_in_this_torch(row)
     try:
-        for name, attribute in attributes.items():
-            setattr(home, name, attribute)
+        for name in kept:
+            setattr(place, name, attributes[name])
         yield
     finally:
         for name, attribute in kept.items():
-            setattr(home, name, attribute)
+            setattr(place, name, attribute)
+
+
+def _not_in_this_torch(row: Patch) -> ModelError:
+    import torch
+
+    return ModelError(
+        "E101",
+        f"expected `{row.home.replace(':', '.')}.{row.name}`, which torch {torch.__version__} does not have",
+        hint="this version of torch is not supported: see the versions that `pip show regraft` requires",
+    )
 
 
 def seen_fakes(
     see: Callable[[dict[str, torch.Tensor], Module], None],
 ) -> AbstractContextManager[None]:
-    """Inside, `see` gets the fake parameters and buffers that an export makes, by name, and their module."""
-    trace: Any = importlib.import_module("torch.export._trace")
-    made = trace._fakify_params_buffers
+    """Call `see` with the fake parameters and buffers that an export makes, by name, and their module."""
+    make_fakes = original("torch.export._trace", "_fakify_params_buffers")
 
     def make(mode: Any, module: Module) -> dict[str, torch.Tensor]:
-        fakes: dict[str, torch.Tensor] = made(mode, module)
+        fakes: dict[str, torch.Tensor] = make_fakes(mode, module)
         see(fakes, module)
         return fakes
 
-    return replaced(trace, _fakify_params_buffers=make)
+    return patched("torch.export._trace", _fakify_params_buffers=make)

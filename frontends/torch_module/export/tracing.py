@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .patches import replaced
+from .patches import patched
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +27,9 @@ def lean_tracing(module: Module) -> Iterator[None]:
         stack.enter_context(frozen(module.parameters()))
         stack.enter_context(_without_code())
         stack.enter_context(_shapes_by_rule())
-        for name, attribute, replacement in (
-            # node.meta["tensor_meta"]: says again what node.meta["val"] says
-            ("torch.fx.experimental.proxy_tensor", "_extract_tensor_metadata", lambda _value: None),
-            ("torch.utils._traceback", "_extract_symbolized_tb", _frames),
-        ):
-            stack.enter_context(_replaced(name, attribute, replacement))
+        proxies = "torch.fx.experimental.proxy_tensor"
+        stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
+        stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
         yield
 
 
@@ -56,12 +53,6 @@ def unprinted() -> Iterator[None]:
         yield
     finally:
         del home["print"]
-
-
-def _replaced(name: str, attribute: str, replacement: Callable[..., Any]) -> AbstractContextManager[None]:
-    """A function of one of torch's modules replaced, where it is there."""
-    home = importlib.import_module(name)
-    return replaced(home, **{attribute: replacement}) if attribute in vars(home) else nullcontext()
 
 
 @contextmanager

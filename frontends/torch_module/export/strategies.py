@@ -1,0 +1,254 @@
+"""The ways in which torch.export is made to take a model: two ordered tuples, tried until one works.
+
+`SIZES` says which sizes stay symbolic; each of its ways exports by the first of `TRACINGS` that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....ir import ModelError
+from .branch_by_example import Decision, decided_by_example, depends_on_data, symbols_of_constants
+from .buffer_constants import numbers_of_buffers, writes_numbers
+from .export_errors import is_refusal
+from .hide_tracing import told_that_it_runs
+from .nonzero_loops import loops_over_every_place
+from .substitutes import substituted
+from .symbolic_builtins import numbers_taken, symbolic_lengths
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+    from .capture import Captured
+
+Export = Callable[[], "ExportedProgram"]
+Traced = tuple["ExportedProgram", list[str]]
+"""A program, and a note for everything in it that is true of some inputs only."""
+
+
+class Unfaithful(Exception):  # noqa: N818 - the way was taken and led nowhere: no error of anybody's
+    """An export worked, but its program is not the model for every input; the message says what for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the first tracing failed.
+
+    Attributes:
+        error: what was raised.
+        by_model: whether the model's own code raised it, rather than torch.
+        on_data: whether the code asks for the value of a tensor.
+    """
+
+    error: Exception
+    by_model: bool
+    on_data: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """A way to trace a model.
+
+    Attributes:
+        name: what is done.
+        applies: whether it is worth trying after a refusal; None before any.
+        run: traces; raises whatever torch, the model, or `Unfaithful` raises.
+    """
+
+    name: str
+    applies: Callable[[Refusal | None], bool]
+    run: Callable[[Export], Traced]
+
+
+def _as_written(export: Export) -> Traced:
+    return export(), []
+
+
+def _with_equivalents(export: Export) -> Traced:
+    with substituted(), numbers_of_buffers():
+        return _of_constant_buffers(export()), []
+
+
+def _told_that_it_runs(export: Export) -> Traced:
+    with told_that_it_runs(), decided_by_example() as decisions:
+        program = export()
+    return program, _assumptions(program, decisions)
+
+
+def _at_every_place(export: Export) -> Traced:
+    with numbers_of_buffers(), loops_over_every_place() as notes:
+        program = export()
+    return _of_constant_buffers(program), notes
+
+
+def _as_the_example(export: Export) -> Traced:
+    with numbers_of_buffers(), loops_over_every_place() as notes, decided_by_example() as decisions:
+        program = export()
+    return _of_constant_buffers(program), [*notes, *_assumptions(program, decisions)]
+
+
+TRACINGS = (
+    Tracing("as written", lambda refusal: refusal is None, _as_written),
+    Tracing(
+        "with equivalents of functions that torch refuses, and buffers of one element as numbers",
+        lambda refusal: refusal is not None,
+        _with_equivalents,
+    ),
+    Tracing(
+        "told that it is not traced, branches on data as the example takes them",
+        lambda refusal: refusal is not None and refusal.by_model and not refusal.on_data,
+        _told_that_it_runs,
+    ),
+    Tracing(
+        "loops over nonzero run for every place that there may be",
+        lambda refusal: refusal is not None and refusal.on_data,
+        _at_every_place,
+    ),
+    Tracing(
+        "branches on data as the example takes them",
+        lambda refusal: refusal is not None and refusal.on_data,
+        _as_the_example,
+    ),
+)
+"""Ways to trace, in order. The last three leave a note for every assumption that they make."""
+
+
+def trace(export: Export) -> Traced:
+    """Return what the first tracing gives that works.
+
+    Raises:
+        Exception: what the first raised, when none works.
+    """
+    refusal: Refusal | None = None
+    for tracing in TRACINGS:
+        if not tracing.applies(refusal):
+            continue
+        try:
+            return tracing.run(export)
+        except Exception as error:  # the model's own code and torch.export may raise anything
+            if refusal is None:
+                refusal = Refusal(error, not is_refusal(error), depends_on_data(error))
+    assert refusal is not None
+    raise refusal.error
+
+
+def _of_constant_buffers(program: ExportedProgram) -> ExportedProgram:
+    if writes_numbers(program):
+        raise Unfaithful("a buffer of one element that the model writes was taken for a number")
+    return program
+
+
+def _assumptions(program: ExportedProgram, decisions: list[Decision]) -> list[str]:
+    """Return a note for every branch that the example decided.
+
+    Raises:
+        Unfaithful: when it decided numbers too.
+    """
+    if not all(d.of_truth for d in decisions):
+        raise Unfaithful("the example decides a number, which is another for most inputs")
+    of_constants = symbols_of_constants(program)
+    return [d.note() for d in decisions if not d.condition.free_symbols <= of_constants]
+
+
+# -- sizes -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What there is to choose from when sizes of a model's inputs may vary.
+
+    Attributes:
+        module: the model.
+        fixed: exports it for the example's sizes.
+        symbolic: exports it for all; None where none may vary.
+        constants: the sizes among them that an export made numbers of, as ``input:axis``.
+    """
+
+    module: Module
+    fixed: Callable[[], Captured]
+    symbolic: Callable[[], Captured] | None
+    constants: Callable[[Captured], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A way to treat sizes.
+
+    Attributes:
+        name: what is done.
+        applies: whether it is worth trying, given why the first way failed; None before any.
+        run: exports.
+        note: what a reader of the result should know, given why the first way failed; empty for nothing.
+    """
+
+    name: str
+    applies: Callable[[Sizes, Exception | None], bool]
+    run: Callable[[Sizes], Captured]
+    note: Callable[[Exception | None], str] = lambda _: ""
+
+
+def _symbolic(sizes: Sizes) -> Captured:
+    assert sizes.symbolic is not None
+    with numbers_taken() as places:
+        found = sizes.symbolic()
+    return _without_constants(sizes, found, places)
+
+
+def _measured(sizes: Sizes) -> Captured:
+    assert sizes.symbolic is not None
+    with symbolic_lengths(sizes.module) as measures, numbers_taken() as places:
+        if not measures:
+            raise Unfaithful("no code of the model measures sizes")
+        found = sizes.symbolic()
+    return _without_constants(sizes, found, places)
+
+
+def _without_constants(sizes: Sizes, found: Captured, places: list[str]) -> Captured:
+    if constants := sorted(sizes.constants(found)):
+        raise Unfaithful(f"one size of {', '.join(constants)}")
+    if places:
+        raise Unfaithful(f"a size, at {places[0]}")
+    return found
+
+
+def _why_fixed(error: Exception | None) -> str:
+    if isinstance(error, ModelError):
+        return f"static shapes: with a dynamic batch, {error.message}"
+    return "" if error is None else f"static shapes: the model insists on {error}"
+
+
+SIZES = (
+    Sizing("symbolic", lambda sizes, _: sizes.symbolic is not None, _symbolic),
+    Sizing(
+        "symbolic, also where the model's code takes `len`, `int` or `list` of them",
+        lambda _, error: isinstance(error, Unfaithful),
+        _measured,
+    ),
+    Sizing("the example's", lambda _sizes, _error: True, lambda sizes: sizes.fixed(), _why_fixed),
+)
+"""Ways to treat sizes, in order; the last always applies."""
+
+
+def choose_sizes(sizes: Sizes) -> Captured:
+    """Return what the first way gives that works.
+
+    Raises:
+        ModelError: E103 or E104 when the last fails too.
+    """
+    first: Exception | None = None
+    for sizing in SIZES:
+        if not sizing.applies(sizes, first):
+            continue
+        try:
+            found = sizing.run(sizes)
+        except (ModelError, Unfaithful) as error:
+            if sizing is SIZES[-1]:
+                raise
+            first = first or error
+            continue
+        found.notes += filter(None, [sizing.note(first)])
+        return found
+    raise AssertionError("the last way of SIZES always applies")
