@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..frontends.torch_module.export.capture import array_of
 from ..frontends.torch_module.export.export_errors import first_line
+from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
 from ..ir.types import DTYPES
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .complex_numbers import InParts, in_parts
 from .decompositions import Untraceable, decomposed
-from .export.capture import tensor_placeholders
+from .export.tensors import tensor_placeholders
 from .nodes import (
     CONTROL_FLOW,
     RUN_WHOLE,

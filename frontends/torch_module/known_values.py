@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .aliases import written_argument
-from .export.capture import array_of
+from .export.tensors import array_of
 
 if TYPE_CHECKING:
     import torch

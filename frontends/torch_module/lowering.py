@@ -11,8 +11,9 @@ from .aliases import Aliases, written_argument
 from .call import Call, Context, Result
 from .complex_numbers import Pair, on_a_last_axis, part_of
 from .coverage import Coverage
-from .export.capture import Captured, array_of, tensor_placeholders
+from .export.capture import Captured
 from .export.module_stacks import normalised_stack
+from .export.tensors import array_of, tensor_placeholders
 from .known_values import KnownValues
 from .modules.tree import Tree
 from .nodes import (

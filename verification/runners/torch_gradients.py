@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.export.capture import array_of
+from ...frontends.torch_module.export.tensors import array_of
 from ...ir import ModelError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.export.capture import array_of, tensor_of
+from ...frontends.torch_module.export.tensors import array_of, tensor_of
 
 _PROBE = 0.75
 """What a change is asked about: no integer, which it would leave alone."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.export.capture import array_of, tensor_of
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
+from ...frontends.torch_module.export.tensors import array_of, tensor_of
 from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, ModuleTree
 from ..training.step import Step

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ir import ModelError, numpy_dtype
+from ....ir import ModelError
 from ...options import LoadOptions
 from ..modules.live_state import assigned_by
 from ..saved.program import Saved, read_program
@@ -26,12 +26,12 @@ from .module_stacks import normalised_stack
 from .module_to import idle_moves
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
+from .tensors import array_of, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted
 from .training_modes import idle_dropouts, training_differences
 from .vmap_regions import without_vmap
 
 if TYPE_CHECKING:
-    import torch
     from torch.export import ExportedProgram
     from torch.fx import Node
     from torch.nn import Module
@@ -181,40 +181,6 @@ def load_program(path: Path, *, trust: bool = False) -> Saved:
     return Saved(program, [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
 
-def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
-
-    Raises:
-        ModelError: when it has none.
-    """
-    import torch
-
-    if tensor.is_meta:
-        raise ModelError(
-            "E101",
-            f"expected values, got a tensor {list(tensor.shape)} on the device `meta`, which has none",
-            hint="give the model its weights first: module.to_empty(device='cpu'), then load_state_dict",
-        )
-    tensor = tensor.detach().cpu()
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
-    return tensor.numpy()
-
-
-# -- inputs ------------------------------------------------------------------------------------------
-
-
-def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """A tensor of its own with these values; the inverse of `array_of`."""
-    import torch
-
-    if array.dtype == numpy_dtype("bfloat16"):
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, copy=True))
-
-
 def _specialised(
     found: Captured, bound: Arguments, axes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, int]]:
@@ -355,13 +321,3 @@ def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndar
             message = f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}"
             raise ModelError("E101", message, place=path) if own else ModelError("E103", message)
     return given
-
-
-def tensor_placeholders(program: ExportedProgram) -> list[Node]:
-    """The placeholders of a program's tensor inputs, in order."""
-    users = set(program.graph_signature.user_inputs)
-    return [
-        node
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in users and hasattr(node.meta.get("val"), "shape")
-    ]

@@ -221,8 +221,8 @@ def _tensors(value: Any) -> Any:
     """The same nest with tensors for arrays."""
     from torch.utils import _pytree as pytree
 
-    from .capture import tensor_of
     from .containers import open_containers
+    from .tensors import tensor_of
 
     open_containers(value)
     return pytree.tree_map(lambda leaf: tensor_of(leaf) if isinstance(leaf, np.ndarray) else leaf, value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..coverage import SpecialisedError
 from ..nodes import graph_modules, target_name
 from ..symbols import is_symbolic
-from .capture import tensor_placeholders
+from .tensors import tensor_placeholders
 from .tracing import frozen, unlogged
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
     import torch
     import torch.utils._pytree as pytree
 
-    from .capture import array_of
+    from .tensors import array_of
 
     leaves, spec = pytree.tree_flatten(result)
     return [

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....ir import Initializer
-from ..export.capture import array_of
+from ..export.tensors import array_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
-from ..export.capture import array_of
 from ..export.module_stacks import normalised_stack
+from ..export.tensors import array_of
 from ..symbols import dtype_of
 from .initializers import initial_laws
 

@@ -1,0 +1,55 @@
+"""Tensors as arrays and back, and the tensors that a program takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....ir import ModelError, numpy_dtype
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
+
+    Raises:
+        ModelError: when it has none.
+    """
+    import torch
+
+    if tensor.is_meta:
+        raise ModelError(
+            "E101",
+            f"expected values, got a tensor {list(tensor.shape)} on the device `meta`, which has none",
+            hint="give the model its weights first: module.to_empty(device='cpu'), then load_state_dict",
+        )
+    tensor = tensor.detach().cpu()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    return tensor.numpy()
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """A tensor of its own with these values; the inverse of `array_of`."""
+    import torch
+
+    if array.dtype == numpy_dtype("bfloat16"):
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array, copy=True))
+
+
+def tensor_placeholders(program: ExportedProgram) -> list[Node]:
+    """The placeholders of a program's tensor inputs, in order."""
+    users = set(program.graph_signature.user_inputs)
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in users and hasattr(node.meta.get("val"), "shape")
+    ]
