@@ -55,6 +55,7 @@ class SymbolBuilder:
     def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self.graph = graph
         self.names = names
+        self.call_names = graph.modules.call_names()
         self.nodes: list[Node] = []
         self.values: dict[Value, Reference] = {}
         self.labels: dict[str, Reference] = {}
@@ -176,13 +177,22 @@ def _free(base: str, taken: set[str]) -> str:
     return name
 
 
+def _base_name(builder: SymbolBuilder, operator: Operator) -> str:
+    """MXNet's own name of a node that came from there; else its module's path and its operator."""
+    if builder.graph.origin.framework == "mxnet":
+        return operator.location or operator.hint or f"{operator.op_type.lower()}{operator.key}"
+    path = "" if operator.call is None else builder.call_names[operator.call]
+    path, _, number = path.rpartition("#")
+    return "_".join([*filter(None, [path, number if number != "1" else ""]), operator.op_type.lower()])
+
+
 class Emission:
     """One operator as its emitter sees it."""
 
     def __init__(self, builder: SymbolBuilder, operator: Operator) -> None:
         self.builder, self.operator, self.graph = builder, operator, builder.graph
         self.operands = self.graph.operands(operator.key)
-        self.name = operator.location or operator.hint or f"{operator.op_type.lower()}{operator.key}"
+        self.name = _base_name(builder, operator)
 
     def has(self, slot: int) -> bool:
         """Whether there is an operand in a slot."""

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+import torch
+from torch import nn
 
+from regraft import api
 from regraft.backends.mxnet_symbol import write
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mxnet_symbol import read
@@ -145,3 +148,20 @@ def test_form_that_mxnet_does_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match=r"E602.*equal pads"):
         write(b.graph, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_nodes_are_named_by_module_and_not_by_source_line(tmp_path: Path) -> None:
+    """A line's path depends on the working directory."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.a(self.a(x).relu()) + 1
+
+    graph = api.load(Net(), (torch.ones(2, 4),))
+    folder = api.save(graph, tmp_path / "out", to="mxnet")[0].parent
+    nodes = json.loads(next(folder.glob("*-symbol.json")).read_text())["nodes"]
+    assert [n["name"] for n in nodes if n["op"] != "null"] == ["a_linear", "relu", "a_2_linear", "add"]
