@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..checkpoints.mapping import read_map
 from ..ir import Graph
 from .cases import Cases
 from .inputs import bindings, make_inputs
@@ -29,12 +30,15 @@ from .structure.comparing import Describing, compare_structure, remark_on_dropou
 from .structure.report import Structure
 from .structure.settings import settings_of
 from .structure.sharing import held_by_graph
-from .structure.values import values_in
+from .structure.values import compare_parameters, values_in
 from .training.attempts import train as train_step
 from .training.comparing import divergence
 from .two_nets.emitted import emitted_laws
 from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
+
+_ALONE = 64
+"""Tensors that are not the source's, up to which the source is given each of them alone."""
 
 
 def verify(
@@ -192,7 +196,7 @@ def _structure(
     source, runner = sides.graph, sides.target
     if isinstance(target, Graph):
         if renames is None:
-            return None, []
+            return _of_passes(sides, target, inputs)
         held, settings, remark = held_by_graph(target), settings_of(target), ""
     elif isinstance(target, (str, Path)) and isinstance(runner, OnnxRunner):
         renames = Path(target).with_suffix(".renames.json")
@@ -202,16 +206,47 @@ def _structure(
         held, settings, remark = runner.held(), runner.settings, ""
     else:
         return None, []
-    known = renames if renames.is_file() else None
+    mapping = read_map(renames) if renames.is_file() else None
     cannot = not can_train(source)
-    structure, notes = compare_structure(source, held, settings, known, train=train or cannot)
-    if known is not None and structure.values and inputs is not None:
-        values = values_in(source, held, known, structure.values)
-        if values is not None and _moved_by(sides, values, inputs):
-            count = len(structure.values)
-            notes = [*notes, f"{count} tensors are not the source's, and what reads them makes up for it"]
-            structure = replace(structure, values=[])
+    structure, notes = compare_structure(source, held, settings, mapping, train=train or cannot)
+    if mapping is not None and structure.values:
+        values = values_in(source, held, mapping, structure.values)
+        structure, further = _excused(sides, structure, values, inputs)
+        notes = [*notes, *further]
     return structure, [*notes, *([remark] if remark else [])]
+
+
+def _of_passes(
+    sides: Sides, target: Graph, inputs: Mapping[str, np.ndarray] | None
+) -> tuple[Structure | None, list[str]]:
+    """The tensors of a graph that passes made of the source's; None for any other."""
+    rows, count, values = compare_parameters(sides.graph, target)
+    if not count:
+        return None, []
+    return _excused(sides, Structure(values=rows, tensors=count), values, inputs)
+
+
+def _excused(
+    sides: Sides,
+    structure: Structure,
+    values: Mapping[str, np.ndarray] | None,
+    inputs: Mapping[str, np.ndarray] | None,
+) -> tuple[Structure, list[str]]:
+    """Without tensors that others make up for, and a note; as it is where that cannot be said.
+
+    The outputs agree, and the source, given all of them, or each of them alone, computes something else.
+    """
+    if not structure.values or not values or inputs is None:
+        return structure, []
+    each = [{name: value} for name, value in values.items()]
+    alone = 1 < len(each) <= _ALONE
+    if not _moved_by(sides, values, inputs) and not (
+        alone and all(_moved_by(sides, v, inputs) for v in each)
+    ):
+        return structure, []
+    count = len(structure.values)
+    note = f"{count} tensors are not the source's, and what reads them makes up for it"
+    return replace(structure, values=[]), [note]
 
 
 def _moved_by(sides: Sides, values: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> bool:

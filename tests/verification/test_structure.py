@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from torch import nn
 
 import regraft
+from regraft.backends.renames import Rename
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.ir import TensorData
 from regraft.verification.structure.sharing import compare_sharing, held_by_graph
@@ -301,5 +302,5 @@ def test_what_is_written_from_a_symbol_drops_as_it_does(tmp_path: Path) -> None:
     split = regraft.load(str(symbol(tmp_path / "b", 0.5, second="v")), DATA)
     rows, _ = compare_sharing(source, held_by_graph(split), None)
     assert [(row.sources, row.targets) for row in rows] == [(("one.weight",), ("one.weight", "two.weight"))]
-    back = compare_sharing(split, held_by_graph(source), [{"source": n, "target": "w"} for n in "wv"])[0]
+    back = compare_sharing(split, held_by_graph(source), [Rename(n, "", "w") for n in "wv"])[0]
     assert [(row.sources, row.targets) for row in back] == [(("one.weight", "two.weight"), ("one.weight",))]

@@ -12,6 +12,7 @@ import torch
 from onnx import numpy_helper
 
 import regraft
+from regraft.checkpoints.mapping import read_map
 from regraft.verification.structure.values import compare_values
 
 
@@ -89,7 +90,7 @@ def test_a_tensor_of_another_shape_is_a_difference(graph: regraft.Graph, written
     held = OnnxRunner(written).held()
     other = np.zeros((7,), np.float32)
     held = [h if h.names != ("head.bias",) else Held(h.names, "float32", (7,), lambda: other) for h in held]
-    rows, count = compare_values(graph, held, written.with_suffix(".renames.json"))
+    rows, count = compare_values(graph, held, read_map(written.with_suffix(".renames.json")))
     assert count == 5
     assert [str(row) for row in rows] == ["`head.bias`: expected shape [5], got [7]"]
 
@@ -116,7 +117,7 @@ def test_a_tie_that_was_asked_for_is_no_difference(tmp_path: Path) -> None:
     graph = regraft.load(net, ("2x4",))
     tied = regraft.rewrite(graph, ["tie-weights:tie=0.weight+2.weight"])
     path = regraft.save(tied.graph, tmp_path / "tied.onnx", fold=False)[0]
-    rows, count = compare_values(graph, held_of(path), path.with_suffix(".renames.json"))
+    rows, count = compare_values(graph, held_of(path), read_map(path.with_suffix(".renames.json")))
     assert rows == []
     assert count == 3
     told = json.loads(path.with_suffix(".renames.json").read_text())["parameters"]

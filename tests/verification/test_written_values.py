@@ -11,6 +11,7 @@ import torch
 from onnx import helper, numpy_helper
 
 import regraft
+from regraft.ir import TensorData
 
 
 class Net(torch.nn.Module):
@@ -82,3 +83,33 @@ def test_weights_that_others_make_up_for_are_a_note(graph: regraft.Graph, writte
     report = regraft.verify(graph, written)
     assert report.passed, report.render()
     assert any("makes up for it" in note for note in report.notes)
+
+
+def altered(graph: regraft.Graph, name: str, factor: object) -> regraft.Graph:
+    """A copy of a graph in which one parameter has other values, as a wrong pass would leave it."""
+    new = graph.copy()
+    parameter = next(p for p in new.parameters() if p.declared == name)
+    parameter.data = TensorData.of((parameter.data.numpy() * np.asarray(factor)).astype(np.float32))
+    return new
+
+
+@pytest.mark.parametrize("name", ["hidden.weight", "hidden.bias", "norm.running_mean", "out.bias"])
+def test_a_weight_that_a_pass_left_a_little_off_is_a_difference(graph: regraft.Graph, name: str) -> None:
+    rewritten = regraft.rewrite(graph).graph
+    assert regraft.verify(graph, rewritten).passed
+    report = regraft.verify(graph, altered(rewritten, name, 1.00001))
+    assert report.structure is not None
+    assert [row.source for row in report.structure.values] == [name]
+    assert not report.passed
+
+
+def test_what_a_pass_computed_is_excused_where_others_make_up_for_it_or_rounding_is_all(
+    graph: regraft.Graph,
+) -> None:
+    rewritten = regraft.rewrite(graph).graph
+    assert regraft.verify(graph, altered(rewritten, "out.weight", 1 + 2**-23)).passed
+    variance = next(p for p in graph.parameters() if p.declared == "norm.running_var").data.numpy()
+    wider = altered(rewritten, "norm.running_var", ((variance + 1e-5) * 4 - 1e-5) / variance)
+    report = regraft.verify(graph, altered(wider, "norm.weight", 2))
+    assert report.passed
+    assert any("what reads them makes up for it" in note for note in report.notes)

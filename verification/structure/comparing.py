@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from ...backends.renames import read_renames
-from ...ir import Graph, ModelError
+from ...checkpoints.mapping import Map
+from ...ir import Graph
 from .report import Structure
 from .settings import Setting, compare_settings, settings_of
 from .sharing import Held, compare_sharing
@@ -31,7 +30,7 @@ def compare_structure(
     source: Graph,
     held: Sequence[Held],
     settings: Sequence[Setting] | None,
-    renames: Path | None,
+    mapping: Map | None,
     *,
     train: bool,
 ) -> tuple[Structure, list[str]]:
@@ -42,16 +41,13 @@ def compare_structure(
         held: the target's tensors.
         settings: what acts in training only in the target; None where it has nothing of that kind, or
             nothing tells.
-        renames: the target's ``renames.json``; None where there is none.
+        mapping: the target's ``renames.json``; None where there is none.
         train: whether settings count.
-
-    Raises:
-        ModelError: when ``renames.json`` is malformed (E101).
     """
-    shared, notes = compare_sharing(source, held, None if renames is None else _rows(renames))
+    shared, notes = compare_sharing(source, held, None if mapping is None else mapping.rows)
     mine = settings_of(source)
     differing = [] if mine is None or settings is None else compare_settings(mine, settings)
-    values, count = ([], 0) if renames is None else compare_values(source, held, renames)
+    values, count = ([], 0) if mapping is None else compare_values(source, held, mapping)
     return Structure(shared, differing, train, values, count), notes
 
 
@@ -72,10 +68,3 @@ def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
         return f"the ONNX model has no Dropout and cannot train as the source does, which drops {shown}"
     theirs = ", ".join(f"{r:g}" for r in ratios)
     return f"the ONNX model drops {theirs} where the source drops {shown}; it is compared in inference only"
-
-
-def _rows(path: Path) -> list[Mapping[str, object]]:
-    rows = read_renames(path).get("parameters")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ModelError("E101", "expected a list of rows under `parameters`", place=str(path))
-    return rows

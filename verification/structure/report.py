@@ -55,7 +55,7 @@ class SettingRow:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A tensor of a target that is not what its ``renames.json`` says: the source's, or made of it.
+    """A tensor of a target that is not what ``renames.json`` or a pass says: the source's, or made of it.
 
     Attributes:
         source: the parameter's path in the source.
@@ -85,7 +85,7 @@ class Structure:
         shared: weights that are one on one side and several on the other.
         settings: what acts in training only and differs.
         train: whether the latter counts.
-        values: tensors that are not the source's, by the target's ``renames.json``.
+        values: tensors that are not the source's, by the target's ``renames.json`` or what passes recorded.
         tensors: how many were compared so.
     """
 

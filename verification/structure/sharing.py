@@ -8,12 +8,12 @@ equal tells nothing, and there the names decide.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.renames import computed
+from ...backends.renames import Rename, computed
 from ...ir import Constant, Graph, Parameter, TensorData
 from .report import SharedRow
 
@@ -45,7 +45,7 @@ class Held:
 Contents = tuple[object, ...]
 """What tensors of equal elements have in common, whatever the order of their axes; empty for no telling."""
 
-Rows = Sequence[Mapping[str, object]]
+Rows = Sequence[Rename]
 """The parameters of a ``renames.json``."""
 
 _CHUNK = 1 << 18
@@ -92,11 +92,11 @@ class _Comparison:
         self.rows = rows
         self.declared = Counter(p.declared for p in source.parameters())
         self.weights = _weights(source)
-        self.by_source: dict[str, list[Mapping[str, object]]] = {}
+        self.by_source: dict[str, list[Rename]] = {}
         for row in rows or ():
-            for name in {str(row.get("source_path") or ""), str(row.get("source") or "")} - {""}:
+            for name in {row.source_path, row.source} - {""}:
                 self.by_source.setdefault(name, []).append(row)
-        self.known = {str(row.get("target")) for row in rows or () if row.get("source")}
+        self.known = {row.target for row in rows or () if row.source}
         self.asked: list[str] = []
 
     def found(self) -> tuple[list[SharedRow], list[str]]:
@@ -153,9 +153,9 @@ class _Comparison:
     def _sources_of(self, tensors: Sequence[Held]) -> tuple[str, ...]:
         names = {name for t in tensors for name in t.names}
         found = (
-            str(row.get("source_path") or row.get("source"))
+            row.source_path or row.source
             for row in self.rows or ()
-            if row.get("target") in names and row.get("source") and not row.get("buffer")
+            if row.target in names and row.source and not row.buffer
         )
         return tuple(dict.fromkeys(found))[:1]
 
@@ -165,8 +165,8 @@ class _Comparison:
         for weight in weights:
             told = [row for name in weight.names for row in self.by_source.get(name, [])]
             told += [row for p in weight.parameters for row in self.by_source.get(p.declared, [])]
-            ties = [row for row in told if row.get("tie") and row.get("by") == "tie-weights"]
-            gone = any(not row.get("target") or computed(str(row.get("transform"))) for row in told)
+            ties = [row for row in told if row.tie and row.by == "tie-weights"]
+            gone = any(not row.target or computed(row.transform) for row in told)
             if ties and len(weights) > len(tensors):
                 self.asked.append(f"`{weight.names[0]}`")
             elif weight.used and told and not gone:
@@ -189,12 +189,12 @@ class _Comparison:
             if any(
                 self.declared[p.declared] > 1 for p in weight.parameters
             ):  # several parameters bear this name: the paths alone tell
-                told = [row for row in told if str(row.get("source_path")) in weight.names]
-            plain = [row for row in told if row.get("target") and not computed(str(row.get("transform")))]
-            ends = {id(h): h for row in plain if (h := tensors.get(str(row["target"]))) is not None}
+                told = [row for row in told if row.source_path in weight.names]
+            plain = [row for row in told if row.target and not computed(row.transform)]
+            ends = {id(h): h for row in plain if (h := tensors.get(row.target)) is not None}
             if len(ends) > 1 and weight.names[0] not in said:
                 result.append(SharedRow(weight.names[:1], tuple(map(_name, ends.values()))))
-            tied = any(row.get("tie") and row.get("by") == "tie-weights" for row in told)
+            tied = any(row.tie and row.by == "tie-weights" for row in told)
             for key in ends if not tied else ():
                 reached.setdefault(key, {})[id(weight.parameters[0])] = weight
         for held in self.target:

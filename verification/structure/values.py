@@ -1,4 +1,4 @@
-"""Which tensors of a target are not those of the source, by what its ``renames.json`` says of each.
+"""Which tensors of a target are not those of the source, by what ``renames.json`` or passes say of each.
 
 A comparison of outputs sees a weight that is a little off only where its error is larger than rounding's. The
 tensors themselves are compared to the bit.
@@ -8,31 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from ...backends.renames import Rename, computed
 from ...checkpoints.diff import compared
-from ...checkpoints.mapping import Map, applied, read_map
+from ...checkpoints.mapping import Map, applied
 from ...ir import Graph, TensorData, numpy_dtype
+from ...ir.provenance import Provenance
 from .report import ValueRow
 from .sharing import Held
 
+_ROUNDED = 4
+"""Units in the last place by which what a pass computed may be off what it stands for."""
 
-def compare_values(source: Graph, target: Sequence[Held], renames: Path) -> tuple[list[ValueRow], int]:
+
+def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple[list[ValueRow], int]:
     """The tensors that differ, and how many were compared.
 
     Args:
         source: the source's graph, before any pass.
         target: the tensors of what was written from it.
-        renames: its ``renames.json``. A tensor that it says was computed otherwise, or tied to another as
+        mapping: its ``renames.json``. A tensor that it says was computed otherwise, or tied to another as
             the user asked, is not compared.
-
-    Raises:
-        ModelError: when ``renames.json`` is malformed (E101).
     """
-    mapping = read_map(renames)
     given = _source_tensors(source, mapping)
     held = {name: tensor for tensor in target for name in tensor.names}
     rows: dict[str, ValueRow] = {}
@@ -56,14 +55,14 @@ def compare_values(source: Graph, target: Sequence[Held], renames: Path) -> tupl
 
 
 def values_in(
-    source: Graph, target: Sequence[Held], renames: Path, rows: Sequence[ValueRow]
+    source: Graph, target: Sequence[Held], mapping: Map, rows: Sequence[ValueRow]
 ) -> dict[str, np.ndarray] | None:
     """What a target holds of some of the source's parameters, by their first paths and in their layout.
 
     Args:
         source: as in `compare_values`, as are the next two.
         target: the target's tensors.
-        renames: its ``renames.json``.
+        mapping: its ``renames.json``.
         rows: the parameters.
 
     Returns:
@@ -72,7 +71,7 @@ def values_in(
     paths = source.parameter_paths()
     first = {path: found[0] for found in paths.values() for path in found}
     held = {name: tensor for tensor in target for name in tensor.names}
-    by_target = {row.target: row for row in read_map(renames).rows}
+    by_target = {row.target: row for row in mapping.rows}
     found: dict[str, np.ndarray] = {}
     for differing in rows:
         row, tensor = by_target[differing.target], held[differing.target]
@@ -82,6 +81,45 @@ def values_in(
         data = TensorData(tensor.dtype, tensor.shape, tensor.load)
         found[first[row.source_path]] = applied(row, data, reverse=True).numpy()
     return found
+
+
+def compare_parameters(source: Graph, target: Graph) -> tuple[list[ValueRow], int, dict[str, np.ndarray]]:
+    """As `compare_values`, of a graph that passes made of the source's, by what they recorded.
+
+    What a pass computed is held to the source's values as well, but for rounding: if others make up for it,
+    the source itself tells. What took a normalisation in is not compared.
+
+    Returns:
+        The tensors that differ, how many were compared, and what the target holds of those that differ, by
+        their first paths in the source.
+    """
+    known = target.provenance or Provenance()
+    rows: list[ValueRow] = []
+    values: dict[str, np.ndarray] = {}
+    paths, count = source.parameter_paths(), 0
+    own = {p.key: p for p in source.parameters()}
+    for parameter in target.parameters():
+        before, mine = known.parameters.get(parameter.key), own.get(parameter.key)
+        if before is None or mine is None or before.data is not mine.data or parameter.key in known.folds:
+            continue
+        given, found = mine.data, parameter.data
+        if given.load is None or found.load is None or given.shape != found.shape:
+            continue
+        count += 1
+        if given is found:
+            continue
+        difference = compared(mine.declared, parameter.name, given, found)
+        if difference.equal or (difference.max_relative or 0) <= _ROUNDED * _unit(given.dtype):
+            continue
+        path = next(iter(paths.get(mine.key, ())), mine.declared)
+        rows.append(ValueRow(path, parameter.name, difference.shapes, difference.max_relative))
+        values[path] = found.numpy()
+    return rows, count, values
+
+
+def _unit(dtype: str) -> float:
+    kind = numpy_dtype(dtype)
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
 
 
 def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
