@@ -141,6 +141,21 @@ def test_nothing_is_overwritten_or_left_half(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_sum_of_other_shapes_is_no_add_n(tmp_path: Path) -> None:
+    """add_n takes equal shapes only, which ONNX's Sum need not have."""
+    b = Builder(Graph())
+    x, y = (b.graph.add_input(n, TensorType("float32", s)) for n, s in (("x", (2, 3)), ("y", (3,))))
+    b.graph.outputs.append(("wide", b.op("Sum", x, y, x)))
+    b.graph.outputs.append(("plain", b.op("Sum", x, x, x)))
+    (symbol, *_) = write(b.graph, tmp_path / "out")
+    ops = [n["op"] for n in json.loads(symbol.read_text())["nodes"] if n["op"] != "null"]
+    assert sorted(ops) == ["add_n", "broadcast_add", "broadcast_add"]
+    inputs = [("x", np.float32([[1, 2, 3], [4, 5, 6]])), ("y", np.float32([10, 20, 30]))]
+    wide, plain = run(read(symbol, inputs, LoadOptions()), dict(inputs))
+    np.testing.assert_array_equal(wide, 2 * inputs[0][1] + inputs[1][1])
+    np.testing.assert_array_equal(plain, 3 * inputs[0][1])
+
+
 def test_form_that_mxnet_does_not_have_is_refused(tmp_path: Path) -> None:
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", (1, 2, 8)))

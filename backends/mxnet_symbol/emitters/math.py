@@ -91,7 +91,12 @@ def binary(e: Emission) -> Reference:
 
 @TABLE.op("Sum")
 def add_n(e: Emission) -> Reference:
-    """add_n."""
+    """add_n, which takes equal shapes only; else sums of two."""
+    if len({e.type(at).shape for at in range(len(e.operands))}) > 1:
+        total, *others = e.inputs()
+        for other in others:
+            total = e.node("broadcast_add", [total, other])
+        return total
     return e.node("add_n", e.inputs(), num_args=len(e.operands))
 
 
