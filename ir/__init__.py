@@ -30,6 +30,7 @@ from .outside.system_errors import system_error, system_errors_told
 from .parsing import parse
 from .tensors import TensorData
 from .text import render
+from .traits import NO_TRAITS, Traits, traits_of
 from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type
 from .validation import validate
 
@@ -37,6 +38,7 @@ __all__ = [
     "CODES",
     "COMPOSITES",
     "DOMAIN",
+    "NO_TRAITS",
     "OPSET",
     "BackendError",
     "Builder",
@@ -63,6 +65,7 @@ __all__ = [
     "TensorData",
     "TensorType",
     "TextFormError",
+    "Traits",
     "UnsupportedError",
     "UsageError",
     "Value",
@@ -88,6 +91,7 @@ __all__ = [
     "signature",
     "system_error",
     "system_errors_told",
+    "traits_of",
     "validate",
     "walk_operators",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .initializers import Initializer
 from .tensors import TensorData
+from .traits import Traits, traits_of
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -137,6 +138,23 @@ class Operator:
     def qualified_name(self) -> str:
         """``Conv``, or ``regraft.Linear`` for a composite."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    @property
+    def traits(self) -> Traits:
+        """What the operator is, looked up in one table."""
+        return traits_of(self.op_type, self.domain)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two runs of it on equal operands differ, in training at least."""
+        traits = self.traits
+        return traits.random or (traits.drops_inside and bool(self.attributes.get("dropout")))
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether one run of it can stand for two on equal operands, in training too."""
+        traits = self.traits
+        return not (traits.control_flow or traits.own_gradient or self.is_random)
 
     def int(self, name: str, default: int = 0) -> int:
         """An integer attribute."""

@@ -12,20 +12,6 @@ from ..ir import Constant, Graph, Module, ModuleTree, Operator, Value, merge_typ
 from .base import Change, Pass
 from .places import Places
 
-RANDOM = frozenset(
-    {
-        "Dropout",
-        "FeatureDropout",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Multinomial",
-        "Bernoulli",
-    }
-)
-"""Operators that give something else each time: two of them are never one."""
-
 
 @dataclass(frozen=True)
 class DeduplicateModules(Pass):
@@ -44,8 +30,9 @@ class DeduplicateModules(Pass):
 
     Leaves alone:
         Parameters with equal values: that is a coincidence until somebody says otherwise (`tie-weights`).
-        Random operators, Dropout included. Equal operators in different calls: merging them would take a
-        result out of the module that computes it. Registrations, while no calls were recorded.
+        Random operators, Dropout included, also a layer's own. Heads of losses. Equal operators in different
+        calls: merging them would take a result out of the module that computes it. Registrations, while no
+        calls were recorded.
 
     Refuses:
         Nothing.
@@ -259,7 +246,7 @@ def _computed_twice(part: Graph, places: Places) -> list[Change]:
         if isinstance(node, Constant):
             small = node.data.nbytes <= 1024
             numbers[key] = ("constant", node.data.content_digest()) if small else key
-        elif isinstance(node, Operator) and node.op_type not in RANDOM and not node.subgraphs():
+        elif isinstance(node, Operator) and node.is_pure:
             operands = tuple(
                 None if v is None else (numbers.get(v.node, v.node), v.output) for v in part.operands(key)
             )

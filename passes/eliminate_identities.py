@@ -13,11 +13,6 @@ from .base import Change, Pass
 from .places import Places
 
 _PAST_ANY_END = 2**31 - 1  # what exporters write for "to the end"
-_BROADCASTING = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "And", "Or", "Xor"}
-    | {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
-)
-"""Operators that spread their operands over one another themselves."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +119,9 @@ def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
         user = part.operator(key)
         others = [v for at, v in enumerate(part.operands(key)) if at != slot and v is not None]
         shapes = [t.shape for v in others if v != Value(node.key) and (t := part.type_of(v)) is not None]
-        elementwise = not user.domain and user.op_type in _BROADCASTING
-        if user.call != node.call or not elementwise or to.shape not in shapes:  # a module returns its shape
+        if (
+            user.call != node.call or not user.traits.broadcasting or to.shape not in shapes
+        ):  # a module returns its shape
             return False
     return True
 

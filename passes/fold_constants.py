@@ -24,7 +24,6 @@ from ..ir import (
 from ..ir.inference import attribute_proto
 from ..ir.types import dtype_name
 from .base import Change, Pass
-from .deduplicate_modules import RANDOM
 from .eliminate_identities import bypass, drop_idle, drop_idle_constants
 from .places import Places
 from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, chosen, hides_nothing
@@ -115,7 +114,7 @@ class FoldConstants(Pass):
         operands = part.operands(node.key)
         if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
             return None
-        if node.domain or node.op_type in RANDOM or node.subgraphs() or len(node.types) != 1:
+        if node.domain or not node.is_pure or len(node.types) != 1:
             return None
         arrays = [part.constant_value(v) for v in operands]
         if any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):

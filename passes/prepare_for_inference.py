@@ -73,9 +73,9 @@ class PrepareForInference(Pass):
         for part in list(graph.subgraphs()):
             for node in part.operators():
                 place = places.of(part, node.key)
-                if node.op_type in ("Dropout", "FeatureDropout") and _drop(part, node):
+                if node.traits.dropout and _drop(part, node):
                     changes.append(Change("PI102", "does nothing in inference", place=place))
-                elif node.domain == DOMAIN and node.float("dropout", 0.0):
+                elif node.traits.drops_inside and node.float("dropout", 0.0):
                     del node.attributes["dropout"]
                     changes.append(Change("PI102", "drops nothing in inference", place=place))
                 elif node.op_type == "BatchNormalization" and part is graph:

@@ -12,11 +12,6 @@ TAKEN_WHERE_TRUE, TAKEN_WHERE_FALSE = 1, 2
 MASK = 3
 """The slot of ScaledDotProductAttention."""
 
-_MOVING = frozenset(
-    {"Expand", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice", "Identity"}
-)
-"""Operators that only repeat, leave out and move the elements of their first operand."""
-
 
 def chosen(part: Graph, node: Operator) -> int:
     """The slot of the operand that a Where gives back whole; 0 where it chooses, broadcasts or is none."""
@@ -43,9 +38,10 @@ def hides_nothing(part: Graph, node: Operator) -> bool:
 def _everywhere(part: Graph, value: Value | None) -> bool | None:
     """The truth value that all elements of a constant have, wherever these were moved; None for any other."""
     while value is not None and isinstance(producer := part.producer(value), Operator):
-        if producer.domain or producer.op_type not in _MOVING:
+        first, *others = part.operands(producer.key)
+        if not producer.traits.moving or (producer.op_type == "Concat" and others):
             return None
-        value = part.operands(producer.key)[0]
+        value = first
     found = part.constant_value(value)
     if found is None or found.dtype != np.bool_ or not found.size or found.any() != found.all():
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -25,4 +26,11 @@ def _expand(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[V
     return [b.op("Mul", x, b.op("Sigmoid", x))]
 
 
-TABLE.add("Swish", inputs="X", infer=_infer, expand=_expand, summary="Y = X * sigmoid(X), elementwise")
+TABLE.add(
+    "Swish",
+    inputs="X",
+    infer=_infer,
+    expand=_expand,
+    summary="Y = X * sigmoid(X), elementwise",
+    traits=Traits(elementwise=True, activation=True),
+)

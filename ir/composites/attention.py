@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import BackendError
 from ..nodes import Operator, Parameter
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -145,6 +146,7 @@ TABLE.add(
     ],
     infer=_infer,
     expand=_expand,
+    traits=Traits(heavy=True),
     summary="softmax(Q @ K.T * scale + mask) @ V over (..., length, width); scale defaults to 1/sqrt(width); "
     "a mask of truth values keeps what is true",
 )

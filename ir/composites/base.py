@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..operators import DOMAIN, AttributeSpec, Formal, Signature
+from ..traits import NO_TRAITS, Traits
 from ..types import TensorType
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Composite:
     infer: InferTypes
     expand: Expand
     summary: str
+    traits: Traits = NO_TRAITS
 
 
 class CompositeTable:
@@ -46,6 +48,7 @@ class CompositeTable:
         infer: InferTypes,
         expand: Expand,
         summary: str,
+        traits: Traits = NO_TRAITS,
     ) -> None:
         """Add a composite.
 
@@ -57,6 +60,7 @@ class CompositeTable:
             infer: typing rule.
             expand: expansion into ONNX operators.
             summary: one line of what it computes.
+            traits: what it is; what its attributes tell is derived.
         """
         if name in self.rows:
             raise ValueError(f"composite `{name}` claimed twice")
@@ -65,6 +69,7 @@ class CompositeTable:
             infer,
             expand,
             summary,
+            traits,
         )
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..operators import AttributeSpec
+from ..traits import Traits
 from .base import CompositeTable
 from .loss import nothing, same_type
 
@@ -14,5 +15,6 @@ TABLE.add(
     attributes=[AttributeSpec("ratio", "float", required=True)],
     infer=same_type,
     expand=nothing,
+    traits=Traits(random=True, trains_differently=True, dropout="Dropout of channels"),
     summary="X of shape (N, C, ...); in training whole channels of a sample are zeros with probability ratio",
 )

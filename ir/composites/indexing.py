@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -33,6 +34,7 @@ TABLE.add(
     attributes=[AttributeSpec("padding_idx", "int", required=True)],
     infer=_infer,
     expand=_expand,
+    traits=Traits(selecting=True),
     summary="rows of W by number; no gradient flows into the row `padding_idx`",
 )
 
@@ -58,5 +60,6 @@ TABLE.add(
     attributes=[AttributeSpec("axis", "int", default=0)],
     infer=_infer_unstack,
     expand=_expand_unstack,
+    traits=Traits(moving=True),
     summary="every slice along an axis, without the axis",
 )

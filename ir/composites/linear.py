@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -38,5 +39,6 @@ TABLE.add(
     inputs="X W B?",
     infer=_infer,
     expand=_expand,
+    traits=Traits(heavy=True),
     summary="Y = X @ W.T + B over the last axis; W is (out, in), B is (out,)",
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import Operator
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 TABLE = CompositeTable()
 
 _LABEL = AttributeSpec("label", "string")  # name of the label input that training feeds
+_HEAD = Traits(own_gradient=True)
 _SCALE = AttributeSpec("grad_scale", "float", default=1.0)
 _NORMALIZATION = AttributeSpec("normalization", "string", default="null")
 
@@ -70,6 +72,7 @@ TABLE.add(
     attributes=[_SCALE, _NORMALIZATION, AttributeSpec("valid_thresh", "float", default=0.0)],
     infer=same_type,
     expand=_identity,
+    traits=_HEAD,
     summary="X, whose gradient is grad_scale (divided by the batch or the valid count when normalized)",
 )
 TABLE.add(
@@ -85,6 +88,7 @@ TABLE.add(
     ],
     infer=same_type,
     expand=_softmax,
+    traits=_HEAD,
     summary="softmax of X, whose gradient is that of the cross-entropy against the label",
 )
 for _name, _expand in (
@@ -98,6 +102,7 @@ for _name, _expand in (
         attributes=[_LABEL, _SCALE],
         infer=same_type,
         expand=_expand,
+        traits=_HEAD,
         summary="a regression head: its gradient is the difference to the label (its sign for MAE)",
     )
 TABLE.add(
@@ -111,5 +116,6 @@ TABLE.add(
     ],
     infer=same_type,
     expand=_identity,
+    traits=_HEAD,
     summary="X, whose gradient is that of the hinge loss against the label",
 )

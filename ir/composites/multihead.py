@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import BackendError
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import Dim, TensorType
 from .attention import DROPOUT, dropped, safe_softmax, transposed
 from .base import CompositeTable
@@ -260,6 +261,7 @@ TABLE.add(
     ],
     infer=_infer,
     expand=_expand,
+    traits=Traits(heavy=True),
     summary="projections, attention of several heads, and the projection of the output, over (length, batch, "
     "width) or (batch, length, width); a mask of truth values hides what is true",
 )

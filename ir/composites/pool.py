@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import BackendError
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -81,6 +82,7 @@ TABLE.add(
     attributes=[AttributeSpec("output_size", "ints", required=True)],
     infer=_infer,
     expand=_expand,
+    traits=Traits(pool=True),
     summary="average over the windows [floor(i*H/out), ceil((i+1)*H/out)) of the trailing axes",
 )
 
@@ -194,5 +196,6 @@ TABLE.add(
     ],
     infer=_infer_full,
     expand=_expand_full,
+    traits=Traits(pool=True),
     summary="max, average or sum over windows, as many as cover the padded input (the last may hang over)",
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BackendError
 from ..operators import AttributeSpec
+from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 
@@ -265,6 +266,7 @@ TABLE.add(
     attributes=[*_STACK, AttributeSpec("proj_size", "int", default=0)],
     infer=_infer_stack,
     expand=_expand_stack,
+    traits=Traits(recurrent=True),
     summary=f"a stack of LSTM layers, gates i f g o. {_LAYOUT}, then the projection (proj, hidden)",
 )
 TABLE.add(
@@ -274,6 +276,7 @@ TABLE.add(
     attributes=_STACK,
     infer=_infer_stack,
     expand=_expand_stack,
+    traits=Traits(recurrent=True),
     summary=f"a stack of GRU layers, gates r z n, the reset after the product. {_LAYOUT}",
 )
 TABLE.add(
@@ -283,6 +286,7 @@ TABLE.add(
     attributes=[*_STACK, AttributeSpec("nonlinearity", "string", default="tanh")],
     infer=_infer_stack,
     expand=_expand_stack,
+    traits=Traits(recurrent=True),
     summary=f"a stack of Elman layers, tanh or relu. {_LAYOUT}",
 )
 
@@ -340,6 +344,7 @@ TABLE.add(
     outputs="Y C",
     infer=_infer_cell,
     expand=_expand_lstm_cell,
+    traits=Traits(recurrent=True),
     summary=f"one step of an LSTM layer, gates i f g o: {_CELL}",
 )
 TABLE.add(
@@ -347,6 +352,7 @@ TABLE.add(
     inputs="X H W R Wb? Rb?",
     infer=_infer_cell,
     expand=_expand_gru_cell,
+    traits=Traits(recurrent=True),
     summary=f"one step of a GRU layer, gates r z n: {_CELL}",
 )
 TABLE.add(
@@ -355,5 +361,6 @@ TABLE.add(
     attributes=[AttributeSpec("nonlinearity", "string", default="tanh")],
     infer=_infer_cell,
     expand=_expand_rnn_cell,
+    traits=Traits(recurrent=True),
     summary=f"one step of an Elman layer, tanh or relu: {_CELL}",
 )
