@@ -7,13 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .errors import InvalidGraphError
 from .graph import Graph
 from .inference import infer_types
 from .nodes import Operator, Value
 from .operators import DOMAIN, signature
 from .types import TensorType, merge_types, numpy_dtype
-from .validation import check_operator
 
 
 class Builder:
@@ -89,14 +87,7 @@ class Builder:
         while operands and operands[-1] is None:
             operands = operands[:-1]
         operator = Operator(name, domain, given, call=self.call, location=self.location)
-        check_operator(operator, len(operands), outputs)
-        inferred: Sequence[TensorType | None]
-        try:
-            inferred = infer_types(self.graph, operator, operands, outputs)
-        except InvalidGraphError:
-            if types is None or any(t is None for t in types):
-                raise
-            inferred = [None] * outputs
+        inferred = infer_types(self.graph, operator, operands, outputs)
         operator.types = list(inferred)
         if types is not None:
             operator.types = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +45,16 @@ class Origin:
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict)
+
+    def copy(self) -> Origin:
+        """The same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
+        return replace(
+            self,
+            inputs=dict(self.inputs),
+            notes=list(self.notes),
+            assumed=list(self.assumed),
+            landmarks=dict(self.landmarks),
+        )
 
 
 class Graph(Nested):
@@ -310,6 +320,8 @@ class Graph(Nested):
     def replace_parameter(self, old: int, new: int) -> None:
         """Tie: every use and every module path of parameter `old` becomes one of `new`; `old` is removed."""
         self.replace_uses(Value(old), Value(new))
+        if old in self.updates and new not in self.updates:
+            self.updates[new] = self.updates.pop(old)
         gone, kept = self.parameter(old), self.parameter(new)
         kept.absorbed = (*kept.absorbed, gone.declared, *gone.absorbed)
         if self.provenance is not None:
@@ -324,11 +336,13 @@ class Graph(Nested):
         """Remove nodes that nothing uses; several at once, as each parameter is looked for in all modules.
 
         Raises:
-            InvalidGraphError: when something uses one.
+            InvalidGraphError: when something uses one: a node, an output, or an update as the parameter
+                or as its new value.
         """
-        returned = {value.node for _, value in self.outputs}
+        needed = {value.node for _, value in self.outputs}
+        needed.update(self.updates, (value.node for value in self.updates.values()))
         for key in keys:
-            if self.flow.out_degree(key) or key in returned:
+            if self.flow.out_degree(key) or key in needed:
                 raise InvalidGraphError(
                     "E301", "expected a node without users, got one in use", place=self.describe(key)
                 )
@@ -368,7 +382,7 @@ class Graph(Nested):
             new.flow.add_edge(source, key, key=slot, output=output)
         new.flow.version, new._order = self.flow.version, self._order
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
-        new.updates, new.origin, new._next = dict(self.updates), self.origin, self._next
+        new.updates, new.origin, new._next = dict(self.updates), self.origin.copy(), self._next
         new.provenance = None if self.provenance is None else self.provenance.copy()
         return new
 

@@ -1,21 +1,49 @@
-"""Type inference of single operators: ONNX's own rules, and the composites'."""
+"""What an operator makes of its operands: its signature's arity and attributes, and its rule's types."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import marshal
+import math
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import onnx
 
 from .errors import InvalidGraphError
 from .graph import Graph
-from .nodes import Constant, Operator, Value
-from .operators import DOMAIN, OPSET, onnx_schema, signature
+from .nodes import Constant, Operator, Parameter
+from .operators import DOMAIN, OPSET, check_operator, onnx_schema, signature
 from .tensors import TensorData
-from .types import TensorType, type_of_proto, type_to_proto
+from .types import DTYPES, TensorType, type_of_proto, type_to_proto
 
 _OPSETS = [onnx.helper.make_opsetid("", OPSET)]
 _SMALL = 1024  # elements: shapes, axes and pads, which is what ONNX's rules read
+
+_PLAIN = frozenset({int, float, str, list})
+_MOST_KNOWN = 1 << 14
+_known: dict[Hashable, tuple[TensorType | None, ...]] = {}
+"""Applications that fitted their operator's rule -> the types that this gave; emptied when it is full."""
+
+_FAULTS = (
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What ONNX's rules and those of composites raise at operands or attributes that do not fit."""
+
+_SCHEMA_NAMES = {"float32": "float", "float64": "double"}
+
+_ALIKE = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
+"""Operators of one output, which is like the first operand, that ONNX gives no rule for."""
+
+Operands = Sequence[tuple[int, int] | None]
+"""(node, output number) of every operand by slot, as a `Value` is; None where an optional one is absent."""
 
 
 def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.AttributeProto:
@@ -37,9 +65,11 @@ def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.A
 
 
 def infer_types(
-    graph: Graph, operator: Operator, operands: Sequence[Value | None], outputs: int
-) -> list[TensorType | None]:
-    """The types of an operator's outputs, None where the rules cannot tell.
+    graph: Graph, operator: Operator, operands: Operands, outputs: int
+) -> Sequence[TensorType | None]:
+    """The types of an operator's outputs, None where its rule cannot tell.
+
+    The rule is asked once for all operators that are alike; what it said is remembered.
 
     Args:
         graph: the graph that holds the operands.
@@ -48,60 +78,185 @@ def infer_types(
         outputs: how many outputs it has.
 
     Raises:
-        InvalidGraphError: when the operand types or attributes contradict the operator's rule.
+        InvalidGraphError: when arity, attributes or operand types contradict the operator's rule.
     """
-    types = [None if v is None else graph.type_of(v) for v in operands]
+    key = _application(graph, operator, operands, outputs)
+    found = None if key is None else _known.get(key)
+    if found is None:
+        check_operator(operator, len(operands), outputs)
+        found = (*_infer(graph, operator, operands, outputs),)
+        if key is not None:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[key] = found
+    return found
+
+
+def _application(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Hashable:
+    """What the types of an operator's outputs follow from; None where that cannot be told in short."""
+    attributes = operator.attributes
+    if not _PLAIN.issuperset(map(type, attributes.values())):
+        return None  # tensors and nested graphs
+    node_of = graph.flow.node
+    parts: list[object] = [operator.op_type, operator.domain, outputs]
+    for operand in operands:
+        if operand is None:
+            parts.append("")
+            continue
+        node = node_of(operand[0])
+        if isinstance(node, (Constant, Parameter)):
+            data = node.data
+            parts += (data.dtype, data.shape)
+            if isinstance(node, Constant) and _is_readable(data):
+                content = data.numpy().tobytes()
+                parts.append(content if len(content) <= 64 else hashlib.sha256(content).digest())
+        else:
+            parts.append(node.types[operand[1]])
+    try:
+        parts.append(marshal.dumps(attributes, 2))  # tells 1 from 1.0, as the kinds of attributes do
+    except ValueError:  # a list of something else: its operator refuses it
+        return None
+    return tuple(parts)
+
+
+def _infer(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Sequence[TensorType | None]:
+    types = [None if v is None else graph.node(v[0]).types[v[1]] for v in operands]
     if operator.domain == DOMAIN:
         from .composites import composite
 
-        found = composite(operator.op_type).infer(operator, types)
+        try:
+            found = composite(operator.op_type).infer(operator, types)
+        except _FAULTS as error:
+            raise _refused(operator, types, str(error)) from error
         return [*found, *([None] * (outputs - len(found)))][:outputs]
     if operator.subgraphs():
         return [None] * outputs  # ONNX's rules give nothing for If and Loop: their builder states the types
+    if operator.op_type in _ALIKE:
+        return [types[0]]
+    if any(v is not None and t is None for v, t in zip(operands, types, strict=True)):
+        return [None] * outputs
+    node = _node_proto(operator, operands, outputs)
+    read: dict[str, onnx.TensorProto] = {}
+    for name, value in zip(node.input, operands, strict=True):
+        producer = None if value is None else graph.node(value[0])
+        if isinstance(producer, Constant) and _is_readable(producer.data):
+            read[name] = onnx.numpy_helper.from_array(np.asarray(producer.data.numpy(), order="C"))
     schema = onnx_schema(operator.op_type)
+    try:
+        inferred = _ask(schema, node, types, read)
+    except _FAULTS as error:
+        other = _of_another_width(schema, types)
+        if other is None:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            raise _refused(operator, types, lines[-1] if lines else "inference failed") from error
+        inferred = _as_another_width(schema, node, types, other)
+    return [t if t is None else _trusted(operator, t) for t in inferred]
+
+
+def _ask(
+    schema: onnx.defs.OpSchema,
+    node: onnx.NodeProto,
+    types: Sequence[TensorType | None],
+    read: dict[str, onnx.TensorProto],
+) -> list[TensorType | None]:
+    """What ONNX's rule says of operands of these types, some of which it can read."""
+    known = {name: type_to_proto(t) for name, t in zip(node.input, types, strict=True) if t is not None}
+    given = onnx.shape_inference.infer_node_outputs(schema, node, known, read, opset_imports=_OPSETS)
+    return [type_of_proto(given[name]) if name in given else None for name in node.output]
+
+
+def _of_another_width(
+    schema: onnx.defs.OpSchema, types: Sequence[TensorType | None]
+) -> dict[str, str] | None:
+    """Element types that the schema leaves out -> others of their kind that it has; None for a real fault.
+
+    Celu takes float32 alone in ONNX and means something for float16, which other targets have; Sqrt of
+    integers means nothing.
+    """
+    found: dict[str, str] = {}
+    for slot, type_ in enumerate(types):
+        if type_ is None:
+            continue
+        allowed = schema.inputs[min(slot, len(schema.inputs) - 1)].types
+        names = [name for name in DTYPES if f"tensor({_SCHEMA_NAMES.get(name, name)})" in allowed]
+        if type_.dtype in names:
+            continue
+        fitting = sorted(name for name in names if _kind(name) == _kind(type_.dtype))
+        if not fitting:
+            return None
+        found[type_.dtype] = fitting[0]
+    return found or None
+
+
+def _as_another_width(
+    schema: onnx.defs.OpSchema,
+    node: onnx.NodeProto,
+    types: Sequence[TensorType | None],
+    other: dict[str, str],
+) -> list[TensorType | None]:
+    """What the rule says with the element types in `other` for those that the schema leaves out."""
+    taken = {name: dtype for dtype, name in other.items()}
+    asked = [t and TensorType(other.get(t.dtype, t.dtype), t.shape) for t in types]
+    try:
+        found = _ask(schema, node, asked, {})
+    except _FAULTS:  # operands of several widths, of which the schema leaves some out
+        return [None] * len(node.output)
+    return [t and TensorType(taken.get(t.dtype, t.dtype), t.shape) for t in found]
+
+
+def _kind(dtype: str) -> str:
+    return "float" if "float" in dtype else "int" if "int" in dtype else dtype
+
+
+def _node_proto(operator: Operator, operands: Operands, outputs: int) -> onnx.NodeProto:
+    """ONNX's form of an operator without nested graphs, with names by slot."""
     specs = signature(operator.op_type).attributes
     names = [f"i{slot}" if value is not None else "" for slot, value in enumerate(operands)]
     node = onnx.NodeProto(op_type=operator.op_type, input=names, output=[f"o{i}" for i in range(outputs)])
-    name = ""
-    try:
-        for name, value in operator.attributes.items():
-            kind = specs[name].kind if name in specs else None
+    for name, value in operator.attributes.items():
+        kind = specs[name].kind if name in specs else None
+        try:
             node.attribute.append(attribute_proto(name, value, kind))
-    except (TypeError, ValueError, OverflowError) as error:  # numbers that ONNX's 64 or 32 bits cannot hold
-        raise InvalidGraphError(
-            "E301",
-            f"attribute `{name}` of `{operator.op_type}` cannot be written: {error}",
-            place=operator.location,
-        ) from error
-    known: dict[str, onnx.TypeProto] = {}
-    data: dict[str, onnx.TensorProto] = {}
-    for name, value, type_ in zip(names, operands, types, strict=True):
-        if value is None:
-            continue
-        if type_ is not None:
-            known[name] = type_to_proto(type_)
-        producer = graph.node(value.node)
-        if isinstance(producer, Constant) and _is_readable(producer.data):
-            data[name] = onnx.numpy_helper.from_array(np.asarray(producer.data.numpy(), order="C"))
-    if len(known) < sum(v is not None for v in operands):
-        return [None] * outputs
-    try:
-        found = onnx.shape_inference.infer_node_outputs(schema, node, known, data, opset_imports=_OPSETS)
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-        detail = next(
-            (line for line in reversed(str(error).splitlines()) if line.strip()), "inference failed"
-        )
-        got = ", ".join(str(t) for t in types)
-        raise InvalidGraphError(
-            "E301",
-            f"operands of `{operator.op_type}` contradict its rule: {detail}; "
-            f"got ({got}) with {operator.attributes}",
-            place=operator.location,
-        ) from error
-    return [type_of_proto(found[f"o{i}"]) if f"o{i}" in found else None for i in range(outputs)]
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as error:  # numbers that ONNX's 64 or 32 bits cannot hold
+            raise InvalidGraphError(
+                "E301",
+                f"attribute `{name}` of `{operator.op_type}` cannot be written: {error}",
+                place=operator.location,
+            ) from error
+    return node
+
+
+def _trusted(operator: Operator, type_: TensorType) -> TensorType:
+    """A type that ONNX's rule gives, without what it gets wrong.
+
+    The rule of ConvTranspose takes padding of SAME_UPPER and SAME_LOWER for 0 where it is negative (strides
+    above the kernel), which is not the size that runtimes give; that of STFT takes `onesided`, when it is
+    left out, for 0, which is not its default.
+    """
+    shape = type_.shape
+    if shape is None:
+        return type_
+    if operator.op_type == "ConvTranspose" and operator.str("auto_pad").startswith("SAME"):
+        return type_.with_shape((*shape[:2], *[None] * (len(shape) - 2)))
+    if operator.op_type == "STFT" and "onesided" not in operator.attributes:
+        return type_.with_shape((*shape[:2], None, *shape[3:]))
+    return type_
+
+
+def _refused(operator: Operator, types: Sequence[TensorType | None], detail: str) -> InvalidGraphError:
+    got = ", ".join(str(t) for t in types)
+    return InvalidGraphError(
+        "E301",
+        f"operands of `{operator.op_type}` contradict its rule: {detail}; "
+        f"got ({got}) with {operator.attributes}",
+        place=operator.location,
+    )
 
 
 def _is_readable(data: TensorData) -> bool:
     """Whether a constant is there, and small enough to be a shape, axes or pads."""
-    size = int(np.prod(data.shape, dtype=np.int64))
-    return data.load is not None and data.dtype != "string" and size <= _SMALL
+    return data.load is not None and data.dtype != "string" and math.prod(data.shape) <= _SMALL

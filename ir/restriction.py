@@ -15,6 +15,7 @@ def restricted(graph: Graph, inputs: Collection[str]) -> Graph:
     others = [n.key for n in new.input_nodes() if n.name not in inputs]
     reached = set(others).union(*(nx.descendants(new.flow, key) for key in others))
     new.outputs = [(name, value) for name, value in new.outputs if value.node not in reached]
+    new.updates = {key: value for key, value in new.updates.items() if value.node not in reached}
     new.remove_dead()
     for key in others:
         new.remove(key)

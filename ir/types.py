@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from .errors import InvalidGraphError
+
 Dim = int | str | None
 """A dimension: a number, a symbol or expression such as ``N`` or ``2*N``, or None when unknown."""
 
@@ -149,14 +151,37 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
     )
 
 
+def contradicts(known: TensorType, other: TensorType) -> bool:
+    """Whether no value can have both types: by element type, rank, or a dimension.
+
+    A symbol may be any number, so that only two different numbers contradict each other.
+    """
+    if known == other:
+        return False
+    if known.dtype != other.dtype:
+        return True
+    if known.shape is None or other.shape is None:
+        return False
+    return len(known.shape) != len(other.shape) or any(
+        a != b and isinstance(a, int) and isinstance(b, int)
+        for a, b in zip(known.shape, other.shape, strict=True)
+    )
+
+
 def merge_types(known: TensorType, inferred: TensorType | None) -> TensorType:
-    """`known` refined by `inferred`: an unknown dimension never overwrites a named or static one."""
-    if inferred is None or inferred.shape is None:
+    """`known` with its unknown rank and dimensions taken from `inferred`; what `known` names stays.
+
+    Raises:
+        InvalidGraphError: when no value can have both types.
+    """
+    if inferred is None or known == inferred:
+        return known
+    if contradicts(known, inferred):
+        raise InvalidGraphError("E301", f"expected a value of one type, got {known} and {inferred}")
+    if inferred.shape is None:
         return known
     if known.shape is None:
         return known.with_shape(inferred.shape)
-    if len(known.shape) != len(inferred.shape):
-        return known
     return known.with_shape(
         tuple(b if a is None else a for a, b in zip(known.shape, inferred.shape, strict=True))
     )

@@ -2,80 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 
-import numpy as np
-
+from .control_flow import check_nested_types
 from .errors import InvalidGraphError
 from .graph import Graph
-from .nodes import Capture, Input, Operator, Parameter, Value
-from .operators import signature
+from .inference import infer_types
+from .nodes import Capture, Input, Operator, Parameter
+from .operators import check_operator, signature
+from .types import contradicts
 
 Fail = Callable[..., InvalidGraphError]
 
-_PYTHON_KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "string": (str,),
-    "tensor": (np.ndarray,),
-    "graph": (Graph,),
-}
-_ELEMENTS: dict[str, tuple[type, ...]] = {"ints": (int,), "floats": (float, int), "strings": (str,)}
+_verifies_each: ContextVar[bool] = ContextVar("verifies_each", default=False)
 
 
-def check_operator(operator: Operator, inputs: int, outputs: int) -> None:
-    """Check one operator's arity and attributes against its signature.
+def verifies_each() -> bool:
+    """Whether a graph is validated whole after every pass and every rewrite of a backend."""
+    return _verifies_each.get()
+
+
+def verify_each(on: bool) -> Token[bool]:
+    """Set `verifies_each` for what runs in this context from now on; the token undoes it."""
+    return _verifies_each.set(on)
+
+
+@contextmanager
+def verifying_each(on: bool = True) -> Iterator[None]:
+    """Within the block `verifies_each` holds, if `on` says so or it did before."""
+    token = verify_each(on or verifies_each())
+    try:
+        yield
+    finally:
+        _verifies_each.reset(token)
+
+
+def validate_after(rewrite: str, graph: Graph) -> None:
+    """Check a graph whole after a rewrite of a backend, where `verifies_each` holds.
 
     Raises:
-        InvalidGraphError: naming the operator and what does not fit.
+        InvalidGraphError: for the first fault found, naming the rewrite.
     """
-
-    def fail(message: str) -> InvalidGraphError:
-        return InvalidGraphError(
-            "E301", message, place=f"`{operator.qualified_name}` {operator.location}".strip()
-        )
-
-    sig = signature(operator.op_type, operator.domain)
-    if inputs < sig.min_inputs or (sig.max_inputs is not None and inputs > sig.max_inputs):
-        bound = f"{sig.min_inputs} to {sig.max_inputs if sig.max_inputs is not None else 'any number of'}"
-        raise fail(f"expected {bound} inputs, got {inputs}")
-    if not outputs or (len(sig.outputs) < outputs and not (sig.outputs and sig.outputs[-1].variadic)):
-        raise fail(f"expected 1 to {len(sig.outputs)} outputs, got {outputs}")
-    for name, value in operator.attributes.items():
-        if name not in sig.attributes:
-            known = ", ".join(sorted(sig.attributes)) or "none"
-            raise fail(f"expected an attribute among {known}, got `{name}`")
-        kind = sig.attributes[name].kind
-        if kind in _ELEMENTS:
-            good = isinstance(value, list) and all(isinstance(v, _ELEMENTS[kind]) for v in value)
-        else:
-            good = isinstance(value, _PYTHON_KINDS.get(kind, (object,)))
-        if not good:
-            raise fail(f"expected attribute `{name}` of kind {kind}, got `{value!r}`")
-    for name, spec in sig.attributes.items():
-        if spec.required and name not in operator.attributes:
-            raise fail(f"expected the attribute `{name}`, got none")
+    if verifies_each():
+        with blaming(f"the rewrite `{rewrite}`"):
+            validate(graph)
 
 
-def validate(graph: Graph, only: Iterable[int] | None = None) -> None:
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Within the block, an invalid graph is said to be so after `what`."""
+    try:
+        yield
+    except InvalidGraphError as error:
+        message = f"after {what}: {error.message}"
+        raise InvalidGraphError(error.code, message, place=error.place, hint=error.hint) from error
+
+
+def validate(
+    graph: Graph, only: Iterable[int] | None = None, *, typed: Collection[int] | None = None
+) -> None:
     """Check a graph, nested graphs included.
 
     Args:
         graph: the graph.
         only: check just these nodes (a pass's own) and the graph's inputs and outputs; None checks
             everything, the module tree included.
+        typed: of the nodes checked, compare the types of just these operators, and of those in nested graphs,
+            with what their operands say; None: of all.
 
     Raises:
         InvalidGraphError: for the first fault found, with the text around it.
     """
-    _validate(graph, only, nested=False)
+    _validate(graph, only, typed, nested=False)
 
 
-def _validate(graph: Graph, only: Iterable[int] | None, *, nested: bool) -> None:
+def _validate(
+    graph: Graph, only: Iterable[int] | None, typed: Collection[int] | None, *, nested: bool
+) -> None:
     def fail(message: str, key: int | None = None) -> InvalidGraphError:
         place = graph.describe(key) if key is not None and key in graph else f"graph `{graph.name}`"
         return InvalidGraphError("E301", message, place=place, hint=_excerpt(graph, key))
 
+    _check_interface(graph, fail, nested=nested)
+    if only is None:
+        graph.order()  # raises on a cycle
+    for key in list(graph.flow) if only is None else [k for k in only if k in graph]:
+        node = graph.node(key)
+        if node.key != key:
+            raise fail(f"expected the node's key to be {key}, got {node.key}", key)
+        edges = graph.flow.operands(key)
+        for slot, source, output in edges:
+            if output and output >= len(graph.node(source).types):  # every node has output 0
+                raise fail(f"operand {slot} refers to output {output} of {graph.describe(source)}", key)
+        if isinstance(node, Operator):
+            _check_placed(graph, node, edges, fail)
+            if typed is None or key in typed:
+                _check_types(graph, node, edges, fail)
+        elif edges:
+            raise fail("expected no operands: it is not an operator", key)
+        elif nested and isinstance(node, Parameter):
+            raise fail("expected parameters in the root graph only", key)
+    if only is None and not nested:
+        _check_modules(graph, fail)
+
+
+def _check_interface(graph: Graph, fail: Fail, *, nested: bool) -> None:
+    """Check inputs, captures, outputs and updates."""
     for kind, keys, cls in (("input", graph.inputs, Input), ("capture", graph.captures, Capture)):
         for key in keys:
             if key not in graph or not isinstance(graph.node(key), cls):
@@ -88,53 +122,71 @@ def _validate(graph: Graph, only: Iterable[int] | None, *, nested: bool) -> None
     for name, value in [*graph.outputs, *(("update", v) for v in graph.updates.values())]:
         if value.node not in graph or value.output >= len(graph.node(value.node).types):
             raise fail(f"output `{name}` refers to a value that is not there: %{value.node}:{value.output}")
-    for key in graph.updates:
-        if key not in graph or not isinstance(graph.node(key), Parameter):
+    for key, value in graph.updates.items():
+        parameter = graph.node(key) if key in graph else None
+        if not isinstance(parameter, Parameter):
             raise fail(f"expected an update of a parameter, got %{key}")
-    if only is None:
-        graph.order()  # raises on a cycle
-    for key in list(graph.flow) if only is None else [k for k in only if k in graph]:
-        node = graph.node(key)
-        if node.key != key:
-            raise fail(f"expected the node's key to be {key}, got {node.key}", key)
-        edges = graph.flow.operands(key)
-        if edges and not isinstance(node, Operator):
-            raise fail("expected no operands: it is not an operator", key)
-        for slot, source, output in edges:
-            if output and output >= len(graph.node(source).types):  # every node has output 0
-                raise fail(f"operand {slot} refers to output {output} of {graph.describe(source)}", key)
-        if isinstance(node, Parameter) and nested:
-            raise fail("expected parameters in the root graph only", key)
-        if isinstance(node, Operator):
-            _check_placed(graph, node, [slot for slot, _, _ in edges], fail)
-    if only is None and not nested:
-        _check_modules(graph, fail)
+        new = graph.type_of(value)
+        if new is not None and contradicts(parameter.type, new):
+            raise fail(f"expected an update of type {parameter.type}, got {new}", key)
 
 
-def _check_placed(graph: Graph, node: Operator, slots: list[int], fail: Fail) -> None:
-    """Check an operator that has operands in those slots (those of captures are negative)."""
-    inputs = max(slots, default=-1) + 1
-    try:
-        check_operator(node, inputs, len(node.types))
-    except InvalidGraphError as error:
-        raise fail(error.message, node.key) from None
-    captured = sum(slot < 0 for slot in slots)
-    if inputs + captured > len(slots):
-        formals = signature(node.op_type, node.domain).inputs
-        for slot in set(range(inputs)) - set(slots):
-            formal = formals[min(slot, len(formals) - 1)]
-            if not formal.optional:
-                raise fail(f"expected an operand in slot {slot} (`{formal.name}`), got none", node.key)
+def _check_placed(graph: Graph, node: Operator, edges: list[tuple[int, int, int]], fail: Fail) -> None:
+    """Check that an operator has the operands, call and nested graphs that it needs."""
+    if not edges:
+        inputs = captured = 0
+    elif edges[-1][0] == len(edges) - 1:  # every slot from 0 on, and no captures
+        inputs, captured = len(edges), 0
+    else:
+        slots = [slot for slot, _, _ in edges]
+        inputs, captured = max(slots) + 1, sum(slot < 0 for slot in slots)
+        if inputs + captured > len(slots):
+            try:
+                check_operator(node, inputs, len(node.types))
+            except InvalidGraphError as error:
+                raise fail(error.message, node.key) from None
+            formals = signature(node.op_type, node.domain).inputs
+            for slot in set(range(inputs)) - set(slots):
+                formal = formals[min(slot, len(formals) - 1)]
+                if not formal.optional:
+                    raise fail(f"expected an operand in slot {slot} (`{formal.name}`), got none", node.key)
     if node.call is not None and not graph.modules.has_call(node.call):
         raise fail(f"it belongs to call {node.call}, which is not there", node.key)
-    for name, body in node.subgraphs().items():
+    for name, body in node.subgraphs().items() if node.attributes else ():
         if len(body.captures) > captured:
             raise fail(
                 f"`{name}` captures {len(body.captures)} values, its operator gives {captured}", node.key
             )
         if body.modules is not graph.modules:
             raise fail(f"`{name}` has a module tree of its own", node.key)
-        _validate(body, None, nested=True)
+        _validate(body, None, None, nested=True)
+
+
+def _check_types(graph: Graph, node: Operator, edges: list[tuple[int, int, int]], fail: Fail) -> None:
+    """Check an operator against its signature, and its types against what its rule gives."""
+    operands: list[tuple[int, int] | None]
+    if not edges or edges[-1][0] == len(edges) - 1:  # every slot from 0 on, and no captures
+        operands = [edge[1:] for edge in edges]
+    else:
+        operands = []
+        for slot, source, output in edges:
+            if slot >= 0:
+                operands += [None] * (slot - len(operands))
+                operands.append((source, output))
+    try:
+        found = infer_types(graph, node, operands, len(node.types))
+        if node.attributes and node.subgraphs():
+            check_nested_types(graph, node)
+    except InvalidGraphError as error:
+        raise fail(error.message, node.key) from None
+    for number, (recorded, inferred) in enumerate(zip(node.types, found, strict=True)):
+        if recorded is None or inferred is None or recorded is inferred:
+            continue
+        if contradicts(recorded, inferred):
+            raise fail(
+                f"expected output {number} to be {inferred}, which follows from the operands, got {recorded}",
+                node.key,
+            )
 
 
 def _check_modules(graph: Graph, fail: Fail) -> None:
@@ -162,6 +214,3 @@ def _excerpt(graph: Graph, key: int | None, around: int = 3) -> str:
         return ""
     shown = lines[max(0, at - around) : at + around + 1]
     return "in\n" + "\n".join(("> " if line is lines[at] else "  ") + line for line in shown)
-
-
-__all__ = ["Value", "check_operator", "validate"]

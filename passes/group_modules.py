@@ -112,7 +112,11 @@ class _Regrouping:
             if child not in placed and child not in again:
                 self.tree.register(0, _free(name, self.tree.module(0).children), child)
         self.tree.prune()
-        return self._changes()
+        changes = self._changes()
+        if not changes:
+            held = self.tree.module(0).children
+            held |= {name: held.pop(name) for name in before.values()}
+        return changes
 
     def _run_again(self) -> set[int]:
         """Make further runs of a part further calls of its modules; returns the modules replaced."""

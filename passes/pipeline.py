@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..ir import Graph, InvalidGraphError, validate
+from ..ir import Graph, validate
 from ..ir.provenance import record
+from ..ir.validation import blaming, verifies_each
 from .base import Change, Pass
 
 _WHOLE = 2000  # nodes up to which a graph is validated whole after each pass
@@ -20,9 +21,10 @@ def run_passes(
 ) -> list[tuple[Pass, list[Change]]]:
     """Run passes on a graph, in place, in order.
 
-    The graph is validated whole before the first pass and after the last; in between too, where it is
-    small or `verify_each` asks for it, and otherwise at the nodes whose edges a pass changed. A pass that can
-    decide nothing about the graph (`Pass.skipped`) is not run.
+    The graph is validated whole, types included, before the first pass and after the last, and in between
+    where `verify_each` asks for it. Otherwise it is validated after each pass at the nodes whose edges the
+    pass changed, and a small graph whole but for the types of the other nodes. A pass that can decide nothing
+    about the graph (`Pass.skipped`) is not run.
 
     Args:
         graph: the graph; give a copy to keep the original.
@@ -41,21 +43,19 @@ def run_passes(
     if graph.provenance is None:
         graph.provenance = record(graph)
     results: list[tuple[Pass, list[Change]]] = []
-    suspects: list[str] = []  # passes since the graph was last validated whole
+    suspects: list[str] = []  # passes since the graph was last validated whole, types included
     for number, pass_ in enumerate(passes, 1):
         graph.flow.touched.clear()
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
         graph.provenance.note_dropped(graph, pass_.name)
         graph.provenance.changes += [(pass_.name, change.message) for change in changes if change.fixed]
-        whole = verify_each or number == len(passes) or len(graph) <= _WHOLE
+        all_types = verify_each or verifies_each() or number == len(passes)
+        whole = all_types or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
-        try:
-            validate(graph, None if whole else graph.flow.touched)
-        except InvalidGraphError as error:
-            after = f"after the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"
-            message = f"{after}: {error.message}"
-            raise InvalidGraphError(error.code, message, place=error.place, hint=error.hint) from error
-        if whole:
+        touched = graph.flow.touched
+        with blaming(f"the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"):
+            validate(graph, None if whole else touched, typed=None if all_types else touched)
+        if all_types:
             suspects.clear()
         results.append((pass_, changes))
         if print_after is not None:

@@ -2,6 +2,13 @@
 
 import pytest
 
+from regraft.ir.validation import verify_each
+
+
+def pytest_configure():
+    """Graphs are validated whole after every pass and every rewrite of a backend, in all tests."""
+    verify_each(on=True)
+
 
 def pytest_addoption(parser):
     parser.addoption(

@@ -32,7 +32,8 @@ def graphs(draw, nested=True):
     graph.outputs = [(name, draw(st.sampled_from(values))) for name in names]
     for parameter in graph.parameters():
         if parameter.type.rank == 1 and draw(st.integers(0, 9)) == 0:
-            graph.updates[parameter.key] = draw(st.sampled_from(values))
+            row = b.op("ReduceMax", draw(st.sampled_from(values)), b.constant([0]), keepdims=0)
+            graph.updates[parameter.key] = row
     return graph
 
 

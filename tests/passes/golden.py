@@ -54,9 +54,9 @@ def run_case(name: str, case: Case) -> Case:
     """The case as it really is: before in canonical form, after, error and findings as they come out."""
     pass_ = parse_pass(f"{name}:{case.options}" if case.options else name)
     graph = parse(case.fences["before"])
-    validate(graph)
     actual = Case(case.title, case.prose, case.options, {"before": render(graph)})
     try:
+        validate(graph)
         changes = pass_.run(graph)
     except RegraftError as error:
         actual.fences["error"] = f"{error}\n"
