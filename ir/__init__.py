@@ -22,12 +22,13 @@ from .inference import infer_types
 from .initializers import Initializer
 from .modules import Call, Module, ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
-from .operators import DOMAIN, OPSET, Signature, signature
+from .operators import signature
 from .outside.display import printable, shown
 from .outside.documents import parse_json, read_bytes, read_json, require_file
 from .outside.names import near_names, require_name, require_shape
 from .outside.system_errors import system_error, system_errors_told
 from .parsing import parse
+from .signatures import DOMAIN, OPSET, Signature
 from .tensors import TensorData
 from .text import render
 from .traits import NO_TRAITS, Traits, traits_of

@@ -10,7 +10,8 @@ import numpy as np
 from .graph import Graph
 from .inference import infer_types
 from .nodes import Operator, Value
-from .operators import DOMAIN, signature
+from .operators import signature
+from .signatures import DOMAIN
 from .types import TensorType, merge_types, numpy_dtype
 
 

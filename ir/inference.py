@@ -10,10 +10,12 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import onnx
 
+from .arity import check_operator
 from .errors import InvalidGraphError
 from .graph import Graph
 from .nodes import Constant, Operator, Parameter
-from .operators import DOMAIN, OPSET, check_operator, onnx_schema, signature
+from .operators import onnx_schema, signature
+from .signatures import DOMAIN, OPSET
 from .tensors import TensorData
 from .types import DTYPES, TensorType, type_of_proto, type_to_proto
 

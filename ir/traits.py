@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from .errors import InvalidGraphError
-from .operators import DOMAIN, signature
+from .operators import signature
+from .signatures import DOMAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 
+from .arity import check_operator
 from .control_flow import check_nested_types
 from .errors import InvalidGraphError
 from .graph import Graph
 from .inference import infer_types
 from .nodes import Capture, Input, Operator, Parameter
-from .operators import check_operator, signature
+from .operators import signature
 from .types import contradicts
 
 Fail = Callable[..., InvalidGraphError]

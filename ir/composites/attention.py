@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BackendError
 from ..nodes import Operator, Parameter
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable

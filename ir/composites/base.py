@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..operators import DOMAIN, AttributeSpec, Formal, Signature
+from ..signatures import DOMAIN, AttributeSpec, Formal, Signature
 from ..traits import NO_TRAITS, Traits
 from ..types import TensorType
 

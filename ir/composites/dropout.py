@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from .base import CompositeTable
 from .loss import nothing, same_type

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..nodes import Operator
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import BackendError
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import Dim, TensorType
 from .attention import DROPOUT, dropped, safe_softmax, transposed

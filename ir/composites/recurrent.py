@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import BackendError
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable

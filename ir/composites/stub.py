@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import BackendError
-from ..operators import AttributeSpec
+from ..signatures import AttributeSpec
 from ..types import TensorType
 from .base import CompositeTable
 

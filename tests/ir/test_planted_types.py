@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from regraft.ir import COMPOSITES, Graph, InvalidGraphError, Operator, TensorType, validate
-from regraft.ir.operators import OPSET
+from regraft.ir.signatures import OPSET
 from regraft.ir.types import type_of_proto
 
 from .test_composites import CASES, build
