@@ -84,7 +84,7 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="keep a row a kill in this file, one JSON object a line")
+    parser.add_argument("--out", type=Path, help="append a row a kill to this file, one JSON object a line")
     options = parser.parse_args()
     chance = np.random.default_rng(options.seed)
     with tempfile.TemporaryDirectory() as scratch:
@@ -160,7 +160,7 @@ def _symbols(models: Path) -> list[list[str]]:
 def killed(job: Job, number: int, chance: np.random.Generator) -> dict[str, object]:
     """Write the other model over the one that is there, with a kill; then run once more to the end."""
     before = files_of(job.folder)
-    new = 1 - job.outputs.index(before)
+    new = 0 if before == job.outputs[1] else 1
     timed = number // 9 % 2 == 0
     if timed:
         at, step = float(chance.uniform(0, job.seconds)), 0

@@ -61,6 +61,15 @@ def replaced(old: str, new: str, **attributes: float) -> Callable[[onnx.ModelPro
     return damage
 
 
+def clipped(model: onnx.ModelProto) -> None:
+    """A ReLU6 in the place of a ReLU."""
+    node = next(n for n in model.graph.node if n.op_type == "Relu")
+    for name, bound in (("low", 0), ("high", 6)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(bound, np.float32), name))
+    node.op_type = "Clip"
+    node.input.extend(["low", "high"])
+
+
 def other_number(old: float, new: float) -> Callable[[onnx.ModelProto], None]:
     """Another number in the place of a constant of one element."""
 
@@ -78,6 +87,7 @@ def other_number(old: float, new: float) -> Callable[[onnx.ModelProto], None]:
 
 FAULTS = {
     "relu for relu6": (nn.ReLU6(), replaced("Clip", "Relu")),
+    "relu6 for relu": (nn.ReLU(), clipped),
     "identity below -100": (
         Function(lambda x: torch.clamp(x, min=-100)),
         replaced("Max", "Identity"),
@@ -123,7 +133,7 @@ def test_what_no_input_reaches_is_listed() -> None:
 
 
 def test_parameters_of_one_name_do_not_keep_values_from_being_seen() -> None:
-    graph = loaded(nn.ReLU(), normed=False)
+    graph = loaded(nn.LeakyReLU(), normed=False)
     for parameter in graph.parameters():
         parameter.name = "weight"
     bending = Bending(graph)
