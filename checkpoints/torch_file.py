@@ -89,7 +89,7 @@ def _bounded() -> Iterator[None]:
     It calls no `bytearray`, which takes as much memory as the number it is given; and its errors are short:
     torch searches them by patterns that take the square of a long name's length.
     """
-    reader = importlib.import_module("torch._weights_only_unpickler")
+    reader: Any = importlib.import_module("torch._weights_only_unpickler")
     allowed = reader._get_allowed_globals()
     taken, raised = allowed.pop("builtins.bytearray", None), reader.UnpicklingError
     reader.UnpicklingError = _ShortError
