@@ -171,6 +171,13 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
 
 
 @guarded()
+def is_data(model: str) -> bool:
+    """Whether a model is named by a file that is read as data, which runs no code of its author's."""
+    from .frontends.registry import frontend_of_file
+
+    return frontend_of_file(model) is not None
+
+
 def load_tree(
     model: object,
     *,

@@ -34,7 +34,7 @@ def show(
     from ..ir.summary import summarise
 
     with reported(ctx):
-        if loading.inputs or model.endswith((".json", ".pt2")):
+        if loading.inputs or api.is_data(model):
             graph = load(model, loading)
         else:
             graph = api.load_tree(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..ir import Graph, ModelError, UsageError
 from .inputs import Inputs, InputSpec, arrays_of, as_arrays, holds_values, is_nested
 from .options import LoadOptions
-from .python_file import framework_of, load_object
+from .python_file import load_object
+from .registry import file_names, frontend, frontend_of_file, frontend_of_model
 
 __all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
 
@@ -32,28 +31,27 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
     if isinstance(model, Path):
         model = str(model)
     if not isinstance(model, str):
-        framework = framework_of(model)
-        if framework is None:
+        row = frontend_of_model(model)
+        if row is None:
             raise UsageError(
                 "E001",
                 f"expected a torch module, a MindSpore Cell or a path, got `{type(model).__name__}`",
-                hint="a model is named as file.py:Name, package.module:Name, x-symbol.json or x.pt2",
+                hint=_hint(),
             )
-        return framework, model
-    if model.endswith(".json"):
-        return "mxnet", _existing(model)
-    if model.endswith(".pt2"):
-        return "torch", _existing(model)
+        return row.framework, model
+    row = frontend_of_file(model)
+    if row is not None:
+        return row.framework, _existing(model)
     if _REFERENCE.match(model):
         found = load_object(model, options.arguments)
-        framework = framework_of(found)
-        if framework is None:
+        row = frontend_of_model(found)
+        if row is None:
             raise ModelError(
                 "E102",
                 f"expected a torch module or a MindSpore Cell, got `{type(found).__name__}`",
                 place=model,
             )
-        return framework, found
+        return row.framework, found
     if model.endswith(".py"):
         raise UsageError(
             "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net"
@@ -67,8 +65,12 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
     raise UsageError(
         "E001",
         f"expected a model, got `{model}`",
-        hint="a model is named as file.py:Name, package.module:Name, x-symbol.json or x.pt2",
+        hint=_hint(),
     )
+
+
+def _hint() -> str:
+    return f"a model is named as file.py:Name, package.module:Name, {' or '.join(file_names())}"
 
 
 def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
@@ -85,15 +87,16 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
     """
     framework, found = resolve(model, options)
     arrays = as_arrays(inputs)
-    if framework != "torch" and any(is_nested(value) for _, value in arrays):
+    row = frontend(framework)
+    if not row.nested_inputs and any(is_nested(value) for _, value in arrays):
         raise UsageError(
             "E001",
             f"expected arrays as inputs of a model of {framework}, got a tuple, list or dict of them",
             hint="only PyTorch models are read with nested inputs",
         )
-    if framework != "torch":
+    if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
-    graph = _frontend(framework).read(found, arrays, options)
+    graph = row.load().read(found, arrays, options)
     graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))
     return _name(graph, model)
 
@@ -101,13 +104,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
 def read_tree(model: object, options: LoadOptions) -> Graph:
     """The static part of a model: modules, registrations and parameters; nothing is captured or run."""
     framework, found = resolve(model, options)
-    return _name(_frontend(framework).read_tree(found, options), model)
-
-
-def _frontend(framework: str) -> Any:
-    """The package of a framework's frontend; all three have the functions `read` and `read_tree`."""
-    package = {"torch": "torch_module", "mindspore": "mindspore_cell", "mxnet": "mxnet_symbol"}[framework]
-    return importlib.import_module(f".{package}", __name__)
+    return _name(frontend(framework).load().read_tree(found, options), model)
 
 
 def _name(graph: Graph, model: object) -> Graph:

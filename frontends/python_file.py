@@ -16,6 +16,7 @@ from types import ModuleType
 import numpy as np
 
 from ..ir import ModelError
+from .registry import frontend_of_model
 from .user_code import neighbours_importable
 
 _SEED = 0
@@ -74,19 +75,6 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
         ) from error
 
 
-def framework_of(model: object) -> str | None:
-    """The framework whose module `model` is, judged without importing it: "torch" or "mindspore"."""
-    for cls in type(model).__mro__:
-        home = cls.__module__ or ""
-        if cls.__name__ == "Module" and home.startswith("torch.nn"):
-            return "torch"
-        if cls.__name__ == "Cell" and home.startswith("mindspore.nn"):
-            return "mindspore"
-        if cls.__name__ == "ExportedProgram" and home.startswith("torch.export"):
-            return "torch"
-    return None
-
-
 @contextmanager
 def _seeded() -> Iterator[None]:
     """Seed Python's, NumPy's (which MindSpore draws from) and torch's generators, and put them back after."""
@@ -119,7 +107,7 @@ def _watched() -> Iterator[Callable[[object], None]]:
 
 
 def _is_model(target: object) -> bool:
-    return not isinstance(target, type) and framework_of(target) is not None
+    return not isinstance(target, type) and frontend_of_model(target) is not None
 
 
 def _import(where: str, reference: str) -> ModuleType:

@@ -1,0 +1,72 @@
+"""The frontends there are, a row each: how a model of theirs is told, and the package that reads it.
+
+A package has the functions ``read(model, inputs, options)`` and ``read_tree(model, options)``, both to a
+Graph; it is imported when a model is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Frontend:
+    """One framework's models.
+
+    Attributes:
+        framework: its name in graphs, options and reports.
+        package: the package beside this file that reads them.
+        files: how the name of a file ends that is read as data -> how such a file is called in hints.
+        classes: (class, package) of live models; told by name, so that no framework is imported for it.
+        nested_inputs: whether inputs may be tuples, lists and dicts.
+    """
+
+    framework: str
+    package: str
+    files: dict[str, str]
+    classes: tuple[tuple[str, str], ...] = ()
+    nested_inputs: bool = False
+
+    def load(self) -> Any:
+        """Import the package."""
+        return importlib.import_module(f".{self.package}", __package__)
+
+
+FRONTENDS = (
+    Frontend(
+        "torch",
+        "torch_module",
+        files={".pt2": "x.pt2"},
+        classes=(("Module", "torch.nn"), ("ExportedProgram", "torch.export")),
+        nested_inputs=True,
+    ),
+    Frontend("mindspore", "mindspore_cell", files={}, classes=(("Cell", "mindspore.nn"),)),
+    Frontend("mxnet", "mxnet_symbol", files={".json": "x-symbol.json"}),
+)
+
+
+def frontend(framework: str) -> Frontend:
+    """Return the frontend of a framework."""
+    return next(row for row in FRONTENDS if row.framework == framework)
+
+
+def frontend_of_model(model: object) -> Frontend | None:
+    """Return the frontend of a live model; None for an object that is none."""
+    for cls in type(model).__mro__:
+        home = cls.__module__ or ""
+        for row in FRONTENDS:
+            if any(cls.__name__ == name and home.startswith(package) for name, package in row.classes):
+                return row
+    return None
+
+
+def frontend_of_file(path: str) -> Frontend | None:
+    """Return the frontend that reads a file as data; None for a file that no frontend reads."""
+    return next((row for row in FRONTENDS if any(path.endswith(suffix) for suffix in row.files)), None)
+
+
+def file_names() -> list[str]:
+    """Return what the files that are read as data are called in hints."""
+    return sorted((name for row in FRONTENDS for name in row.files.values()), reverse=True)
