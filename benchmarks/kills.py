@@ -91,12 +91,12 @@ def main() -> None:
         tempfile.tempdir = os.environ["TMPDIR"] = str(Path(scratch) / "tmp")
         Path(tempfile.tempdir).mkdir()
         jobs = list(prepared(Path(scratch)))
-        rows = [
-            killed(job, number, chance)
-            for number, job in zip(range(options.kills), cycle(jobs), strict=False)
-        ]
-    if options.out:
-        options.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        rows: list[dict[str, object]] = []
+        for number, job in zip(range(options.kills), cycle(jobs), strict=False):
+            rows.append(killed(job, number, chance))
+            if options.out:
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
     print(summary(rows))
     sys.exit(any(row["mixed"] or row["wrong after"] or row["left after"] for row in rows))
 
