@@ -21,9 +21,6 @@ from typing import IO
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
 os.environ.setdefault("GLOG_v", "4")
 
-_PATIENCE = 180
-"""Seconds without a line after which a worker hangs."""
-
 
 def main() -> None:
     """Judge the mutants, net by net, each in a process of its own."""
@@ -42,6 +39,7 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, help="keep every mutant's row in this file, one JSON object a line"
     )
+    parser.add_argument("--patience", type=float, default=180, help="seconds of silence: a mutant hangs")
     parser.add_argument("--store", action="store_true", help="put the result into the tree")
     options = parser.parse_args()
     nets = [n for n in labels() if not options.net or n in options.net]
@@ -96,9 +94,9 @@ def rows(net: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
             with tempfile.TemporaryFile("w+") as errors:
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
                 assert process.stdout is not None
-                for line in _lines(process.stdout):
+                for line in _lines(process.stdout, options.patience):
                     if line is None:
-                        dead = f"no answer in {_PATIENCE} s"
+                        dead = f"no answer in {options.patience:g} s"
                         process.kill()
                         break
                     said = json.loads(line)
@@ -120,7 +118,7 @@ def rows(net: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
                 "kind": "",
                 "place": "",
                 "verdict": "refused",
-                "why": last[:300],
+                "why": dead or last[:300],
             }
             return
         keys = ("net", "target", "kind", "place")
@@ -128,8 +126,8 @@ def rows(net: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
         yield {**dict(zip(keys, parts, strict=True)), "verdict": "invalid", "why": why}
 
 
-def _lines(stream: IO[str]) -> Iterator[str | None]:
-    """The lines of a process; None where it is silent for too long."""
+def _lines(stream: IO[str], patience: float) -> Iterator[str | None]:
+    """The lines of a process; None where it is silent for longer than `patience` seconds."""
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -141,7 +139,7 @@ def _lines(stream: IO[str]) -> Iterator[str | None]:
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            line = lines.get(timeout=_PATIENCE)
+            line = lines.get(timeout=patience)
         except queue.Empty:
             yield None
             return
