@@ -1,19 +1,132 @@
-"""Backends: each states what it can emit, legalises the rest, and writes files."""
+"""Backends: each states what it can emit, lowers the rest, and writes files. A target is a row here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from ..ir import Graph, UsageError
+from ..ir import Graph, PassError, UsageError
+from ..ir.declarations import Declaration, declare_domain
 
-TARGETS = {"mindspore": "a directory", "onnx": "an .onnx file", "mxnet": "a directory"}
-"""Target -> what its output path names."""
+if TYPE_CHECKING:
+    from ..passes.base import Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a graph can be written as.
+
+    Attributes:
+        name: as ``--to`` says.
+        writes: what its output path names, in words.
+        folder: its package here, which has `write` and `LOWERING`, the backend's own passes in order.
+        suffix: of the one file that it writes; empty for a directory.
+        domain: of the operators that only it has, in the package's `operators.TABLE`; empty for none.
+        holds_stubs: whether it can leave a place for what a person is to write.
+        writes_tests: whether its package has `write_tests`.
+        is_read_back: whether what was written is compared as our own frontend reads it, the first file.
+    """
+
+    name: str
+    writes: str
+    folder: str
+    suffix: str = ""
+    domain: str = ""
+    holds_stubs: bool = False
+    writes_tests: bool = False
+    is_read_back: bool = False
+
+    def load(self, module: str = "") -> ModuleType:
+        """The package, or one of its modules, imported when it is needed first."""
+        return import_module(f"{__name__}.{self.folder}{module and f'.{module}'}")
+
+    def folder_of(self, path: Path) -> Path:
+        """The directory that an output's files are in."""
+        return path.parent if self.suffix else path
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is an output already."""
+        return path.exists() if self.suffix else path.is_dir() and any(path.iterdir())
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target(
+            "mindspore",
+            "a directory",
+            "mindspore_source",
+            domain="regraft.mindspore",
+            holds_stubs=True,
+            writes_tests=True,
+        ),
+        Target("onnx", "an .onnx file", "onnx_model", suffix=".onnx"),
+        Target("mxnet", "a directory", "mxnet_symbol", is_read_back=True),
+    )
+}
+"""Name -> target."""
+
+
+def _operators_of(target: Target) -> Mapping[str, Declaration]:
+    return target.load("operators").TABLE.rows
+
+
+for _target in TARGETS.values():
+    if _target.domain:
+        declare_domain(_target.domain, partial(_operators_of, _target))
 
 
 def infer_target(path: Path) -> str | None:
     """The target that an output path implies, or None."""
-    return "onnx" if path.suffix == ".onnx" else None
+    return next((t.name for t in TARGETS.values() if t.suffix and path.suffix == t.suffix), None)
+
+
+def find_target(name: str) -> Target:
+    """The target of that name.
+
+    Raises:
+        UsageError: when there is none.
+    """
+    if name not in TARGETS:
+        raise UsageError("E001", f"expected a target among {', '.join(TARGETS)}, got `{name}`")
+    return TARGETS[name]
+
+
+def passes_of(name: str) -> Sequence[Pass]:
+    """A backend's own passes, in order.
+
+    Raises:
+        UsageError: when there is no such target.
+    """
+    return find_target(name).load().LOWERING
+
+
+def lowered_for(graph: Graph, name: str, *, until: str = "") -> Graph:
+    """A copy of a graph as a backend brings it to what it writes.
+
+    Args:
+        graph: the graph, after the passes that are no backend's own.
+        name: of the target.
+        until: name of the backend's last pass to run; empty for all.
+
+    Raises:
+        UsageError: when there is no such target.
+        PassError: when the target has no such pass.
+        UnsupportedError: listing every operator that the backend can neither emit nor expand.
+    """
+    from .lowering import lowered
+
+    passes = passes_of(name)
+    if until and until not in [p.name for p in passes]:
+        names = ", ".join(p.name for p in passes)
+        raise PassError("E502", f"expected a pass of `{name}` ({names}), got `{until}`")
+    return lowered(graph, passes, until=until)
 
 
 def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: object) -> list[Path]:
@@ -21,7 +134,7 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
 
     Args:
         graph: the graph, after the passes.
-        path: what `TARGETS` says.
+        path: what the target's `writes` says.
         to: a key of `TARGETS`.
         force: whether existing files may be replaced.
         options: the backend's own.
@@ -30,20 +143,12 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
         UsageError: when the target does not exist, or the path or an option does not fit it.
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
-    if to not in TARGETS:
-        raise UsageError("E001", f"expected a target among {', '.join(TARGETS)}, got `{to}`")
-    if to == "onnx":
-        from .onnx_model import write as backend
-
-        if path.suffix != ".onnx":
-            raise UsageError("E001", f"expected an .onnx file as output, got `{path}`")
-    else:
-        if path.suffix == ".onnx":
-            raise UsageError("E001", f"expected a directory for `{to}`, got `{path}`")
-        if to == "mindspore":
-            from .mindspore_source import write as backend
-        else:
-            from .mxnet_symbol import write as backend
+    target = find_target(to)
+    if target.suffix and path.suffix != target.suffix:
+        raise UsageError("E001", f"expected {target.writes} as output, got `{path}`")
+    if not target.suffix and infer_target(path) is not None:
+        raise UsageError("E001", f"expected {target.writes} for `{to}`, got `{path}`")
+    backend = target.load().write
     unknown = [name for name in options if name not in signature(backend).parameters]
     if unknown:
         listed = ", ".join(f"`{name}`" for name in unknown)
@@ -52,4 +157,4 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
             f"expected options of the target `{to}`, got {listed}",
             hint="leave them out for this target",
         )
-    return backend(graph, path, force=force, **options)  # type: ignore[arg-type] - the names are checked above
+    return backend(graph, path, force=force, **options)

@@ -22,7 +22,7 @@ from .inference import infer_types
 from .initializers import Initializer
 from .modules import Call, Module, ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
-from .operators import signature
+from .operators import signature, traits_of
 from .outside.display import printable, shown
 from .outside.documents import parse_json, read_bytes, read_json, require_file
 from .outside.names import near_names, require_name, require_shape
@@ -31,7 +31,7 @@ from .parsing import parse
 from .signatures import DOMAIN, OPSET, Signature
 from .tensors import TensorData
 from .text import render
-from .traits import NO_TRAITS, Traits, traits_of
+from .traits import NO_TRAITS, Traits
 from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type
 from .validation import validate
 

@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 
 from .arity import check_operator
+from .declarations import declared
 from .errors import InvalidGraphError
 from .graph import Graph
 from .nodes import Constant, Operator, Parameter
 from .operators import onnx_schema, signature
-from .signatures import DOMAIN, OPSET
+from .signatures import OPSET
 from .tensors import TensorData
 from .types import DTYPES, TensorType, type_of_proto, type_to_proto
 
@@ -123,11 +124,10 @@ def _application(graph: Graph, operator: Operator, operands: Operands, outputs: 
 
 def _infer(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Sequence[TensorType | None]:
     types = [None if v is None else graph.node(v[0]).types[v[1]] for v in operands]
-    if operator.domain == DOMAIN:
-        from .composites import composite
-
+    if operator.domain:
+        rule = declared(operator.op_type, operator.domain).infer
         try:
-            found = composite(operator.op_type).infer(operator, types)
+            found = rule(operator, types)
         except _FAULTS as error:
             raise _refused(operator, types, str(error)) from error
         return [*found, *([None] * (outputs - len(found)))][:outputs]

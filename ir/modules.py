@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 
-CONTAINERS = ("sequential", "list", "dict")
-"""Kinds of container: called in order, indexed, or looked up by name."""
+CONTAINERS = ("sequential", "list", "dict", "region")
+"""Kinds of container: called in order, indexed, looked up by name, or a nested graph that a backend moved
+into the graph around it, which is called where its operator is."""
 
 
 @dataclass(slots=True)
@@ -152,6 +153,17 @@ class ModuleTree:
     def calls(self, module: int | None = None) -> list[Call]:
         """All calls, or those of one module, in the order they were made."""
         return [c for c in self._calls.values() if module is None or c.module == module]
+
+    def below(self, key: int) -> set[int]:
+        """Keys of all modules registered in a module, or in one of those."""
+        found: set[int] = set()
+        stack = [key]
+        while stack:
+            for child in self._modules[stack.pop()].children.values():
+                if child not in found:
+                    found.add(child)
+                    stack.append(child)
+        return found
 
     def calls_by_module(self) -> dict[int, list[Call]]:
         """Module key -> its calls, in the order they were made."""

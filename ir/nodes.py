@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .initializers import Initializer
+from .operators import traits_of
 from .tensors import TensorData
-from .traits import Traits, traits_of
+from .traits import Traits
 from .types import TensorType
 
 if TYPE_CHECKING:

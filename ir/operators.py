@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import onnx
 
+from .declarations import declared
 from .errors import InvalidGraphError
-from .signatures import DOMAIN, OPSET, AttributeSpec, Formal, Signature
+from .signatures import OPSET, AttributeSpec, Formal, Signature
+from .traits import CLASSIFIED, Traits
 
 _KINDS = {
     onnx.defs.OpSchema.AttrType.INT: "int",
@@ -44,12 +47,8 @@ def signature(op_type: str, domain: str = "") -> Signature:
     Raises:
         InvalidGraphError: when the domain has no such operator.
     """
-    if domain == DOMAIN:
-        from .composites import composite
-
-        return composite(op_type).signature
     if domain:
-        raise InvalidGraphError("E301", f"expected the domain `` or `{DOMAIN}`, got `{domain}`")
+        return declared(op_type, domain).signature
     schema = onnx_schema(op_type)
     option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -74,3 +73,31 @@ def signature(op_type: str, domain: str = "") -> Signature:
         for name, a in schema.attributes.items()
     }
     return Signature(op_type, "", formals(schema.inputs), formals(schema.outputs), attributes)
+
+
+@cache
+def traits_of(op_type: str, domain: str = "") -> Traits:
+    """Return what an operator is.
+
+    Raises:
+        InvalidGraphError: when the domain has no such operator.
+
+    Example:
+        >>> traits_of("MaxPool").pool, traits_of("Linear", "regraft").heavy
+        (True, True)
+    """
+    attributes = signature(op_type, domain).attributes
+    if domain:
+        stated = declared(op_type, domain).traits
+    elif op_type in CLASSIFIED:
+        stated = CLASSIFIED[op_type]
+    else:
+        raise InvalidGraphError("E301", f"expected an operator of the table of traits, got `{op_type}`")
+    inside = bool(domain) and "dropout" in attributes
+    return replace(
+        stated,
+        control_flow=any(spec.kind == "graph" for spec in attributes.values()),
+        windowed="auto_pad" in attributes,
+        drops_inside=inside,
+        trains_differently=stated.trains_differently or inside,
+    )

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
-
-from .errors import InvalidGraphError
-from .operators import signature
-from .signatures import DOMAIN
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,33 +131,3 @@ Random ones are listed since releases of onnx that are supported do not all tell
 
 CLASSIFIED = {name: traits for traits, names in _ONNX for name in names.split()}
 """ONNX operator -> the traits of its row."""
-
-
-@cache
-def traits_of(op_type: str, domain: str = "") -> Traits:
-    """Return what an operator is.
-
-    Raises:
-        InvalidGraphError: when the domain has no such operator.
-
-    Example:
-        >>> traits_of("MaxPool").pool, traits_of("Linear", "regraft").heavy
-        (True, True)
-    """
-    attributes = signature(op_type, domain).attributes
-    if domain == DOMAIN:
-        from .composites import composite
-
-        declared = composite(op_type).traits
-    elif op_type in CLASSIFIED:
-        declared = CLASSIFIED[op_type]
-    else:
-        raise InvalidGraphError("E301", f"expected an operator of the table of traits, got `{op_type}`")
-    inside = domain == DOMAIN and "dropout" in attributes
-    return replace(
-        declared,
-        control_flow=any(spec.kind == "graph" for spec in attributes.values()),
-        windowed="auto_pad" in attributes,
-        drops_inside=inside,
-        trains_differently=declared.trains_differently or inside,
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..ir import Graph, Operator
 
 
@@ -9,7 +11,11 @@ class Places:
     """Describes nodes; the calls are named once, so that a thousand changes cost no more than one."""
 
     def __init__(self, graph: Graph) -> None:
-        self._calls = graph.modules.call_names()
+        self._graph = graph
+
+    @cached_property
+    def _calls(self) -> dict[int, str]:
+        return self._graph.modules.call_names()
 
     def of(self, part: Graph, key: int) -> str:
         """The module call and source line of an operator, or what `Graph.describe` says of another node."""

@@ -17,7 +17,7 @@ ALLOWED = {
     "verification": {"frontends", "backends", "checkpoints", "ir", "verification"},
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
-    "backends": {"ir", "backends"},
+    "backends": {"ir", "backends", "passes"},  # what passes are; never one of them
     "ir": {"ir"},
     "ending": set(),
     "process_state": {"ending"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,14 +11,15 @@ import numpy as np
 
 from ...ir import BackendError, Graph, TensorData, numpy_dtype
 from ..files import staged
-from ..legalisation import legalise
+from ..legalise import Legalise
+from ..lowering import lowered
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from .checkpoint import Entry, write_ckpt, write_safetensors
-from .emitters import can_emit
-from .emitters.attention import adopt_projections
-from .lowering.lower_control_flow import flatten
-from .lowering.preparation import prepare
+from .lowering import LOWERING
 from .text.program import Program, make_program
+from .text.recorded_tests import write_tests
+
+__all__ = ["CKPT_LIMIT", "LOWERING", "CheckpointFormat", "emit_source", "stubs", "write", "write_tests"]
 
 CheckpointFormat = Literal["ckpt", "safetensors"]
 
@@ -32,7 +34,7 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
     """
-    return make_program(_legal(graph), f"model.{checkpoint_format}").text
+    return make_program(_lowered(graph), f"model.{checkpoint_format}").text
 
 
 def write(
@@ -43,6 +45,7 @@ def write(
     checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
     partial: bool = False,
+    verify_each: bool = False,
 ) -> list[Path]:
     """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
@@ -54,6 +57,7 @@ def write(
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
         partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
+        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written.
@@ -64,7 +68,7 @@ def write(
         UsageError: when a file exists already.
     """
     folder = Path(folder)
-    legal = _legal(graph, partial=partial)
+    legal = _lowered(graph, partial=partial, verify_each=verify_each)
     checkpoint_format = _fitting(legal, checkpoint_format)
     program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
@@ -106,7 +110,7 @@ def stubs(graph: Graph) -> list[str]:
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
     """
-    legal = _legal(graph, partial=True)
+    legal = _lowered(graph, partial=True)
     return [
         f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
         for node in legal.operators()
@@ -114,15 +118,9 @@ def stubs(graph: Graph) -> list[str]:
     ]
 
 
-def _legal(graph: Graph, *, partial: bool = False) -> Graph:
-    prepared = graph.copy()
-    prepared.remove_dead()
-    flatten(prepared)
-    prepare(prepared)
-    adopt_projections(prepared)
-    legal = legalise(prepared, can_emit, "MindSpore source", partial=partial)
-    legal.remove_dead()
-    return legal
+def _lowered(graph: Graph, *, partial: bool = False, verify_each: bool = False) -> Graph:
+    passes = [replace(p, partial=partial) if isinstance(p, Legalise) else p for p in LOWERING]
+    return lowered(graph, passes, verify_each=verify_each)
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .writing import write
+from .writing import LOWERING, write
 
-__all__ = ["write"]
+__all__ = ["LOWERING", "write"]

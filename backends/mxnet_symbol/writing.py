@@ -7,15 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...ir import BackendError, Graph, Input, Parameter, TensorData
+from ...passes.base import Pass
 from ..files import staged
-from ..legalisation import legalise
+from ..legalise import Legalise
+from ..lowering import lowered
 from ..renames import dropped_rows, rename_rows, write_renames
 from .emitters import TABLE
 from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
 
+LOWERING: tuple[Pass, ...] = (Legalise("mxnet_symbol", lambda _graph, node: node.qualified_name in TABLE),)
+"""The backend's own passes, in order; `regraft passes --to mxnet` lists them."""
 
-def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path]:
+
+def write(graph: Graph, folder: Path | str, *, force: bool = False, verify_each: bool = False) -> list[Path]:
     """Write a graph as an MXNet symbol with its parameters.
 
     What came from MXNet keeps MXNet's names: nodes by `Operator.location`, parameters by their declared name.
@@ -25,6 +30,7 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
         graph: a validated root graph.
         folder: the directory for the files; made if need be.
         force: whether existing files may be replaced.
+        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written, the symbol first.
@@ -35,7 +41,7 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
         BackendError: when an operator is used in a form that MXNet does not have.
     """
     folder = Path(folder)
-    legal = legalise(graph, lambda _graph, node: node.qualified_name in TABLE, "mxnet_symbol")
+    legal = lowered(graph, LOWERING, verify_each=verify_each)
     names = parameter_names(legal)
     nodes, heads = to_nodes(legal, names)
     stem = file_stem(graph)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .lowering import LOWERING
 from .model import CALLS, NODE_CALL, NODE_CLASS, to_model
 from .writing import EXTERNAL_LIMIT, write
 
-__all__ = ["CALLS", "EXTERNAL_LIMIT", "NODE_CALL", "NODE_CLASS", "to_model", "write"]
+__all__ = ["CALLS", "EXTERNAL_LIMIT", "LOWERING", "NODE_CALL", "NODE_CLASS", "to_model", "write"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -24,10 +25,11 @@ from ...ir import (
 )
 from ...ir.inference import attribute_proto
 from ...ir.types import type_to_proto
-from ..legalisation import legalise
+from ...passes.base import Pass
+from ..lowering import lowered
 from .boundaries import call_boundaries
+from .lowering import EXPRESSING
 from .names import Names, check_interface, scope
-from .padding import keep_pads_of_numbers, name_every_axis
 
 IR_VERSION = 11
 """The first with opset 23; ONNX Runtime refuses versions newer than itself, so no newer than needed."""
@@ -54,10 +56,10 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
         UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
         BackendError: for colliding names, and for updates of parameters, which ONNX inference cannot express.
     """
-    return emitted(legal_graph(graph), data=data)
+    return emitted(lowered_graph(graph, EXPRESSING), data=data)
 
 
-def legal_graph(graph: Graph) -> Graph:
+def lowered_graph(graph: Graph, passes: Sequence[Pass], *, verify_each: bool = False) -> Graph:
     """A copy of a graph with ONNX's operators only, and without those that nothing needs; see `to_model`."""
     if graph.updates:
         names = ", ".join(f"`{graph.parameter(key).name}`" for key in list(graph.updates)[:3])
@@ -66,12 +68,7 @@ def legal_graph(graph: Graph) -> Graph:
             f"expected a graph without state updates, got {len(graph.updates)}: {names}",
             hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
-    legal = legalise(graph, lambda _, operator: operator.domain == "", "ONNX")
-    name_every_axis(legal)
-    keep_pads_of_numbers(legal)
-    for part in legal.subgraphs():
-        part.remove_dead()
-    return legal
+    return lowered(graph, passes, verify_each=verify_each)
 
 
 def emitted(legal: Graph, *, data: bool) -> onnx.ModelProto:

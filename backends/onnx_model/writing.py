@@ -9,8 +9,8 @@ import onnx
 from ...ir import BackendError, Graph, UsageError
 from ..files import staged
 from ..renames import dropped_rows, rename_rows, write_renames
-from .layout import turn_weights
-from .model import emitted, legal_graph, used_parameters
+from .lowering import LOWERING
+from .model import emitted, lowered_graph, used_parameters
 from .streaming import is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
@@ -18,7 +18,12 @@ EXTERNAL_LIMIT = 1_800_000_000
 
 
 def write(
-    graph: Graph, file: Path | str, *, force: bool = False, external_data: bool | None = None
+    graph: Graph,
+    file: Path | str,
+    *,
+    force: bool = False,
+    external_data: bool | None = None,
+    verify_each: bool = False,
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
@@ -30,6 +35,7 @@ def write(
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
         external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`.
+        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written, the model first.
@@ -42,8 +48,9 @@ def write(
     file = Path(file)
     if file.is_dir():
         raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
-    legal = legal_graph(graph)
-    turned = turn_weights(legal)
+    legal = lowered_graph(graph, LOWERING, verify_each=verify_each)
+    kept = {p.key: p.data for p in graph.parameters()}
+    turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
     if external_data is None:
         external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
@@ -56,7 +63,7 @@ def write(
             onnx.save(model, folder / file.name)
         else:
             write_embedded(model, weights, folder / file.name)
-        targets = {key: (graph.parameter(key).name, "transpose:1,0", shape) for key, shape in turned.items()}
+        targets = {p.key: (p.name, "transpose:1,0", p.data.shape) for p in turned}
         rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
         write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
         written = [n for n in reversed(names) if (folder / n).exists()]

@@ -6,6 +6,9 @@ it whole; every other backend gets the expansion. One file per family, each with
 
 from __future__ import annotations
 
+from ..declarations import declare_domain
+from ..errors import InvalidGraphError
+from ..signatures import DOMAIN
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
@@ -30,11 +33,11 @@ def composite(name: str) -> Composite:
     Raises:
         InvalidGraphError: when there is none.
     """
-    from ..errors import InvalidGraphError
-
     if name not in COMPOSITES:
         raise InvalidGraphError("E301", f"expected a composite ({', '.join(COMPOSITES)}), got `{name}`")
     return COMPOSITES[name]
 
+
+declare_domain(DOMAIN, lambda: COMPOSITES)
 
 __all__ = ["COMPOSITES", "Composite", "CompositeTable", "composite"]

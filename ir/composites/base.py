@@ -6,30 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..signatures import DOMAIN, AttributeSpec, Formal, Signature
+from ..declarations import Declaration, InferTypes, formals
+from ..signatures import DOMAIN, AttributeSpec, Signature
 from ..traits import NO_TRAITS, Traits
-from ..types import TensorType
 
 if TYPE_CHECKING:
     from ..builder import Builder
     from ..nodes import Operator, Value
-
-InferTypes = Callable[["Operator", Sequence[TensorType | None]], list[TensorType | None]]
-"""(operator, operand types) -> output types."""
 
 Expand = Callable[["Builder", "Operator", Sequence["Value | None"]], "list[Value]"]
 """(builder, operator, operands) -> the values of its outputs, made of ONNX operators or other composites."""
 
 
 @dataclass(frozen=True, slots=True)
-class Composite:
-    """One composite operator."""
+class Composite(Declaration):
+    """A declared operator that ONNX can say in several of its own."""
 
-    signature: Signature
-    infer: InferTypes
     expand: Expand
-    summary: str
-    traits: Traits = NO_TRAITS
 
 
 class CompositeTable:
@@ -65,11 +58,11 @@ class CompositeTable:
         if name in self.rows:
             raise ValueError(f"composite `{name}` claimed twice")
         self.rows[name] = Composite(
-            Signature(name, DOMAIN, _formals(inputs), _formals(outputs), {a.name: a for a in attributes}),
+            Signature(name, DOMAIN, formals(inputs), formals(outputs), {a.name: a for a in attributes}),
             infer,
-            expand,
             summary,
             traits,
+            expand,
         )
 
     @staticmethod
@@ -86,7 +79,3 @@ class CompositeTable:
                     raise ValueError(f"composite `{name}` claimed twice")
                 merged[name] = row
         return merged
-
-
-def _formals(text: str) -> tuple[Formal, ...]:
-    return tuple(Formal(n.rstrip("?*"), "?" in n or "*" in n, "*" in n) for n in text.split())

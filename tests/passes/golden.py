@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from regraft.ir import RegraftError, parse, render, validate
 from regraft.passes import parse_pass
+from regraft.passes.base import Pass
 
 _FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -50,9 +51,10 @@ def write_page(head: str, cases: list[Case]) -> str:
     return head + "\n".join(case.text() for case in cases)
 
 
-def run_case(name: str, case: Case) -> Case:
+def run_case(name: str | Pass, case: Case) -> Case:
     """The case as it really is: before in canonical form, after, error and findings as they come out."""
-    pass_ = parse_pass(f"{name}:{case.options}" if case.options else name)
+    options = f":{case.options}" if case.options else ""
+    pass_ = name if isinstance(name, Pass) else parse_pass(f"{name}{options}")
     graph = parse(case.fences["before"])
     actual = Case(case.title, case.prose, case.options, {"before": render(graph)})
     try:

@@ -9,8 +9,8 @@ from ..classes.factories import Factories
 from ..emitters import emit_call, emit_layer
 from ..emitters.initializers import law_of, own_parameter
 from ..emitting import Layer, Refused, State, View
-from ..lowering.lower_control_flow import regions
 from ..naming import attribute_name
+from ..regions import is_region, regions
 from ..text.expressions import Argument, Call, Expression, Part
 from .cell_draft import Draft, Method, Statement, Unit
 from .construct_scope import DraftScope
@@ -49,12 +49,17 @@ class Units:
             stack.extend(reversed([c for _, c in self.children(key)]))
         return out
 
+    def registered(self, key: int) -> dict[str, int]:
+        """Name -> child of a module, regions left out."""
+        children = self.tree.module(key).children
+        return {name: child for name, child in children.items() if not is_region(self.tree, child)}
+
     def children(self, key: int) -> list[tuple[str, int]]:
         """(name, child) of the children emitted in this module: used, and canonical here."""
         above = self.paths[key]
         return [
             (name, child)
-            for name, child in self.tree.module(key).children.items()
+            for name, child in self.registered(key).items()
             if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
         ]
 
@@ -137,7 +142,7 @@ class Units:
         if module.container not in ("sequential", "list") or self._is_chain_of_its_own(module):
             return None
         body = self.bodies.get(module.key)
-        names = list(module.children)
+        names = list(self.registered(module.key))
         ordinal = names == [str(i) for i in range(len(names))]
         if module.parameters and any(module.key in ms for ms in self.declared.values()):
             return None
@@ -147,11 +152,12 @@ class Units:
             return None
         emitted = set(self.children(module.key))
         last = max(
-            (i for i, c in enumerate(module.children.values()) if c in self.contraction.used), default=-1
+            (i for i, c in enumerate(self.registered(module.key).values()) if c in self.contraction.used),
+            default=-1,
         )
         unit, renamed = Unit(module.key, is_sequence=True), dict[str, str]()
         parts: dict[str, Part] = {}
-        for name, child in list(module.children.items())[: last + 1]:
+        for name, child in list(self.registered(module.key).items())[: last + 1]:
             known = self.units.get(child)
             attribute = name if ordinal else attribute_name(name, parts)
             parts[attribute] = Call("nn.Identity", ())
@@ -179,7 +185,7 @@ class Units:
     def _is_chain_of_its_own(self, module: Module) -> bool:
         """Whether a container is the whole net, or of a class that its author derived and named."""
         named = module.container == "sequential" and module.class_name not in _PLAIN_CONTAINERS
-        names = list(module.children)
+        names = list(self.registered(module.key))
         ordinal = bool(names) and names == [str(i) for i in range(len(names))]
         body = self.bodies.get(module.key)
         return module.key == 0 or (named and ordinal and body is not None and self._is_chain(module, body))
@@ -198,12 +204,16 @@ class Units:
                 return False
             at = inner.outputs[0]
             order.append(inner.module)
-        expected = [c for c in module.children.values() if c in self.contraction.used and self.tree.calls(c)]
+        expected = [
+            c
+            for c in self.registered(module.key).values()
+            if c in self.contraction.used and self.tree.calls(c)
+        ]
         return at == body.outputs[0] and order == expected
 
     def _class(self, module: Module) -> Unit:
         unit = Unit(module.key)
-        names = list(module.children)
+        names = list(self.registered(module.key))
         ordinal = bool(names) and names == [str(i) for i in range(len(names))]
         body = self.bodies.get(module.key)
         chain = ordinal and module.container == "sequential"
@@ -261,7 +271,7 @@ class Units:
         if listed:
             last = max((int(n) for n in emitted), default=-1)
             parts: list[Part] = []
-            for name in list(module.children)[: last + 1]:
+            for name in list(self.registered(module.key))[: last + 1]:
                 child = emitted.get(name)
                 if child is None:
                     parts.append(Call("nn.Identity", ()))

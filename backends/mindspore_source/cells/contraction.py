@@ -1,7 +1,7 @@
 """From dataflow back to nested calls: what each module's `construct` takes, does and returns.
 
-The body of a call is its own operators and the calls made in it, in topological order. A call that cannot be
-one step of its caller (data goes out of it and comes back in) is dissolved into the caller.
+The body of a call is its own operators and the calls made in it, in topological order. A call may be no
+step of its caller (data goes out of it and comes back in); the pass dissolve-calls removes those.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from ....ir import DOMAIN, Constant, Graph, Operator, Parameter, Value
-from ....ir.composites.recurrent import TABLE as RECURRENT_TABLE
-from ..lowering.lower_control_flow import REGION, home, is_region, regions
-from ..lowering.split_shared_layers import refill, split_stateless
+from ....ir import Constant, Graph, Operator, Parameter, Value
+from ..regions import entries, home_of, is_entry, regions
 
 Item = tuple[str, int]
 """("op", operator key) or ("call", call key)."""
@@ -33,174 +31,37 @@ class Body:
 
 
 class Contraction:
-    """The bodies of all calls of a graph.
+    """The bodies of all calls of a graph, which stays as it is.
 
     Args:
-        graph: a legalised copy, changed freely: calls are reassigned, empty ones removed.
+        graph: a graph in whose root call all operators are.
 
     Attributes:
+        odd: keys of calls that cannot be one step of their caller; nothing else holds where there are any.
         bodies: call key -> body.
         used: keys of modules that run, hold a parameter that is used, or contain one that does.
-        idle: keys of modules whose calls compute nothing (identities).
-        returned: call of a nested graph -> what that returns.
+        returned: call of a region -> what that returns.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.tree = graph.modules
+        self.root = self.tree.calls(0)[0].key
         self.bodies: dict[int, Body] = {}
         self.returned: dict[int, tuple[Value, ...]] = {}
-        self.idle: set[int] = set()
-        self._prepare()
-        while not self._contract():
-            pass
-        self.used = self._used()
-
-    # -- preparing -------------------------------------------------------------------------------
-
-    def _prepare(self) -> None:
-        graph, tree = self.graph, self.tree
-        if tree.root is None:
-            tree.add("Net")
-        if not tree.calls(0):
-            root_call = tree.add_call(0)
-            for call in tree.calls():
-                if call.parent is None and call.key != root_call:
-                    tree.replace_call(call.key, module=call.module, parent=root_call)
-        self.root = tree.calls(0)[0].key
-        for call in tree.calls():
-            if call.parent is None and call.key != self.root:
-                tree.replace_call(call.key, module=call.module, parent=self.root)
-        held = graph.parameter_paths()
-        for parameter in graph.parameters():
-            if parameter.key not in held:
-                tree.module(0).parameters[parameter.name.replace(".", "_")] = parameter.key
-        for node in graph.operators():
-            if node.call is None:
-                node.call = self.root
-        self._unwrap_flatten()
-        self._unwrap_recurrent()
-        self._adopt()
-        self._remove_empty_calls()
-        refill(self.tree)
-        split_stateless(self.tree)
-        for call in tree.calls():
-            self._hoist(call.key)
-
-    def _unwrap_flatten(self) -> None:
-        """The flatten in MXNet's FullyConnected becomes its caller's, so that the rest is a Dense layer."""
-        for node in self.graph.operators():
-            if node.op_type != "Flatten" or node.call is None:
-                continue
-            call = self.tree.call(node.call)
-            if call.parent is not None and self.tree.module(call.module).class_name == "FullyConnected":
-                node.call = call.parent
-
-    def _unwrap_recurrent(self) -> None:
-        """What a recurrent module does around its layer (zero states, one sequence) becomes its caller's."""
-        inside: dict[int, list[Operator]] = {}
-        for node in self.graph.operators():
-            if node.call is not None:
-                inside.setdefault(node.call, []).append(node)
-        for key, nodes in inside.items():
-            call = self.tree.call(key)
-            layers = [n for n in nodes if n.domain == DOMAIN and n.op_type in RECURRENT_TABLE.rows]
-            if call.parent is None or len(layers) != 1 or self.tree.module(call.module).children:
-                continue
-            for node in nodes:
-                if node is not layers[0]:
-                    node.call = call.parent
-
-    def _adopt(self) -> None:
-        """An operator on the parameters of one leaf that is never called becomes that leaf's call."""
-        tree, graph = self.tree, self.graph
-        called = {c.module for c in tree.calls()}
-        owners: dict[int, list[int]] = {}
-        for module in tree:
-            for key in module.parameters.values():
-                owners.setdefault(key, []).append(module.key)
-        uses: dict[int, int] = {}
-        candidates: list[tuple[Operator, int]] = []
-        for node in graph.operators():
-            keys = [
-                v.node for v in graph.operands(node.key) if v and isinstance(graph.node(v.node), Parameter)
-            ]
-            if not keys or node.call is None:
-                continue
-            module = tree.call(node.call).module
-            module = home(tree, module)
-            common = set.intersection(*(set(owners.get(k, [])) for k in keys)) - {module}
-            for key in keys:
-                uses[key] = uses.get(key, 0) + 1
-            if len(common) == 1 and not any(module in owners.get(k, []) for k in keys):
-                (leaf,) = common
-                if leaf not in called and not tree.module(leaf).children and leaf in self._below(module):
-                    candidates.append((node, leaf))
-        leaves = [leaf for _, leaf in candidates]
-        for node, leaf in candidates:
-            if leaves.count(leaf) == 1:
-                node.call = tree.add_call(leaf, node.call)
-
-    def _below(self, module: int) -> set[int]:
-        found: set[int] = set()
-        stack = [module]
-        while stack:
-            for child in self.tree.module(stack.pop()).children.values():
-                if child not in found:
-                    found.add(child)
-                    stack.append(child)
-        return found
-
-    def _remove_empty_calls(self) -> None:
-        busy = {c for node in self.graph.operators() for c in self.tree.ancestors(node.call)}
-        called: dict[int, bool] = {}
-        for call in self.tree.calls():
-            called[call.module] = called.get(call.module, False) or call.key in busy
-        self.idle = {module for module, runs in called.items() if not runs and module != 0}
-        for call in reversed(self.tree.calls()):
-            if call.key not in busy and call.key != self.root and not is_region(self.tree, call.module):
-                self.tree.remove_call(call.key)
-
-    def _hoist(self, key: int) -> None:
-        """Move a call up until the module that makes it contains the module called."""
-        call = self.tree.call(key)
-        if is_region(self.tree, call.module):
-            return
-        path = self.tree.path(call.module)
-        while call.parent is not None:
-            above = self.tree.path(home(self.tree, self.tree.call(call.parent).module))
-            up = self.tree.call(call.parent).parent
-            if up is None or path.startswith(f"{above}." if above else ""):
-                break
-            self.tree.replace_call(key, module=call.module, parent=up)
-            call = self.tree.call(key)
-
-    def dissolve(self, key: int) -> None:
-        """Make the steps of a call steps of its caller; a region only ceases to be one with others."""
-        parent = self.tree.call(key).parent
-        assert parent is not None
-        if is_region(self.tree, self.tree.call(key).module):
-            self.tree.replace_call(key, module=self.tree.add(REGION), parent=parent)
-            return
-        for node in self.graph.operators():
-            if node.call == key:
-                node.call = parent
-        for call in self.tree.calls():
-            if call.parent == key:
-                apart = is_region(self.tree, call.module)
-                module = self.tree.add(REGION) if apart else call.module
-                self.tree.replace_call(call.key, module=module, parent=parent)
-        self.tree.remove_call(key)
+        self._modules = list(self.tree)
+        self._running = {call.module for call in self.tree.calls()}
+        self._holders: dict[int, dict[int, int]] = {}
+        self.odd = self._contract()
+        self.used: set[int] = set() if self.odd else self._used()
 
     # -- contracting -----------------------------------------------------------------------------
 
-    def _contract(self) -> bool:
-        """One attempt; False when a call had to be dissolved."""
-        self.bodies = {}
-        self.returned = {
-            region.call: region.results for n in self.graph.operators() for region in regions(self.graph, n)
-        }
-        chains = {n.key: self._chain(n) for n in self.graph.operators()}
+    def _contract(self) -> list[int]:
+        """Fill in the bodies; returns the calls that cannot be one step of their caller."""
+        nodes = [n for n in self.graph.operators() if not is_entry(n)]
+        self.returned = {region.call: region.results for n in nodes for region in regions(self.graph, n)}
+        chains = {n.key: self._chain(n) for n in nodes}
         flows: dict[int, nx.DiGraph] = {c.key: nx.DiGraph() for c in self.tree.calls()}
         for key, chain in chains.items():
             for call, item in chain:
@@ -214,10 +75,7 @@ class Contraction:
         for flow in flows.values():
             for component in nx.strongly_connected_components(flow):
                 if len(component) > 1:
-                    for kind, key in sorted(component):
-                        if kind == "call":
-                            self.dissolve(key)
-                    return False
+                    return [key for kind, key in sorted(component) if kind == "call"]
         for call, flow in flows.items():
             self.bodies[call] = Body(call, self.tree.call(call).module, self._sorted(flow, chains))
         return self._interfaces()
@@ -256,18 +114,19 @@ class Contraction:
                 graph.add_edge(call.module, self.tree.call(call.parent).module)
         return [sorted(level) for level in nx.topological_generations(graph)]
 
-    def _interfaces(self) -> bool:
-        """Inputs and outputs of every call, the same positions for all calls of a module."""
+    def _interfaces(self) -> list[int]:
+        """Fill in inputs and outputs of every call, the same positions for all calls of a module.
+
+        Returns:
+            The calls of the first module whose calls do not fit each other.
+        """
         calls = self.tree.calls_by_module()
         for level in self.heights():
             for module in level:
-                bodies = [self.bodies[c.key] for c in calls[module]]
-                odd = self._align(bodies)
+                odd = self._align([self.bodies[c.key] for c in calls[module]])
                 if odd:
-                    for body in odd:
-                        self.dissolve(body.call)
-                    return False
-        return True
+                    return [body.call for body in odd]
+        return []
 
     def _align(self, bodies: list[Body]) -> list[Body]:
         """Fill in the interfaces of a module's calls; returns the calls that do not fit the first."""
@@ -303,8 +162,7 @@ class Contraction:
             operands = [self._position(v, position) for v in self._item_operands(item)]
             if item[0] == "op":
                 node = self.graph.operator(item[1])
-                stated = [] if regions(self.graph, node) else sorted(node.attributes.items())
-                form.append((node.qualified_name, repr(stated), tuple(operands)))
+                form.append((node.qualified_name, repr(sorted(node.attributes.items())), tuple(operands)))
             else:
                 form.append((self.tree.call(item[1]).module, tuple(operands)))
             for value in self._item_results(item):
@@ -321,10 +179,12 @@ class Contraction:
     def _item_operands(self, item: Item) -> list[Value]:
         if item[0] == "call":  # what a region is given, its If or Loop reads
             return [] if item[1] in self.returned else self.bodies[item[1]].inputs
-        operands = [v for v in self.graph.operands(item[1]) if v is not None] + self.graph.captured(item[1])
-        for region in regions(self.graph, self.graph.operator(item[1])):
+        given, node = self.graph.operands(item[1]), self.graph.operator(item[1])
+        del given[entries(node)]
+        operands = [v for v in given if v is not None] + self.graph.captured(item[1])
+        for region in regions(self.graph, node):
             operands += self.bodies[region.call].inputs
-            operands = [v for v in operands if v not in region.formals]
+            operands = [v for v in operands if v not in region.state]
         return operands
 
     def _item_results(self, item: Item) -> list[Value]:
@@ -359,17 +219,28 @@ class Contraction:
 
     def holder(self, module: int, parameter: int) -> int | None:
         """The module, `module` itself or one below it, through which `module` reaches a parameter."""
-        module = home(self.tree, module)
+        module = home_of(self.tree, module)
         if parameter in self.tree.module(module).parameters.values():
             return module
-        below = self._below(module)
-        found = [m.key for m in self.tree if m.key in below and parameter in m.parameters.values()]
-        runs = [m for m in found if self.tree.calls(m)]
-        return (runs or found or [None])[0]
+        if module not in self._holders:
+            self._holders[module] = self._holders_below(module)
+        return self._holders[module].get(parameter)
+
+    def _holders_below(self, module: int) -> dict[int, int]:
+        """Parameter -> the first module below that holds it, one that runs before one that does not."""
+        below = self.tree.below(module)
+        found: dict[int, int] = {}
+        for inner in self._modules if below else ():
+            if inner.key in below:
+                for parameter in inner.parameters.values():
+                    known = found.setdefault(parameter, inner.key)
+                    if known not in self._running and inner.key in self._running:
+                        found[parameter] = inner.key
+        return found
 
     def _used(self) -> set[int]:
         """Modules that the emitted source needs, containers of such modules included."""
-        needed = {home(self.tree, body.module) for body in self.bodies.values()} | {0}
+        needed = {home_of(self.tree, body.module) for body in self.bodies.values()} | {0}
         for body in self.bodies.values():
             for value in [*self._operands(body), *body.outputs]:
                 if isinstance(self.graph.node(value.node), Parameter):

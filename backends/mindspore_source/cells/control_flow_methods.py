@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....ir import Operator, Value
-from ..lowering.lower_control_flow import Region
+from ..regions import Region
 from ..text.expressions import ANY, KEPT, Expression, Part, Use
 from .cell_draft import Branches, Method, Statement
 from .construct_scope import DraftScope
@@ -22,8 +22,8 @@ def branching(units: Units, operator: Operator, found: list[Region], scope: Draf
     suffix = next(s for s in suffixes if not any(r.name + s in taken for r in found))
     bodies: list[tuple[Method, tuple[Part, ...]]] = []
     for region in found:
-        given = [v for v in units.contraction.bodies[region.call].inputs if v not in region.formals]
-        inputs = [*region.formals, *given]
+        given = [v for v in units.contraction.bodies[region.call].inputs if v not in region.state]
+        inputs = [*region.state, *given]
         names = [units.input_name(v) for v in inputs]
         method = Method(region.name + suffix, inputs, names, list(region.results))
         bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import networkx as nx
 
 from ....ir import ModuleTree
-from ..lowering.lower_control_flow import home
+from ..regions import home_of
 
 Children = Callable[[int], Sequence[tuple[str, int]]]
 """(name, child) of the modules emitted in a module."""
@@ -28,7 +28,7 @@ def levels(tree: ModuleTree, emitted: Iterable[int], children: Children) -> list
         needs.add_edges_from((child, key) for _, child in children(key))
     for call in tree.calls():
         if call.parent is not None:
-            inner, outer = (home(tree, m) for m in (call.module, tree.call(call.parent).module))
+            inner, outer = (home_of(tree, m) for m in (call.module, tree.call(call.parent).module))
             needs.add_edges_from([(inner, outer)] if inner != outer else [])
     level = _aligned(tree, needs, children)
     rows: list[list[int]] = [[] for _ in range(max(level.values()) + 1)]

@@ -50,9 +50,6 @@ for _op_type, (_layer, _function) in _ROWS.items():
     _row(_op_type, _layer, _function)
 
 
-PRECISE = "precise"
-"""Attribute of a Sigmoid or Tanh that MindSpore's own CPU kernel is not good enough for."""
-
 ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
 """What a file starts with that has a helper below."""
 
@@ -96,16 +93,26 @@ def precise_helpers(texts: Sequence[str]) -> list[str]:
 
 @TABLE.layer("Sigmoid", "Tanh")
 def saturating_layer(view: View) -> Layer:
-    """nn.Sigmoid, nn.Tanh, or the file's own."""
-    name = view.operator.op_type
-    return Layer(Call(name if view.operator.int(PRECISE) else f"nn.{name}", ()))
+    """nn.Sigmoid, nn.Tanh."""
+    return Layer(Call(f"nn.{view.operator.op_type}", ()))
 
 
 @TABLE.call("Sigmoid", "Tanh")
 def saturating(view: View) -> Expression:
-    """ops.sigmoid, ops.tanh, or the file's own."""
-    name = view.operator.op_type.lower()
-    return call(name if view.operator.int(PRECISE) else f"ops.{name}", view.use(0))
+    """ops.sigmoid, ops.tanh."""
+    return call(f"ops.{view.operator.op_type.lower()}", view.use(0))
+
+
+@TABLE.layer("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
+def precise_layer(view: View) -> Layer:
+    """The file's own layer."""
+    return Layer(Call(view.operator.op_type, ()))
+
+
+@TABLE.call("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
+def precise(view: View) -> Expression:
+    """The file's own function."""
+    return call(view.operator.op_type.lower(), view.use(0))
 
 
 def _axis(view: View) -> int:
@@ -272,7 +279,7 @@ def clip(view: View) -> Expression:
     return call("ops.clamp", view.use(0), min=low, max=high)
 
 
-@TABLE.layer("PRelu")
+@TABLE.layer("PRelu", "regraft.mindspore.PRelu")
 def prelu_layer(view: View) -> Layer:
     """nn.PReLU: one slope a channel, or one for all."""
     slope = view.parameter(1)
@@ -288,7 +295,7 @@ def prelu_layer(view: View) -> Layer:
     return Layer(Call("nn.PReLU", (optional("channel", count, 1), first)), (state,))
 
 
-@TABLE.call("PRelu")
+@TABLE.call("PRelu", "regraft.mindspore.PRelu")
 def prelu(view: View) -> Expression:
     """Written out, for slopes that broadcast as ONNX's do."""
     node = view.graph.node(view.value(1).node)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ....ir import Graph, Operator, Parameter, Value
+from ....ir import Graph, Operator, Parameter
 from ....ir.composites.multihead import INPUTS
 from ..emitting import (
     Argument,
@@ -23,7 +21,7 @@ from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
 
-_NAMES = {
+PARAMETERS = {
     "out_weight": "out_proj.weight",
     "out_bias": "out_proj.bias",
     "in_weight": "in_proj_weight",
@@ -48,13 +46,13 @@ _LAWS = {
 
 @TABLE.layer("regraft.MultiheadAttention")
 def multihead_attention(view: View) -> Layer:
-    """nn.MultiheadAttention, where `adopt_projections` found that the layer is the module's all."""
+    """nn.MultiheadAttention, where the layer is the module's all: see the pass adopt-projections."""
     operator = view.operator
     slots = {name: slot for slot, name in enumerate(INPUTS) if view.has(slot)}
     held = _module_parameters(view.graph, operator)
-    if not all(view.value(slots[n]).node in held for n in _NAMES if n in slots):
+    if not all(view.value(slots[n]).node in held for n in PARAMETERS if n in slots):
         raise Refused
-    states = tuple(State(slots[n], name) for n, name in _NAMES.items() if n in slots)
+    states = tuple(State(slots[n], name) for n, name in PARAMETERS.items() if n in slots)
     weight = view.parameter(slots["out_weight"])
     width = weight.data.shape[0]
     widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2
@@ -100,67 +98,6 @@ def _redrawn(constructor: Call, laws: list[tuple[str, Part]]) -> Call:
     for name, found in laws:
         parts += [", "] * (len(parts) > 1) + [f'"{name}": ', found]
     return Call("redrawn", (Argument("", constructor), Argument("", Expression((*parts, "}")))))
-
-
-# -- modules that are one layer --------------------------------------------------------------------
-
-
-def adopt_projections(graph: Graph) -> None:
-    """Let modules that are nn.MultiheadAttention hold the parameters of their `out_proj` themselves.
-
-    torch's layer holds the output's projection as a module that it never calls; MindSpore's likewise.
-    """
-    tree = graph.modules
-    by_module: dict[int, list[Operator]] = {}
-    inside: dict[int, int] = {}
-    for operator in graph.operators():
-        for call in tree.ancestors(operator.call):
-            module = tree.call(call).module
-            inside[module] = inside.get(module, 0) + 1
-        if operator.qualified_name == "regraft.MultiheadAttention" and operator.call is not None:
-            by_module.setdefault(tree.call(operator.call).module, []).append(operator)
-    for key, operators in by_module.items():
-        if key and inside[key] == len(operators) and all(_is_equal(graph, o) for o in operators):
-            _adopt(graph, key, operators[0])
-
-
-def _adopt(graph: Graph, key: int, operator: Operator) -> None:
-    tree, module = graph.modules, graph.modules.module(key)
-    operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
-    projection = module.children.get("out_proj")
-    if projection is None or tree.calls(projection) or len(tree.paths(projection)) > 1:
-        return
-    own = set(module.parameters.values())
-    theirs = {p: n for n, p in tree.module(projection).parameters.items()}
-    for name, target in _NAMES.items():
-        value = operands.get(name)
-        if value is not None and value.node not in (theirs if "." in target else own):
-            return
-    for parameter, name in theirs.items():
-        module.parameters[f"out_proj.{name}"] = parameter
-    tree.unregister(key, "out_proj")
-
-
-def _is_equal(graph: Graph, operator: Operator) -> bool:
-    """Whether MindSpore's layer computes the same for every input."""
-    operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
-    masks = [v for n in ("key_padding_mask", "attn_mask") if (v := operands.get(n)) is not None]
-    if len({graph.known_type(m).dtype for m in masks}) > 1:
-        return False  # MindSpore adds a mask of truth values to one of numbers as ones
-    if operands.get("bias_k") is not None or operator.int("add_zero_attn"):
-        return True
-    # where all keys of a query are hidden, MindSpore's softmax spoils the queries beside it, on CPU
-    return not masks or (len(masks) == 1 and _hides_no_row(graph, masks[0]))
-
-
-def _hides_no_row(graph: Graph, mask: Value) -> bool:
-    node = graph.node(mask.node)
-    buffer = isinstance(node, Parameter) and node.is_buffer
-    array = node.data.numpy() if isinstance(node, Parameter) and buffer else graph.constant_value(mask)
-    if array is None:
-        return False
-    hidden = array if array.dtype == np.bool_ else array == -np.inf
-    return not hidden.all(axis=-1).any()
 
 
 def _module_parameters(graph: Graph, operator: Operator) -> set[int]:

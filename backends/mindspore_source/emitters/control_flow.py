@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..lowering.lower_control_flow import regions
+from ..emitting import EmitterTable, Expression, View
 
 TABLE = EmitterTable()
 
 
-@TABLE.call("If", "Loop")
-def flattened(view: View) -> Expression:
-    """What was flattened is written by its class; what was not cannot be."""
-    if not regions(view.graph, view.operator):
-        raise Refused
+@TABLE.call("regraft.mindspore.If", "regraft.mindspore.While", "regraft.mindspore.Entry")
+def regional(view: View) -> Expression:
+    """Nothing: the class writes the step, and an Entry is none."""
     return Expression(("",), outputs=len(view.operator.types))

@@ -82,7 +82,7 @@ def l2(view: View) -> Expression:
     return call("ops.sqrt", sum_square(view))
 
 
-@TABLE.call("ArgMax", "ArgMin")
+@TABLE.call("ArgMax", "ArgMin", "regraft.mindspore.ArgMin")
 def argmax(view: View) -> Expression:
     """ops.argmax, ops.argmin; the first of several."""
     if view.operator.int("select_last_index"):
@@ -101,7 +101,7 @@ def cumulative_sum(view: View) -> Expression:
     return call("ops.cumsum", view.use(0), int(view.scalar(1)))
 
 
-@TABLE.call("TopK")
+@TABLE.call("TopK", "regraft.mindspore.TopK")
 def top_k(view: View) -> Expression:
     """ops.topk: values and indices."""
     found = call(

@@ -1,1 +1,54 @@
-"""Rewrites of the graph for MindSpore, before anything is written."""
+"""MindSpore source's own passes: what a graph is brought to before classes are made of it."""
+
+from __future__ import annotations
+
+from ....passes.base import Pass
+from ...legalise import Legalise
+from ..emitters import can_emit
+from .adopt_projections import AdoptProjections
+from .call_idle_leaves import CallIdleLeaves
+from .choose_precise_activations import ChoosePreciseActivations
+from .count_indices_from_front import CountIndicesFromFront
+from .dissolve_calls import DissolveCalls
+from .enclose_in_root_call import EncloseInRootCall
+from .fold_prelu_slopes import FoldPreluSlopes
+from .hoist_calls import HoistCalls
+from .inline_empty_parameters import InlineEmptyParameters
+from .lower_control_flow import LowerControlFlow
+from .lower_conv_transpose import LowerConvTranspose
+from .lower_resize import LowerResize
+from .lower_unique import LowerUnique
+from .register_called_leaves import RegisterCalledLeaves
+from .register_loose_parameters import RegisterLooseParameters
+from .remove_empty_calls import RemoveEmptyCalls
+from .split_shared_layers import SplitSharedLayers
+from .unstack_slices import UnstackSlices
+from .unwrap_flatten import UnwrapFlatten
+from .unwrap_recurrent import UnwrapRecurrent
+from .widen_places import WidenPlaces
+
+LOWERING: tuple[Pass, ...] = (
+    EncloseInRootCall(),  # first: regions are registered in the module of a call
+    LowerControlFlow(),  # then operators of nested graphs are met like all others
+    InlineEmptyParameters(),
+    FoldPreluSlopes(),
+    CountIndicesFromFront(),
+    LowerResize(),
+    LowerConvTranspose(),
+    LowerUnique(),
+    WidenPlaces(),
+    UnstackSlices(),
+    ChoosePreciseActivations(),
+    AdoptProjections(),  # which says whether an attention is one layer
+    Legalise("MindSpore source", can_emit),
+    RegisterLooseParameters(),
+    UnwrapFlatten(),
+    UnwrapRecurrent(),
+    CallIdleLeaves(),
+    RemoveEmptyCalls(),
+    RegisterCalledLeaves(),
+    SplitSharedLayers(),
+    HoistCalls(),
+    DissolveCalls(),  # last: every call is a step of its caller from here on
+)
+"""The passes in order; `regraft passes --to mindspore` lists them."""

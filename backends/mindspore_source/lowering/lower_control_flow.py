@@ -1,77 +1,82 @@
-"""If and Loop as Python's `if` and `while`: their nested graphs become calls, to be written as methods.
-
-A flattened operator keeps its place in the flow. What its nested graphs compute is then in the graph around
-it, in a call of a module that is registered nowhere (a region), and what they return is among its operands:
-
-    If    condition, what `then_branch` returns, what `else_branch` returns
-    Loop  condition, initial state, the body's condition, what the body returns
-"""
+"""lower-control-flow: If and Loop become `if` and `while` of Python, their nested graphs regions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ....ir import Capture, Constant, Graph, Input, ModuleTree, Operator, Value
+from ....ir import Builder, Capture, Constant, Graph, Input, Operator, TensorType, Value
+from ....passes.base import Change, Pass
+from ..operators import ENTRY, IF, WHILE
+from ..regions import add_region
 
-REGION = "(region)"
-"""Class of the modules that stand for nested graphs."""
 
+@dataclass(frozen=True)
+class LowerControlFlow(Pass):
+    """Move nested graphs into the graph around them.
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """One nested graph of a flattened operator.
+    What it does:
+        Makes of every If, and of every Loop that only carries state, an operator of MindSpore source. What
+        its nested graphs compute is then in the graph around it, in a call of a module of kind `region`,
+        and what they return is among its operands. An Entry in that call is what the region is entered
+        with. Nested ones included.
 
-    Attributes:
-        name: of the attribute that held it.
-        call: its operators' call.
-        results: the values that it returns; a Loop's condition first.
-        formals: the state that a Loop's body is given.
+    Why:
+        A region is written as a method of the class around it, or as the expression that it is. Parameters
+        and modules are then reached from it as from everywhere else in the class.
+
+    Leaves alone:
+        A Loop that counts its turns or collects what they give.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   %c = input "c" : bool[]
+        ...   %x = input "x" : f32[4]
+        ...   %y = If(%c) captures (%x) : f32[4] @ "#1" with
+        ...     else_branch =
+        ...     graph else_branch {
+        ...       %x = capture 0 : f32[4]
+        ...       %y = Neg(%x) : f32[4]
+        ...       return "y" = %y
+        ...     }
+        ...     then_branch =
+        ...     graph then_branch {
+        ...       %x = capture 0 : f32[4]
+        ...       %y = Relu(%x) : f32[4]
+        ...       return "y" = %y
+        ...     }
+        ...   end
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in LowerControlFlow().run(graph):
+        ...     print(change)
+        MS101 its nested graphs are regions of the graph around it - at `If`
     """
 
-    name: str
-    call: int
-    results: tuple[Value, ...]
-    formals: tuple[Value, ...] = ()
+    name: ClassVar[str] = "lower-control-flow"
+    codes: ClassVar[dict[str, str]] = {"MS101": "an If or a Loop is written as Python's `if` or `while`"}
 
-
-def flatten(graph: Graph) -> None:
-    """Flatten every If, and every Loop that only carries state, nested ones included."""
-    modules: dict[tuple[int | None, int, str], int] = {}
-    turns: dict[int | None, int] = {}
-    waiting = sorted(node.key for node in graph.operators() if node.subgraphs())
-    while waiting:
-        node = graph.operator(waiting.pop(0))
-        if node.op_type == "If" or _carries_only(graph, node):
-            turn = turns[node.call] = turns.get(node.call, 0) + 1
-            around = None if node.call is None else graph.modules.call(node.call).module
-            waiting += _Flattening(graph, node, modules, (around, turn)).run()
-
-
-def regions(graph: Graph, node: Operator) -> list[Region]:
-    """The regions of a flattened operator; none for any other."""
-    if node.op_type not in ("If", "Loop") or "calls" not in node.attributes:
-        return []
-    calls, operands = node.ints("calls"), [v for v in graph.operands(node.key) if v is not None]
-    count = len(node.types)
-    if node.op_type == "If":
-        rows = operands[1 : 1 + count], operands[1 + count :]
-        names = ("then_branch", "else_branch")
-        return [Region(n, c, tuple(row)) for n, c, row in zip(names, calls, rows, strict=True)]
-    formals = tuple(map(Value, node.ints("formals")))
-    return [Region("body", calls[0], tuple(operands[1 + count :]), formals)]
-
-
-def is_region(tree: ModuleTree, module: int) -> bool:
-    """Whether a module stands for a nested graph."""
-    return tree.module(module).class_name == REGION
-
-
-def home(tree: ModuleTree, module: int) -> int:
-    """The module whose `construct` a region is written for; any other module itself."""
-    while is_region(tree, module):
-        parent = tree.calls(module)[0].parent
-        module = 0 if parent is None else tree.call(parent).module
-    return module
+    def run(self, graph: Graph) -> list[Change]:
+        """Flatten; see the class."""
+        modules: dict[tuple[int, int, str], int] = {}
+        turns: dict[int | None, int] = {}
+        changes: list[Change] = []
+        waiting = sorted(node.key for node in graph.operators() if node.subgraphs())
+        while waiting:
+            node = graph.operator(waiting.pop(0))
+            if node.op_type == "If" or _carries_only(graph, node):
+                text = "its nested graphs are regions of the graph around it"
+                place = f"`{node.op_type}`" + (f" ({node.location})" if node.location else "")
+                changes.append(Change("MS101", text, place))
+                turn = turns[node.call] = turns.get(node.call, 0) + 1
+                waiting += _Flattening(graph, node, modules, turn).run()
+        return changes
 
 
 def _carries_only(graph: Graph, node: Operator) -> bool:
@@ -85,55 +90,60 @@ def _carries_only(graph: Graph, node: Operator) -> bool:
 
 
 class _Flattening:
-    """Moves the nested graphs of one operator into the graph around it."""
+    """Moves the nested graphs of one operator into the graph around it.
+
+    Args:
+        graph: the graph around it.
+        node: the operator.
+        modules: (module around, number of the operator in its call, nested graph) -> its region's module.
+        turn: the operator's number in its call.
+    """
 
     def __init__(
-        self,
-        graph: Graph,
-        node: Operator,
-        modules: dict[tuple[int | None, int, str], int],
-        place: tuple[int | None, int],
+        self, graph: Graph, node: Operator, modules: dict[tuple[int, int, str], int], turn: int
     ) -> None:
-        self._graph, self._node, self._modules, self._place = graph, node, modules, place
+        self._graph, self._node, self._modules, self._turn = graph, node, modules, turn
         self._tree = graph.modules
 
     def run(self) -> list[int]:
         """Flatten; returns the operators moved that have nested graphs themselves."""
         graph, node = self._graph, self._node
-        nested: list[int] = []
         operands, captured = graph.operands(node.key), graph.captured(node.key)
         bodies = node.subgraphs()
-        names = ["then_branch", "else_branch"] if node.op_type == "If" else ["body"]
-        formals: list[Value] = []
-        if node.op_type == "Loop":
-            operands = operands[1:]
-            for index, type_ in enumerate(node.types):
-                assert type_ is not None
-                formals.append(graph.add_input(f"carried_{index}", type_))
-            del graph.inputs[len(graph.inputs) - len(formals) :]
-        calls: list[int] = []
-        for name in names:
-            body = bodies[name]
-            calls.append(self._call(name))
+        is_if = node.op_type == "If"
+        entered: list[Value] = []
+        results: list[Value] = []
+        nested: list[int] = []
+        for name in ("then_branch", "else_branch") if is_if else ("body",):
+            call, body = self._call(name), bodies[name]
+            entry, *state = self._entry(call, [] if is_if else node.types)
+            entered.append(entry)
             given = dict(zip(body.captures, captured, strict=False))
-            given |= dict(zip(body.inputs[2:], formals, strict=True)) if formals else {}
-            results, inside = self._moved(body, given, calls[-1])
-            operands += results
+            given |= dict(zip(body.inputs[2:], state, strict=True))
+            returned, inside = self._moved(body, given, call)
+            results += returned
             nested += inside
         for slot, source, _ in graph.flow.operands(node.key):
             graph.flow.remove_edge(source, node.key, key=slot)
-        for slot, value in enumerate(operands):
+        kept = operands if is_if else operands[1:]
+        for slot, value in enumerate([kept[0], *entered, *kept[1:], *results]):
             graph.set_operand(node.key, slot, value)
-        node.attributes = {"calls": calls}
-        if formals:
-            node.attributes["formals"] = [v.node for v in formals]
+        node.domain, _, node.op_type = (IF if is_if else WHILE).rpartition(".")
+        node.attributes = {}
         return nested
 
+    def _entry(self, call: int, state: list[TensorType | None]) -> list[Value]:
+        builder = Builder(self._graph, call=call, location=self._node.location)
+        return builder.ops(ENTRY, outputs=1 + len(state), types=[TensorType("bool", ()), *state])
+
     def _call(self, name: str) -> int:
-        key = (*self._place, name)
+        around = self._node.call
+        assert around is not None
+        module = self._tree.call(around).module
+        key = (module, self._turn, name)
         if key not in self._modules:
-            self._modules[key] = self._tree.add(REGION)
-        return self._tree.add_call(self._modules[key], self._node.call)
+            self._modules[key] = add_region(self._tree, module, name)
+        return self._tree.add_call(self._modules[key], around)
 
     def _moved(self, body: Graph, given: dict[int, Value], region: int) -> tuple[list[Value], list[int]]:
         """What a nested graph returns, moved to the graph around it; its operators with nested graphs."""

@@ -1,11 +1,70 @@
-"""Transposed convolutions that MindSpore has no layer for, as convolutions of inputs with zeros between."""
+"""lower-conv-transpose: transposed convolutions that MindSpore lacks become convolutions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from ....ir import Builder, Graph, Operator, Value
+from ....passes.base import Change, Pass
+from ....passes.places import Places
+from ..emitters import can_emit
 
 
-def as_convolution(graph: Graph, node: Operator) -> bool:
+@dataclass(frozen=True)
+class LowerConvTranspose(Pass):
+    """Write a transposed convolution as a convolution of an input with zeros between.
+
+    What it does:
+        Replaces a ConvTranspose of static spatial axes that MindSpore has no layer for by a convolution with
+        the kernel turned round, over the input with ``stride - 1`` zeros after every element and as much
+        padding as the kernel reaches, less what the padding takes off.
+
+    Why:
+        MindSpore's layers take no groups with some strides, no three dimensions with dilation, and no
+        output padding of every size.
+
+    Leaves alone:
+        What MindSpore has a layer for, symbolic axes, `auto_pad` and `output_shape`.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[N,2,4]
+        ...   %w = input "w" : f32[2,3,3]
+        ...   %y = ConvTranspose(%x, %w) {strides=[2]} : f32[N,3,9]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in LowerConvTranspose().run(graph):
+        ...     print(change)
+        MS107 is written as a convolution of an input with zeros between - at `ConvTranspose`
+    """
+
+    name: ClassVar[str] = "lower-conv-transpose"
+    codes: ClassVar[dict[str, str]] = {
+        "MS107": "a transposed convolution is a convolution of an input with zeros between"
+    }
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Replace; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for node in graph.operators():
+            if node.qualified_name == "ConvTranspose" and not can_emit(graph, node):
+                place = places.of(graph, node.key)
+                if _replace_by_convolution(graph, node):
+                    text = "is written as a convolution of an input with zeros between"
+                    changes.append(Change("MS107", text, place))
+        if changes:
+            graph.remove_dead()
+        return changes
+
+
+def _replace_by_convolution(graph: Graph, node: Operator) -> bool:
     """Replace a ConvTranspose of static spatial axes; False where that cannot be.
 
     It is a convolution with the kernel turned round, over the input with ``stride - 1`` zeros after every

@@ -1,15 +1,68 @@
-"""Interpolations that MindSpore has no function for, as products with matrices of weights."""
+"""lower-resize: interpolations that MindSpore has no function for become products with matrices."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ....ir import Builder, Graph, Operator, Value, numpy_dtype
+from ....passes.base import Change, Pass
+from ....passes.places import Places
+from ..emitters import can_emit
 
 
-def as_products(graph: Graph, node: Operator) -> bool:
+@dataclass(frozen=True)
+class LowerResize(Pass):
+    """Write a Resize as one product an axis.
+
+    What it does:
+        Replaces a Resize of static spatial axes that no function of MindSpore computes by a MatMul with a
+        constant matrix for every axis that it changes: the matrix is what ONNX's reference evaluator makes
+        of an identity. One that changes no axis goes away.
+
+    Why:
+        Every mode of ONNX's Resize but cropping treats the axes one after the other, each linearly.
+        MindSpore has some of the modes, sizes and ranks.
+
+    Leaves alone:
+        What MindSpore has a function for, symbolic axes, `tf_crop_and_resize`, and integers.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[N,2,3]
+        ...   %0 = const [1, 2, 5] : i64[3]
+        ...   %y = Resize(%x, _, _, %0) {mode="cubic"} : f32[1,2,5]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in LowerResize().run(graph):
+        ...     print(change)
+    """
+
+    name: ClassVar[str] = "lower-resize"
+    codes: ClassVar[dict[str, str]] = {"MS106": "an interpolation is a product with a matrix of weights"}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Replace; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for node in graph.operators():
+            if node.qualified_name == "Resize" and not can_emit(graph, node):
+                place = places.of(graph, node.key)
+                if _replace_by_products(graph, node):
+                    changes.append(Change("MS106", "is written as products with matrices", place))
+        if changes:
+            graph.remove_dead()
+        return changes
+
+
+def _replace_by_products(graph: Graph, node: Operator) -> bool:
     """Replace a Resize of static spatial axes by one product an axis; False where that cannot be.
 
     Every mode of ONNX's Resize but cropping treats the axes one after the other, each linearly: what an axis

@@ -1,83 +1,96 @@
-"""Stateless leaves that the source registers once and calls in many places: each place gets its own."""
+"""split-shared-layers: a stateless leaf that is registered in many places becomes one for each."""
 
 from __future__ import annotations
 
-from ....ir import Module, ModuleTree
-from .lower_control_flow import home, is_region
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ....ir import Graph, ModuleTree
+from ....passes.base import Change, Pass
+from ..regions import home_of, is_leaf, move_regions
 
 
-def split_stateless(tree: ModuleTree) -> None:
-    """A stateless leaf registered several times (`act = ReLU()` shared by blocks) becomes several."""
-    places: dict[int, list[tuple[int, str]]] = {}
-    for module in tree:
-        for name, child in module.children.items():
-            places.setdefault(child, []).append((module.key, name))
-    for key, registered in places.items():
-        leaf = tree.module(key)
-        if len(registered) < 2 or leaf.children or leaf.parameters:
-            continue
-        turns: dict[int | None, int] = {}
-        pending: list[tuple[int, int, int]] = []
-        for call in tree.calls(key):
-            parent = home(tree, tree.call(call.parent).module) if call.parent is not None else -1
-            names = [i for i, (owner, _) in enumerate(registered) if owner == parent]
-            if names:
-                turn = turns.get(call.parent, 0)
-                turns[call.parent] = turn + 1
-                pending.append((call.key, call.parent or 0, names[turn % len(names)]))
-        twins = {}
-        for at, (owner, name) in enumerate(registered):
-            if any(place == at for _, _, place in pending) or at == 0:
-                twins[at] = tree.add(leaf.class_name, location=leaf.location)
-                tree.register(owner, name, twins[at])
-        for call, parent, place in pending:
-            tree.replace_call(call, module=twins[place], parent=parent)
+@dataclass(frozen=True)
+class SplitSharedLayers(Pass):
+    """Give each place where a stateless leaf is registered one of its own.
+
+    What it does:
+        Makes of a leaf without parameters that is registered several times (`act = ReLU()` given to every
+        block) as many modules as there are places that call it; each call is of its caller's.
+
+    Why:
+        A class constructs its own layers; one that is given another's would take it as an argument.
+
+    Leaves alone:
+        Leaves with parameters, which are shared for a reason, and modules with children.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "a" Block
+        ...   module "a.act" ReLU called from ["a#1", "b#1"]
+        ...   module "b" Block
+        ...   module "b.act" = "a.act"
+        ...   %x = input "x" : f32[N,4]
+        ...   %0 = Relu(%x) : f32[N,4] @ "a.act#1"
+        ...   %y = Relu(%0) : f32[N,4] @ "a.act#2"
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in SplitSharedLayers().run(graph):
+        ...     print(change)
+        MS119 each of 2 places has one of its own - at a.act
+    """
+
+    name: ClassVar[str] = "split-shared-layers"
+    codes: ClassVar[dict[str, str]] = {"MS119": "a stateless layer of several places becomes several"}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Split; see the class."""
+        tree = graph.modules
+        places: dict[int, list[tuple[int, str]]] = {}
+        for module in tree:
+            for name, child in module.children.items():
+                places.setdefault(child, []).append((module.key, name))
+        shared = [
+            (key, registered)
+            for key, registered in places.items()
+            if len(registered) > 1 and is_leaf(tree, key) and not tree.module(key).parameters
+        ]
+        changes: list[Change] = []
+        for key, registered in shared:
+            path, twins = tree.path(key), _split(tree, key, registered)
+            if twins:
+                changes.append(Change("MS119", f"each of {twins} places has one of its own", path))
+        return changes
 
 
-def refill(tree: ModuleTree) -> None:
-    """A stateless leaf called where it is not registered (any more) becomes one of its caller's own."""
-    for module in list(tree):
-        if module.container == "sequential":
-            _refill_sequence(tree, module)
-    for call in tree.calls():
-        leaf = tree.module(call.module)
-        if call.parent is None or leaf.children or leaf.parameters or is_region(tree, leaf.key):
-            continue
-        parent = tree.module(home(tree, tree.call(call.parent).module))
-        if call.module in parent.children.values():
-            continue
-        base = tree.path(call.module).rpartition(".")[2]
-        name = next(n for n in (base, *(f"{base}{i}" for i in range(2, 1000))) if n not in parent.children)
-        twin = tree.add(leaf.class_name, parent.key, name)
-        for other in tree.calls(leaf.key):
-            if other.parent is not None and home(tree, tree.call(other.parent).module) == parent.key:
-                tree.replace_call(other.key, module=twin, parent=other.parent)
-
-
-def _refill_sequence(tree: ModuleTree, module: Module) -> None:
-    """``Sequential(a, act, b, act)`` whose second `act` is no registration any more gets one again."""
-    if not all(name.isdigit() for name in module.children):
-        return
-    for call in tree.calls(module.key):
-        position = 0
-        for inner in [c for c in tree.calls() if c.parent == call.key]:
-            while (found := module.children.get(str(position))) is not None and not tree.calls(found):
-                position += 1
-            leaf = tree.module(inner.module)
-            if found is not None and found != inner.module:
-                twin_of = tree.module(found)
-                if (
-                    leaf.children
-                    or leaf.parameters
-                    or twin_of.parameters
-                    or twin_of.class_name != leaf.class_name
-                ):
-                    return
-                tree.replace_call(inner.key, module=found, parent=inner.parent)
-            elif found is None:
-                if leaf.children or leaf.parameters:
-                    return
-                twin = tree.add(leaf.class_name, module.key, str(position))
-                tree.replace_call(inner.key, module=twin, parent=inner.parent)
-            position += 1
-    module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
+def _split(tree: ModuleTree, key: int, registered: list[tuple[int, str]]) -> int:
+    """Make twins of a leaf for the places that call it; returns how many, none for one never called there."""
+    leaf = tree.module(key)
+    turns: dict[int | None, int] = {}
+    pending: list[tuple[int, int, int]] = []
+    for call in tree.calls(key):
+        parent = home_of(tree, tree.call(call.parent).module) if call.parent is not None else -1
+        names = [i for i, (owner, _) in enumerate(registered) if owner == parent]
+        if names:
+            turn = turns.get(call.parent, 0)
+            turns[call.parent] = turn + 1
+            pending.append((call.key, call.parent or 0, names[turn % len(names)]))
+    if not pending:
+        return 0
+    twins: dict[int, int] = {}
+    for at, (owner, name) in enumerate(registered):
+        if any(place == at for _, _, place in pending) or at == 0:
+            twins[at] = tree.add(leaf.class_name, location=leaf.location)
+            tree.register(owner, name, twins[at])
+    made: dict[tuple[int, int], int] = {}
+    for call, parent, place in pending:
+        tree.replace_call(call, module=twins[place], parent=parent)
+        if leaf.children:
+            move_regions(tree, call, made)
+    return len(twins)

@@ -75,10 +75,10 @@ class Program:
 
 
 def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool = False) -> Program:
-    """Emit a legalised graph.
+    """Emit a lowered graph.
 
     Args:
-        graph: a copy that may be changed.
+        graph: after the passes of this backend.
         checkpoint: file name that `build` loads by default.
         explicit: whether to state the initial distributions that are MindSpore's defaults too.
 

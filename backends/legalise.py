@@ -1,0 +1,127 @@
+"""legalise: composites that a target does not have are expanded until all that is left is legal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..ir import DOMAIN, Builder, Graph, Missing, Operator, UnsupportedError, Value, expand, walk_operators
+from ..passes.base import Change, Pass
+from ..passes.places import Places
+
+CanEmit = Callable[[Graph, Operator], bool]
+"""Whether a backend can emit this operator as it stands."""
+
+
+@dataclass(frozen=True)
+class Legalise(Pass):
+    """Expand what the target cannot say until every operator is one that it can.
+
+    What it does:
+        Replaces each composite that the target has no form for by its expansion, nested graphs included,
+        until nothing is left to expand. With `partial`, an operator that has no expansion either becomes a
+        stub, to be written by hand.
+
+    Why:
+        A composite is one layer in one target and several operators in another. The target says which it
+        can emit; no list of names stands between.
+
+    Leaves alone:
+        Every operator that the target emits as it stands.
+
+    Refuses:
+        Operators that can be neither emitted nor expanded: all of them, in one error, before any file is
+        written.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[N,4]
+        ...   %w = param "weight" : f32[2,4]
+        ...   %y = regraft.Linear(%x, %w) : f32[N,2]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in Legalise("ONNX", lambda graph, node: not node.domain).run(graph):
+        ...     print(change)
+        LG101 is written out - at `regraft.Linear`
+    """
+
+    name: ClassVar[str] = "legalise"
+    codes: ClassVar[dict[str, str]] = {
+        "LG101": "a layer that the target does not have is written out",
+        "LG102": "an operator that the target does not have is left to be written by hand",
+    }
+
+    backend: str
+    can_emit: CanEmit
+    partial: bool = False
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Expand; see the class."""
+        _refuse_stubs(graph, self.can_emit, self.backend)
+        places = Places(graph)
+        changes: list[Change] = []
+        while pending := [
+            (part, node)
+            for part, node in walk_operators(graph)
+            if node.domain == DOMAIN and not self.can_emit(part, node)
+        ]:  # again, since an expansion may hold composites itself, and nested graphs with more of them
+            for part, node in pending:
+                changes.append(Change("LG101", "is written out", places.of(part, node.key)))
+                expand(Builder(part), node.key)
+        missing: dict[str, list[str]] = {}
+        for part, node in list(walk_operators(graph)):
+            if self.can_emit(part, node):
+                continue
+            if self.partial and not node.subgraphs():
+                changes.append(Change("LG102", "is left to be written by hand", places.of(part, node.key)))
+                _leave_stub(part, node, f"{self.backend} has no form for it")
+            else:
+                missing.setdefault(node.qualified_name, []).append(part.describe(node.key))
+        if missing:
+            raise UnsupportedError(
+                "E601",
+                f"the {self.backend} backend can neither emit nor expand these operators",
+                missing=[Missing(name, tuple(where)) for name, where in sorted(missing.items())],
+                hint="add an emitter in the backend's family file (README, `Adding an operator`)",
+            )
+        for part in graph.subgraphs() if changes else ():
+            part.remove_dead()
+        return changes
+
+
+def _leave_stub(part: Graph, node: Operator, reason: str) -> None:
+    """Put a place for what a person is to write where an operator is."""
+    operands = part.operands(node.key)
+    given = [value for value in operands if value is not None]
+    names = iter(range(len(given)))
+    arguments = ["None" if value is None else f"x{next(names)}" for value in operands]
+    arguments += [f"{name}={value!r}" for name, value in sorted(node.attributes.items())]
+    attributes: dict[str, object] = {
+        "operator": f"onnx.{node.op_type}",
+        "call": f"{node.op_type}({', '.join(arguments)})",
+        "reason": reason,
+    }
+    stub = Operator("Stub", DOMAIN, attributes, list(node.types), node.call, node.location)
+    for index, value in enumerate(part.add_operator(stub, given)):
+        part.replace_uses(Value(node.key, index), value)
+    part.remove(node.key)
+
+
+def _refuse_stubs(graph: Graph, can_emit: CanEmit, backend: str) -> None:
+    """Refuse the places of operators that are to be written by hand, all of them, where they cannot be."""
+    places: dict[str, list[str]] = {}
+    reasons: dict[str, str] = {}
+    for part, node in walk_operators(graph):
+        if node.qualified_name == "regraft.Stub" and not can_emit(part, node):
+            places.setdefault(node.str("operator"), []).append(node.location or part.describe(node.key))
+            reasons.setdefault(node.str("operator"), node.str("reason"))
+    if places:
+        raise UnsupportedError(
+            "E601",
+            f"the {backend} backend has no place for an operator that is to be written by hand",
+            missing=[Missing(name, tuple(where), reasons[name]) for name, where in sorted(places.items())],
+            hint="only MindSpore source can hold a stub: ONNX Runtime refuses a function without a body",
+        )

@@ -1,0 +1,83 @@
+"""fold-prelu-slopes: a PRelu is given its slope as it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ....ir import Graph, Operator, Parameter, Value
+from ....passes.base import Change, Pass
+from ....passes.places import Places
+from ..operators import DOMAIN
+
+
+@dataclass(frozen=True)
+class FoldPreluSlopes(Pass):
+    """Take away the Reshape between a slope and its PRelu.
+
+    What it does:
+        Makes a PRelu whose slope of one a channel is a Reshape or Unsqueeze of a parameter a
+        `regraft.mindspore.PRelu` of the parameter itself.
+
+    Why:
+        ONNX wants slopes of (C, 1, 1), which broadcast; MindSpore's nn.PReLU wants (C), as it is stored.
+
+    Leaves alone:
+        Slopes that are computed in any other way.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : f32[N,4,8]
+        ...   %0 = param "slope" : f32[4]
+        ...   %1 = const [4, 1] : i64[2]
+        ...   %2 = Reshape(%0, %1) : f32[4,1]
+        ...   %y = PRelu(%x, %2) : f32[N,4,8]
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in FoldPreluSlopes().run(graph):
+        ...     print(change)
+        MS104 reads its slope as it is stored - at `PRelu`
+    """
+
+    name: ClassVar[str] = "fold-prelu-slopes"
+    codes: ClassVar[dict[str, str]] = {"MS104": "a PRelu reads its slope as it is stored"}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Fold; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for node in graph.operators():
+            source = _stored(graph, node) if node.qualified_name == "PRelu" else None
+            if source is not None:
+                text = "reads its slope as it is stored"
+                changes.append(Change("MS104", text, places.of(graph, node.key)))
+                graph.set_operand(node.key, 1, source)
+                node.domain = DOMAIN
+        if changes:
+            graph.remove_dead()
+        return changes
+
+
+def _stored(graph: Graph, node: Operator) -> Value | None:
+    """The parameter that the slope is a Reshape of, or None."""
+    slope = graph.operands(node.key)[1]
+    assert slope is not None
+    shaping = graph.node(slope.node)
+    if not isinstance(shaping, Operator) or shaping.qualified_name not in ("Reshape", "Unsqueeze"):
+        return None
+    source = graph.operands(shaping.key)[0]
+    parameter = None if source is None else graph.node(source.node)
+    data, shape = graph.operands(node.key)[0], shaping.types[0]
+    rank = None if data is None or (known := graph.type_of(data)) is None else known.rank
+    if not isinstance(parameter, Parameter) or shape is None or shape.shape is None or rank is None:
+        return None
+    if len(parameter.data.shape) != 1:
+        return None
+    spread = (*[1] * (rank - len(shape.shape)), *shape.shape)
+    per_channel = tuple(parameter.data.shape[0] if axis == 1 else 1 for axis in range(rank))
+    return source if spread in (per_channel, (1,) * rank) else None

@@ -1,0 +1,73 @@
+"""hoist-calls: a call is made by a module that contains the module called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ....ir import Graph, ModuleTree
+from ....passes.base import Change, Pass
+from ..regions import home_of, is_region
+
+
+@dataclass(frozen=True)
+class HoistCalls(Pass):
+    """Move calls up until their caller contains the module called.
+
+    What it does:
+        Makes a call of a module that its caller does not contain one of the caller's caller, and so on.
+
+    Why:
+        A `construct` reaches the modules of its own class and those below; what calls an embedding of another
+        branch is written where both can be reached.
+
+    Leaves alone:
+        Regions, which move with their operator.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   module "" Net
+        ...   module "embed" Linear {weight=%0} called from ["head#1"]
+        ...   module "head" Head
+        ...   %x = input "x" : f32[N,4]
+        ...   %0 = param "embed.weight" : f32[4,4]
+        ...   %y = regraft.Linear(%x, %0) : f32[N,4] @ "embed#1"
+        ...   return "y" = %y
+        ... }''')
+        >>> for change in HoistCalls().run(graph):
+        ...     print(change)
+        MS120 is called by a module that contains it - at embed
+    """
+
+    name: ClassVar[str] = "hoist-calls"
+    codes: ClassVar[dict[str, str]] = {"MS120": "a module is called by one that contains it"}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Hoist; see the class."""
+        tree = graph.modules
+        changes: list[Change] = []
+        for call in tree.calls():
+            if not is_region(tree, call.module) and _hoist(tree, call.key):
+                text = "is called by a module that contains it"
+                changes.append(Change("MS120", text, tree.path(call.module)))
+        return changes
+
+
+def _hoist(tree: ModuleTree, key: int) -> bool:
+    """Move one call up; False where it may stay."""
+    call = tree.call(key)
+    path = tree.path(call.module)
+    before = call.parent
+    while call.parent is not None:
+        above = tree.path(home_of(tree, tree.call(call.parent).module))
+        up = tree.call(call.parent).parent
+        if up is None or path.startswith(f"{above}." if above else ""):
+            break
+        tree.replace_call(key, module=call.module, parent=up)
+        call = tree.call(key)
+    return call.parent != before

@@ -1,0 +1,77 @@
+"""lower-unique: the places and counts of Unique come from all pairs of equal values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ....ir import Builder, Graph, Operator, Value, onnx_dtype
+from ....passes.base import Change, Pass
+from ....passes.places import Places
+from ..emitters import can_emit
+
+
+@dataclass(frozen=True)
+class LowerUnique(Pass):
+    """Compute by comparison where each value of Unique was first, where it went and how often it was.
+
+    What it does:
+        Replaces a Unique of which more is used than the values by one of the values alone, and compares all
+        elements with all of them: places are where the first is equal, counts are sums.
+
+    Why:
+        MindSpore's own function numbers the values in the order in which they occur, not sorted.
+
+    Leaves alone:
+        A Unique of which only the values are used, and one along an axis.
+
+    Refuses:
+        Nothing.
+
+    Example:
+        >>> from regraft.ir import parse
+        >>> graph = parse('''
+        ... graph main {
+        ...   %x = input "x" : i64[6]
+        ...   %0 = Unique(%x) : i64[?], i64[?], i64[6]
+        ...   return "y" = %0:2
+        ... }''')
+        >>> for change in LowerUnique().run(graph):
+        ...     print(change)
+        MS108 finds places and counts by comparison - at `Unique`
+    """
+
+    name: ClassVar[str] = "lower-unique"
+    codes: ClassVar[dict[str, str]] = {"MS108": "the places and counts of Unique are found by comparison"}
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Replace; see the class."""
+        places = Places(graph)
+        changes: list[Change] = []
+        for node in graph.operators():
+            data = graph.operands(node.key)[0] if node.qualified_name == "Unique" else None
+            if data is None or node.attributes.get("axis") is not None or can_emit(graph, node):
+                continue
+            text = "finds places and counts by comparison"
+            changes.append(Change("MS108", text, places.of(graph, node.key)))
+            _compare(graph, node, data)
+        if changes:
+            graph.remove_dead()
+        return changes
+
+
+def _compare(graph: Graph, node: Operator, data: Value) -> None:
+    b = Builder(graph)
+    with b.inside(node.call, node.location):
+        flat = b.op("Reshape", data, b.constant([-1]))
+        values = b.op("Unique", flat, sorted=1, types=[node.types[0]])
+        equal = b.op("Equal", b.op("Unsqueeze", flat, b.constant([-1])), values)
+        ones = b.op("Cast", equal, to=onnx_dtype("int32"))
+        found = [
+            values,
+            b.op("ArgMax", ones, axis=0, keepdims=0),
+            b.op("ArgMax", ones, axis=1, keepdims=0),
+            b.op("ReduceSum", b.op("Cast", equal, to=onnx_dtype("int64")), b.constant([0]), keepdims=0),
+        ]
+    for index in range(len(node.types)):
+        graph.replace_uses(Value(node.key, index), found[index])

@@ -1,0 +1,137 @@
+"""The operators that only MindSpore source has, in a domain of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir import InvalidGraphError, Operator, TensorType
+from ...ir.declarations import DeclarationTable
+from ...ir.signatures import AttributeSpec
+
+DOMAIN = "regraft.mindspore"
+
+TABLE = DeclarationTable(DOMAIN)
+
+IF, WHILE, ENTRY = (f"{DOMAIN}.{name}" for name in ("If", "While", "Entry"))
+
+Types = Sequence[TensorType | None]
+
+
+def _first(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
+    return [types[0]]
+
+
+def _stated(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
+    return [None] * len(operator.types)
+
+
+def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
+    """What both branches return, where that is one type."""
+    count = (len(types) - 3) // 2
+    if len(types) != 3 + 2 * count or count != len(operator.types):
+        raise InvalidGraphError(
+            "E301", f"expected {2 * len(operator.types)} results of branches, got {len(types) - 3}"
+        )
+    rows = zip(types[3 : 3 + count], types[3 + count :], strict=True)
+    return [_common(operator, a, b) for a, b in rows]
+
+
+def _of_turns(operator: Operator, types: Types) -> list[TensorType | None]:
+    """What the state is before the first turn and after every one, where that is one type."""
+    count = (len(types) - 3) // 2
+    if len(types) != 3 + 2 * count or count != len(operator.types):
+        raise InvalidGraphError(
+            "E301", f"expected {2 * len(operator.types)} values of state, got {len(types) - 3}"
+        )
+    rows = zip(types[2 : 2 + count], types[3 + count :], strict=True)
+    return [_common(operator, a, b) for a, b in rows]
+
+
+def _common(operator: Operator, a: TensorType | None, b: TensorType | None) -> TensorType | None:
+    if a is None or b is None:
+        return None
+    if a.dtype != b.dtype:
+        raise InvalidGraphError("E301", f"expected one element type of `{operator.op_type}`, got {a} and {b}")
+    return a if a == b else None
+
+
+def _argmin(operator: Operator, types: Types) -> list[TensorType | None]:
+    given = types[0]
+    if given is None or given.shape is None:
+        return [None]
+    axis = operator.int("axis", 0) % len(given.shape)
+    kept = (1,) if operator.int("keepdims", 1) else ()
+    return [TensorType("int32", (*given.shape[:axis], *kept, *given.shape[axis + 1 :]))]
+
+
+def _top_k(operator: Operator, types: Types) -> list[TensorType | None]:
+    given = types[0]
+    if given is None or given.shape is None:
+        return [None, None]
+    axis = operator.int("axis", -1) % len(given.shape)
+    shape = (*given.shape[:axis], None, *given.shape[axis + 1 :])
+    return [TensorType(given.dtype, shape), TensorType("int32", shape)]
+
+
+TABLE.add(
+    "ArgMin",
+    inputs="data",
+    attributes=[
+        AttributeSpec("axis", "int", default=0),
+        AttributeSpec("keepdims", "int", default=1),
+        AttributeSpec("select_last_index", "int", default=0),
+    ],
+    infer=_argmin,
+    summary="ONNX's ArgMin, whose places are int32",
+)
+TABLE.add(
+    "TopK",
+    inputs="X K",
+    outputs="Values Indices",
+    attributes=[
+        AttributeSpec("axis", "int", default=-1),
+        AttributeSpec("largest", "int", default=1),
+        AttributeSpec("sorted", "int", default=1),
+    ],
+    infer=_top_k,
+    summary="ONNX's TopK, whose places are int32",
+)
+TABLE.add(
+    "PRelu",
+    inputs="X slope",
+    infer=_first,
+    summary="PRelu of one slope a channel, given as (C): nn.PReLU",
+)
+TABLE.add(
+    "Sigmoid",
+    inputs="X",
+    infer=_first,
+    summary="Sigmoid that is as precise on CPU as elsewhere: written as a function of the file's own",
+)
+TABLE.add(
+    "Tanh",
+    inputs="X",
+    infer=_first,
+    summary="Tanh that is as precise on CPU as elsewhere: written as a function of the file's own",
+)
+TABLE.add(
+    "Entry",
+    inputs="",
+    outputs="entered state*",
+    infer=_stated,
+    summary="What a region is entered with, in the region's call: a token, and the state of a turn",
+)
+TABLE.add(
+    "If",
+    inputs="condition then_entry else_entry results*",
+    outputs="Y*",
+    infer=_of_branches,
+    summary="A Python `if`; `results` are what the first region returns, then what the second does",
+)
+TABLE.add(
+    "While",
+    inputs="condition entry values*",
+    outputs="Y*",
+    infer=_of_turns,
+    summary="A Python `while`; `values` are its first state, the condition of another turn, the next state",
+)

@@ -1,0 +1,22 @@
+"""The ONNX backend's own passes: what a graph is brought to before it is written."""
+
+from __future__ import annotations
+
+from ....passes.base import Pass
+from ...legalise import Legalise
+from .name_pad_axes import NamePadAxes
+from .separate_pads_from_pools import SeparatePadsFromPools
+from .turn_weights import TurnWeights
+
+EXPRESSING: tuple[Pass, ...] = (
+    Legalise("ONNX", lambda _, operator: operator.domain == ""),
+    NamePadAxes(),
+    SeparatePadsFromPools(),
+)
+"""What a graph needs to be a model."""
+
+LOWERING: tuple[Pass, ...] = (
+    *EXPRESSING,
+    TurnWeights(),  # last: whether every use transposes is known now
+)
+"""What a graph needs to be a file; `regraft passes --to onnx` lists them."""

@@ -1,0 +1,86 @@
+"""Operators that ONNX does not have, as they are declared: composites, and what only one target has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .errors import InvalidGraphError
+from .signatures import DOMAIN, AttributeSpec, Formal, Signature
+from .traits import NO_TRAITS, Traits
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .nodes import Operator
+
+InferTypes = Callable[["Operator", Sequence[TensorType | None]], list[TensorType | None]]
+"""(operator, operand types) -> output types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One declared operator, which ONNX does not have."""
+
+    signature: Signature
+    infer: InferTypes
+    summary: str
+    traits: Traits
+
+
+class DeclarationTable:
+    """The operators that only one target has, in a domain of its own such as ``regraft.mindspore``.
+
+    They are typed, validated, printed and parsed as all others; no other backend meets them.
+    """
+
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.rows: dict[str, Declaration] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        inputs: str,
+        outputs: str = "Y",
+        attributes: Sequence[AttributeSpec] = (),
+        infer: InferTypes,
+        summary: str,
+        traits: Traits = NO_TRAITS,
+    ) -> None:
+        """Declare an operator; see `CompositeTable.add`."""
+        if name in self.rows:
+            raise ValueError(f"operator `{self.domain}.{name}` declared twice")
+        own = {a.name: a for a in attributes}
+        signature = Signature(name, self.domain, formals(inputs), formals(outputs), own)
+        self.rows[name] = Declaration(signature, infer, summary, traits)
+
+
+_DOMAINS: dict[str, Callable[[], Mapping[str, Declaration]]] = {}
+
+
+def declare_domain(domain: str, load: Callable[[], Mapping[str, Declaration]]) -> None:
+    """Make the operators of a domain known, by name; `load` is called when one of them is met."""
+    _DOMAINS[domain] = load
+
+
+def declared(name: str, domain: str = DOMAIN) -> Declaration:
+    """Return the composite, or the operator of one target, of that name.
+
+    Raises:
+        InvalidGraphError: when there is none.
+    """
+    if domain not in _DOMAINS:
+        known = ", ".join(f"`{d}`" for d in _DOMAINS)
+        raise InvalidGraphError("E301", f"expected the domain `` or one of {known}, got `{domain}`")
+    rows = _DOMAINS[domain]()
+    if name not in rows:
+        kind = "a composite" if domain == DOMAIN else f"an operator of `{domain}`"
+        raise InvalidGraphError("E301", f"expected {kind} ({', '.join(rows)}), got `{name}`")
+    return rows[name]
+
+
+def formals(text: str) -> tuple[Formal, ...]:
+    """Return inputs or outputs from their names: ``?`` marks an optional one, ``*`` a variadic one."""
+    return tuple(Formal(n.rstrip("?*"), "?" in n or "*" in n, "*" in n) for n in text.split())
