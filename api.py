@@ -22,6 +22,7 @@ from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, rea
 from .frontends.user_code import exits_refused
 from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, system_errors_told
 from .ir.collector import collector_paused
+from .ir.validation import verifying_each
 from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
 from .passes.base import Change, Pass
 from .process_state import as_it_was
@@ -216,7 +217,13 @@ def rewrite(
 @guarded()
 @collector_paused()
 def save(
-    graph: Graph, path: str | Path, to: str | None = None, *, force: bool = False, **options: object
+    graph: Graph,
+    path: str | Path,
+    to: str | None = None,
+    *,
+    force: bool = False,
+    verify_each: bool = False,
+    **options: object,
 ) -> list[Path]:
     """Write a graph for a target, atomically.
 
@@ -225,6 +232,8 @@ def save(
         path: an ``.onnx`` file for "onnx", a directory for "mindspore" and "mxnet".
         to: "onnx", "mindspore" or "mxnet"; None infers it from the suffix.
         force: whether existing files may be replaced.
+        verify_each: validate the whole graph after every pass of the target's own and every rewrite of its
+            backend.
         options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
             without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
             ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
@@ -237,8 +246,9 @@ def save(
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
     target = _target(Path(path), to)
-    emitted = prepared(graph, target, **_preparations(options))
-    return write(emitted, Path(path), target, force=force, **options)
+    with verifying_each(verify_each):
+        emitted = prepared(graph, target, **_preparations(options))
+        return write(emitted, Path(path), target, force=force, **options)
 
 
 @guarded()
@@ -381,6 +391,7 @@ def rewrite_file(
     force: bool = False,
     emit_tests: bool = False,
     oracle: str | Path | None = None,
+    verify_each: bool = False,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -395,6 +406,7 @@ def rewrite_file(
         emit_tests: whether to write ``test_model.py`` too, with the values of the comparison's first inputs:
             one test for every class of a MindSpore output.
         oracle: as in `verify`.
+        verify_each: as in `save`.
         options: the backend's own.
 
     Raises:
@@ -417,12 +429,13 @@ def rewrite_file(
             hint="leave out --emit-tests, or give --to mindspore without --no-verify",
         )
     if not verified:
-        return save(rewritten.graph, final, target, force=force, **options), None
+        return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     names: list[str] = []
     with staged(parent, names, force=force) as stage:
         inner = stage / final.name if target == "onnx" else stage
-        emitted = prepared(rewritten.graph, target, **_preparations(options))
-        files = write(emitted, inner, target, **options)
+        with verifying_each(verify_each):
+            emitted = prepared(rewritten.graph, target, **_preparations(options))
+            files = write(emitted, inner, target, **options)
         report = verify_written(graph, rewritten.graph, files, inner, target, oracle)
         if not report.passed:
             raise VerificationError(report, final)

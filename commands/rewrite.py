@@ -60,7 +60,11 @@ if TYPE_CHECKING:
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.option("--verify-each", is_flag=True, help="Validate the graph after every pass.")
+@click.option(
+    "--verify-each",
+    is_flag=True,
+    help="Validate the graph after every pass and every rewrite of the target.",
+)
 @click.option("--print-after", metavar="PASS", help="Print the graph after that pass.")
 @oracle_option
 @model_options
@@ -118,6 +122,7 @@ def rewrite(
                 verified=not no_verify,
                 force=force,
                 emit_tests=emit_tests,
+                verify_each=verify_each,
                 oracle=oracle_for(ctx, graph, oracle),
                 **options,
             )

@@ -40,14 +40,14 @@ def verifying_each(on: bool = True) -> Iterator[None]:
         _verifies_each.reset(token)
 
 
-def validate_after(rewrite: str, graph: Graph) -> None:
-    """Check a graph whole after a rewrite of a backend, where `verifies_each` holds.
+def validate_after(name: str, graph: Graph) -> None:
+    """Check a graph whole after a pass of a backend, where `verifies_each` holds.
 
     Raises:
-        InvalidGraphError: for the first fault found, naming the rewrite.
+        InvalidGraphError: for the first fault found, naming the pass.
     """
     if verifies_each():
-        with blaming(f"the rewrite `{rewrite}`"):
+        with blaming(f"the pass `{name}`"):
             validate(graph)
 
 

@@ -45,7 +45,6 @@ def write(
     checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
     partial: bool = False,
-    verify_each: bool = False,
 ) -> list[Path]:
     """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
@@ -57,7 +56,6 @@ def write(
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
         partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
-        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written.
@@ -68,7 +66,7 @@ def write(
         UsageError: when a file exists already.
     """
     folder = Path(folder)
-    legal = _lowered(graph, partial=partial, verify_each=verify_each)
+    legal = _lowered(graph, partial=partial)
     checkpoint_format = _fitting(legal, checkpoint_format)
     program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
@@ -118,9 +116,9 @@ def stubs(graph: Graph) -> list[str]:
     ]
 
 
-def _lowered(graph: Graph, *, partial: bool = False, verify_each: bool = False) -> Graph:
+def _lowered(graph: Graph, *, partial: bool = False) -> Graph:
     passes = [replace(p, partial=partial) if isinstance(p, Legalise) else p for p in LOWERING]
-    return lowered(graph, passes, verify_each=verify_each)
+    return lowered(graph, passes)
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:

@@ -21,6 +21,18 @@ def _first(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa
     return [types[0]]
 
 
+def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
+    """The type of the input, whose axis 1 has as many places as the slope, or the slope has one."""
+    given, slope = types[0], types[1]
+    if given and slope and given.shape and slope.shape and len(given.shape) > 1:
+        channels, slopes = given.shape[1], slope.shape[0]
+        if isinstance(channels, int) and isinstance(slopes, int) and slopes not in (1, channels):
+            raise InvalidGraphError(
+                "E301", f"expected {channels} slopes of `{operator.op_type}`, got {slopes}"
+            )
+    return [given]
+
+
 def _stated(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
     return [None] * len(operator.types)
 
@@ -99,7 +111,7 @@ TABLE.add(
 TABLE.add(
     "PRelu",
     inputs="X slope",
-    infer=_first,
+    infer=_per_channel,
     summary="PRelu of one slope a channel, given as (C): nn.PReLU",
 )
 TABLE.add(

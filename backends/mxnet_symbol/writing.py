@@ -20,7 +20,7 @@ LOWERING: tuple[Pass, ...] = (Legalise("mxnet_symbol", lambda _graph, node: node
 """The backend's own passes, in order; `regraft passes --to mxnet` lists them."""
 
 
-def write(graph: Graph, folder: Path | str, *, force: bool = False, verify_each: bool = False) -> list[Path]:
+def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path]:
     """Write a graph as an MXNet symbol with its parameters.
 
     What came from MXNet keeps MXNet's names: nodes by `Operator.location`, parameters by their declared name.
@@ -30,7 +30,6 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False, verify_each:
         graph: a validated root graph.
         folder: the directory for the files; made if need be.
         force: whether existing files may be replaced.
-        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written, the symbol first.
@@ -41,7 +40,7 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False, verify_each:
         BackendError: when an operator is used in a form that MXNet does not have.
     """
     folder = Path(folder)
-    legal = lowered(graph, LOWERING, verify_each=verify_each)
+    legal = lowered(graph, LOWERING)
     names = parameter_names(legal)
     nodes, heads = to_nodes(legal, names)
     stem = file_stem(graph)

@@ -59,7 +59,7 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
     return emitted(lowered_graph(graph, EXPRESSING), data=data)
 
 
-def lowered_graph(graph: Graph, passes: Sequence[Pass], *, verify_each: bool = False) -> Graph:
+def lowered_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
     """A copy of a graph with ONNX's operators only, and without those that nothing needs; see `to_model`."""
     if graph.updates:
         names = ", ".join(f"`{graph.parameter(key).name}`" for key in list(graph.updates)[:3])
@@ -68,7 +68,7 @@ def lowered_graph(graph: Graph, passes: Sequence[Pass], *, verify_each: bool = F
             f"expected a graph without state updates, got {len(graph.updates)}: {names}",
             hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
-    return lowered(graph, passes, verify_each=verify_each)
+    return lowered(graph, passes)
 
 
 def emitted(legal: Graph, *, data: bool) -> onnx.ModelProto:

@@ -23,7 +23,6 @@ def write(
     *,
     force: bool = False,
     external_data: bool | None = None,
-    verify_each: bool = False,
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
@@ -35,7 +34,6 @@ def write(
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
         external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`.
-        verify_each: validate the graph after every pass of this backend.
 
     Returns:
         The files written, the model first.
@@ -48,7 +46,7 @@ def write(
     file = Path(file)
     if file.is_dir():
         raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
-    legal = lowered_graph(graph, LOWERING, verify_each=verify_each)
+    legal = lowered_graph(graph, LOWERING)
     kept = {p.key: p.data for p in graph.parameters()}
     turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
