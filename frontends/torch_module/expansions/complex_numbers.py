@@ -30,7 +30,7 @@ BY_PARTS = frozenset(
     (
         *("_unsafe_view", "alias", "cat", "chunk", "clone", "contiguous", "cumsum", "detach"),
         *("diagonal", "diff", "expand", "expand_as", "flatten", "flip", "gather", "index"),
-        *("index_select", "lift_fresh", "lift_fresh_copy", "mT", "masked_select", "mean", "movedim"),
+        *("index_select", "lift_fresh_copy", "mT", "masked_select", "mean", "movedim"),
         *("narrow", "neg", "permute", "positive", "repeat", "reshape", "resolve_neg", "roll", "select"),
         *("slice", "split", "split_with_sizes", "squeeze", "stack", "sum", "swapaxes", "t"),
         *("tensor_split", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten"),

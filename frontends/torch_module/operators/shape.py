@@ -23,7 +23,7 @@ def _identity(call: Call) -> Value:
 TABLE.op("aten.contiguous.default", "aten.clone.default")(_identity)
 
 
-@TABLE.op("aten.alias.default", "aten.lift_fresh_copy.default", "aten.lift_fresh.default")
+@TABLE.op("aten.alias.default", "aten.lift_fresh_copy.default")
 def alias(call: Call) -> Value:
     """The same values."""
     return call.value("self")

@@ -131,7 +131,7 @@ def test_columns_that_are_written_one_by_one(check):
     assert with_note not in graph.origin.notes
     from regraft.frontends.torch_module import read
 
-    from .conftest import Function
+    from .comparison import Function
 
     assert with_note in read(Function(function), [("", floats(2, 4))], LoadOptions()).origin.notes
 
