@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
+import torch
 
+from regraft.frontends.options import LoadOptions
+from regraft.frontends.torch_module import expansions, read
 from regraft.frontends.torch_module.operators import TABLE
+from regraft.ir import UnsupportedError
 
-from ..frontends.torch_module.comparison import check
+from ..frontends.torch_module.comparison import Function, check
 from .recording import rows_that_run
-from .torch_module import FAMILIES
-from .torch_module.case import Group
+from .torch_module import FAMILIES, REFUSED
+from .torch_module.case import Group, Refused
 
 GROUPS = {f"{family}-{i}": g for family, groups in FAMILIES.items() for i, g in enumerate(groups)}
-NAMED = [case.row for group in GROUPS.values() for case in group.cases]
+NAMED = [case.row for group in GROUPS.values() for case in group.cases] + [case.row for case in REFUSED]
+ROWS = {*TABLE.names(), *expansions.EXPANSIONS, *expansions.IN_PARTS}
 
 
-@pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+@contextmanager
+def running() -> Iterator[set[str]]:
+    with (
+        rows_that_run(TABLE, "renamed", "functions") as lowered,
+        rows_that_run(expansions, "EXPANSIONS") as expanded,
+        rows_that_run(expansions.complex_numbers.table, "rows") as in_parts,
+    ):
+        found: set[str] = set()
+        yield found
+        found |= lowered | expanded | in_parts
+
+
+@pytest.mark.parametrize("group", [pytest.param(g, id=i) for i, g in GROUPS.items() if g.captured])
 def test_rows_are_torchs(group: Group) -> None:
-    with rows_that_run(TABLE, "renamed", "functions") as ran:
+    with running() as ran:
         check(group, *group.arrays, dynamic=group.dynamic, atol=group.atol)
     assert {case.row for case in group.cases} <= ran
 
 
+@pytest.mark.parametrize("group", [pytest.param(g, id=i) for i, g in GROUPS.items() if not g.captured])
+def test_long_expansions_are_torchs(group: Group) -> None:
+    inputs = {id(a): torch.from_numpy(a) for a in group.arrays}
+    for case in group.cases:
+        got = case.run(inputs, expansions.EXPANSIONS[case.row])
+        torch.testing.assert_close(got, case.run(inputs), rtol=1e-4, atol=group.atol, msg=case.row)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.row)
+def test_row_says_why_it_refuses(case: Refused) -> None:
+    group = Group([case])
+    with running() as ran, pytest.raises(UnsupportedError, match=case.says):
+        read(Function(group), [("", a) for a in group.arrays], LoadOptions())
+    assert case.row in ran
+
+
 def test_every_row_has_a_case() -> None:
-    assert set(TABLE.names()) - set(NAMED) == set(), "declare a case in tests/rows/torch_module"
-    assert set(NAMED) - set(TABLE.names()) == set(), "no such row"
+    assert ROWS - set(NAMED) == set(), "declare a case in tests/rows/torch_module"
+    assert set(NAMED) - ROWS == set(), "no such row"

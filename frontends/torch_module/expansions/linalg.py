@@ -51,9 +51,9 @@ def _solved(a: Tensor, b: Tensor) -> Tensor:
 def solve_ex(
     a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The solution; the factors and pivots are not given."""
+    """The solution, the factors and pivots of a, and no error."""
     del check_errors
-    return linalg_solve(a, b, left=left), a, a, torch.zeros(a.shape[:-2], dtype=torch.int32)
+    return linalg_solve(a, b, left=left), *factored(a), torch.zeros(a.shape[:-2], dtype=torch.int32)
 
 
 @table.of("aten.linalg_solve.default")

@@ -45,26 +45,45 @@ class Case:
         self.operator = call or _operator(row)
         self.leaves, self.spec = pytree.tree_flatten((list(arguments), keywords))
 
-    def run(self, inputs: dict[int, torch.Tensor]) -> list[torch.Tensor]:
-        """Call it, on tensors by the id of the array they stand for."""
+    def run(
+        self, inputs: dict[int, torch.Tensor], operator: Callable[..., Any] | None = None
+    ) -> list[torch.Tensor]:
+        """Call it, or what is to compute the same, on tensors by the id of the array they stand for."""
         given = [v.prepare(inputs[id(v.array)]) if isinstance(v, Input) else v for v in self.leaves]
         arguments, keywords = pytree.tree_unflatten(given, self.spec)
-        found = self.then(self.operator(*arguments, **keywords))
+        found = self.then((operator or self.operator)(*arguments, **keywords))
         return [v for v in pytree.tree_leaves(found) if isinstance(v, torch.Tensor)]
+
+
+class Refused(Case):
+    """A call of which the row says why it cannot be read.
+
+    Args:
+        row: the row's name.
+        arguments: as of a `Case`.
+        says: what the refusal says.
+        keywords: as of a `Case`.
+    """
+
+    def __init__(self, row: str, *arguments: Any, says: str, **keywords: Any) -> None:
+        super().__init__(row, *arguments, **keywords)
+        self.says = says
 
 
 @dataclass
 class Group:
-    """Cases that are captured as one module.
+    """Cases that are captured as one module and run by ONNX Runtime.
 
     Attributes:
         cases: what it calls, in order.
-        dynamic: whether axis 0 of the inputs is the batch, and other sizes of it are run too.
+        dynamic: whether axis 0 of the inputs is the batch, so that other sizes of it are run too.
+        captured: whether that is worth its time: expansions into hundreds of operators run as they are.
         atol: how far off its results may be.
     """
 
     cases: Sequence[Case]
     dynamic: bool = True
+    captured: bool = True
     atol: float = 2e-5
     arrays: list[np.ndarray] = field(init=False)
 

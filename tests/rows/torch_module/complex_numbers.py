@@ -1,0 +1,65 @@
+"""Cases of complex numbers as pairs of real ones, and of Fourier transforms."""
+
+import torch
+
+from .case import Case, Group, X, Y, constant
+
+_Z = X.through(lambda x: torch.complex(x, 0.5 - x))
+_W = Y.through(lambda y: torch.complex(y.abs() + 1, y))
+_PAIRS = X.through(lambda x: x.reshape(-1, 3, 2, 2))
+_C = torch.complex64
+
+
+def _real(found):
+    """Every complex tensor as two real ones."""
+    return torch.view_as_real(found.resolve_conj()) if found.is_complex() else found
+
+
+def _case(row, *arguments, **keywords):
+    return Case(row, *arguments, then=_real, **keywords)
+
+
+_SAME = (
+    "_conj _conj_physical abs absolute angle conj conj_physical exp imag real reciprocal resolve_conj square"
+)
+
+ARITHMETIC = Group(
+    [
+        *(_case(f"aten.{name}.default", _Z) for name in _SAME.split()),
+        *(_case(f"aten.{name}.Scalar", _Z, 2 - 1j) for name in ("add", "sub", "rsub", "mul", "multiply")),
+        *(_case(f"aten.{name}.Tensor", _Z, _W) for name in ("add", "sub", "rsub", "mul", "multiply")),
+        *(_case(f"aten.{name}.Tensor", _Z, _W) for name in ("div", "divide", "true_divide")),
+        _case("aten.eq.Scalar", _Z, 1 + 1j),
+        _case("aten.eq.Tensor", _Z, _Z),
+        _case("aten.complex.default", X, Y),
+        _case("aten.polar.default", X, Y),
+        _case("aten._to_copy.default", X, dtype=_C),
+        _case("aten.to.device", _Z, torch.device("cpu"), _C),
+        _case("aten.to.dtype", X, _C),
+        _case("aten.to.dtype_layout", X, dtype=_C),
+        _case("aten.type_as.default", X, _Z),
+        *(_case(f"aten.{name}.default", _PAIRS) for name in ("view_as_complex", "view_as_complex_copy")),
+        *(_case(f"aten.{name}.default", _Z) for name in ("view_as_real", "view_as_real_copy")),
+    ]
+)
+
+TRANSFORMS = Group(
+    [
+        _case("aten._fft_c2c.default", _Z, [1, 2], 0, True),
+        _case("aten._fft_c2r.default", _Z, [2], 2, 6),
+        _case("aten._fft_r2c.default", X, [2], 1, True),
+        *(_case(f"aten.fft_{name}.default", _Z) for name in ("fft", "ifft", "hfft", "irfft")),
+        *(_case(f"aten.fft_{name}.default", X) for name in ("ihfft", "rfft")),
+        *(_case(f"aten.fft_{name}2.default", _Z) for name in ("fft", "ifft", "hfft", "irfft")),
+        *(_case(f"aten.fft_{name}2.default", X) for name in ("ihfft", "rfft")),
+        *(_case(f"aten.fft_{name}n.default", _Z, None, [1, 2]) for name in ("fft", "ifft", "hfft", "irfft")),
+        *(_case(f"aten.fft_{name}n.default", X, None, [1, 2]) for name in ("ihfft", "rfft")),
+        _case(
+            "aten.stft.default",
+            *(X.through(lambda x: x.flatten(1)), 6, 3, None, constant(6).abs(), False, True, True),
+        ),
+    ],
+    atol=1e-4,
+)
+
+GROUPS = [ARITHMETIC, TRANSFORMS]

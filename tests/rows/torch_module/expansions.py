@@ -1,0 +1,131 @@
+"""Cases of operators that are expanded: indices, scans, selections, losses."""
+
+import torch
+import torch.nn.modules.linear_cross_entropy  # registers its operators
+
+from .case import B, Case, Group, I, K, Refused, X, Y, constant, floats, integers
+
+_PLACES = torch.tensor([0, 2, 1])
+_ROWS = I.through(lambda i: i % 3)
+_IMAGE, _SOLID = floats(2, 3, 7, 8), floats(2, 3, 5, 6, 7)
+_FLAT = [0, 2, 1, 3, 4, 5]
+
+PLACES = Group(
+    [
+        Case("aten._unsafe_masked_index.default", X, B.through(lambda b: b[:, :, :3]), [None, None, _PLACES], 0.5),
+        Case("aten.index_reduce.default", X, 1, _PLACES, Y, "amax"),
+        Case("aten.masked_scatter.default", X, B, Y),
+        Case("aten.put.default", X, _ROWS, Y, True),
+        Case("aten.take.default", X, _ROWS),
+        Case("aten.scatter.reduce", X, 1, _ROWS, Y, reduce="multiply"),
+        Case("aten.scatter.value_reduce", X, 1, _ROWS, 0.5, reduce="add"),
+        Case("aten.scatter_reduce.two", X, 1, _ROWS, Y, "amin"),
+        Case("aten.diagonal_scatter.default", X, Y.through(lambda y: y[:, 0, :3]), 0, 1, 2),
+        Case("aten.cummax.default", X, 1),
+        Case("aten.cummin.default", X, 2),
+        Case("aten.cumprod.default", X, 1),
+        Case("aten.logcumsumexp.default", X, 1),
+        Case("aten.isin.Tensor_Scalar", I, 3),
+        Case("aten.isin.Tensor_Tensor", I, torch.tensor([1, 3, 5])),
+        Case("aten.bucketize.Tensor", X, torch.tensor([-1.0, 0.0, 1.0]), right=True),
+        Case("aten.searchsorted.Tensor", torch.tensor([-1.0, 0.0, 1.0]), X),
+        Case("aten.kthvalue.default", X, 2, 1),
+        Case("aten.median.dim", X, 1),
+        Case("aten.mode.default", _ROWS, 2),
+        Case("aten.nanmedian.dim", X, 1, True),
+        Case("aten.nanmedian.default", X),
+        Case("aten.quantile.default", X, torch.tensor([0.3, 0.8]), 1),
+        Case("aten.quantile.scalar", X, 0.3, 2, interpolation="lower"),
+        Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
+        Case("aten.nanquantile.scalar", X, 0.7, 2),
+        Case("aten.renorm.default", X, 2, 0, 1.0),
+        Case("aten.gcd.default", I, K),
+        Case("aten.lcm.default", I, K),
+        Case("aten.logaddexp2.default", X, Y),
+        Case("aten.frexp.Tensor", X),
+        Case("aten.histc.default", X, 5, -2, 2),
+        Case("aten.embedding_renorm.default", constant(3, 4), _ROWS, 1.0, 2.0),
+    ]
+)  # fmt: skip
+
+POOLS = Group(
+    [
+        Case("aten.adaptive_max_pool1d.default", floats(2, 3, 7), [3]),
+        Case("aten.adaptive_max_pool2d.default", _IMAGE, [3, 2]),
+        Case("aten.adaptive_max_pool3d.default", _SOLID, [2, 3, 2]),
+    ]
+)
+
+_FEW, _FLAGS = integers(12, low=0, high=3), floats(2, 3).through(lambda x: x > 0)
+_TABLE, _BAGS = constant(7, 4), (torch.tensor([1, 4, 2, 6, 0]), torch.tensor([0, 2]))
+_POOLED2, _POOLED3 = _IMAGE.through(lambda x: x[..., :3, :4]), _SOLID.through(lambda x: x[..., :2, :3, :3])
+_TARGET = torch.tensor([1, 3, 0])
+_LABELS = torch.tensor([[1, -1, -1, -1], [0, 2, -1, -1], [3, -1, -1, -1]])
+_POINTS = floats(20, 2)
+
+
+def _flat(found):
+    return [found[0], *found[1]]
+
+
+FIXED = Group(  # what counts positions or strides in memory is of one batch
+    [
+        Case("aten._cdist_forward.default", X, Y, 3.0, None),
+        Case("aten._pdist_forward.default", floats(5, 4), 2.0),
+        Case("aten._embedding_bag.default", _TABLE, *_BAGS, then=lambda found: found[0]),
+        Case("aten.embedding_bag.default", _TABLE, *_BAGS, False, 1, then=lambda found: found[0]),
+        Case(
+            "aten.embedding_bag.padding_idx",
+            *(_TABLE, *_BAGS, False, 2, False, None, False, 4),
+            then=lambda found: found[0],
+        ),
+        Case("aten.embedding_renorm_.default", X.through(lambda x: x[0].clone()), _PLACES, 1.0, 2.0),
+        Case("aten.fill_diagonal_.default", X.through(lambda x: x[0].clone()), 0.5),
+        Case("aten.as_strided.default", X, [2, 3], [1, 2], 1),
+        Case("aten.as_strided_copy.default", X, [2, 3], [1, 2], 1),
+        Case("aten.as_strided_scatter.default", X, Y.through(lambda y: y[0, :2, :3]), [2, 3], [3, 1], 1),
+        Case("aten.bucketize.Scalar", 0.5, X.through(lambda x: x.flatten().sort()[0])),
+        Case("aten.searchsorted.Scalar", X.through(lambda x: x.flatten().sort()[0]), 0.5),
+        Case("aten.fractional_max_pool2d.default", _IMAGE, [2, 3], [4, 3], constant(2, 3, 2).sigmoid()),
+        Case("aten.fractional_max_pool3d.default", _SOLID, [2, 2, 3], [3, 2, 3], constant(2, 3, 3).sigmoid()),
+        Case("aten.max_unpool2d.default", _POOLED2, torch.arange(12).reshape(3, 4).expand(2, 3, 3, 4) * 3, [7, 8]),
+        Case(
+            "aten.max_unpool3d.default",
+            *(_POOLED3, torch.arange(18).reshape(2, 3, 3).expand(2, 3, 2, 3, 3) * 5, [5, 6, 7], [2] * 3, [0] * 3),
+        ),
+        Case("aten.histogram.bin_ct", X, 5, range=[-2.0, 2.0]),
+        Case("aten.histogram.bins_tensor", X, torch.tensor([-2.0, 0.0, 1.0])),
+        Case("aten.histogramdd.default", _POINTS, [2, 3], then=_flat),
+        Case("aten.histogramdd.int_bins", _POINTS, 3, density=True, then=_flat),
+        Case("aten.histogramdd.TensorList_bins", _POINTS, [torch.tensor([-1.0, 0.5, 2.0])] * 2, then=_flat),
+        Case("aten.multi_margin_loss.default", floats(3, 4), _TARGET),
+        Case("aten.multilabel_margin_loss_forward.default", floats(3, 4), _LABELS, 1),
+        Case("aten.nonzero_static.default", X.through(lambda x: x > 0.3), size=9),
+        Case("aten.segment_reduce.default", floats(6, 2), "max", lengths=torch.tensor([2, 1, 3])),
+        Case("aten.unique_consecutive.default", _FEW, True, True),
+        Case(
+            "aten._unsafe_masked_index_put_accumulate.default",
+            *(X.through(lambda x: x[0]), B.through(lambda b: b[0, :, :4]), [_PLACES], Y.through(lambda y: y[0])),
+        ),
+        Case("aten.median.default", X),
+        Case("aten._weight_norm.default", X, constant(1, 3, 1), 1),
+        Case(
+            "torch_nn._linear_cross_entropy_batch_chunked.default",
+            *(floats(3, 4), constant(5, 4), _TARGET, constant(5), None, "mean", -100, 0.0),
+            *(2, "balanced", torch.float32, False, False, False, False),
+            then=lambda found: found[0],  # the others are for gradients
+        ),
+        Case(
+            "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default",
+            *(floats(3, 4), constant(5, 4), _TARGET, constant(5), None, 1, 2, "balanced", torch.float32),
+        ),
+    ],
+    dynamic=False,
+)  # fmt: skip
+
+REFUSED = [
+    Refused("aten.repeat_interleave.Tensor", _PLACES, says="size of its result depends on data"),
+    Refused("aten.repeat_interleave.self_Tensor", X, _PLACES, 1, says="size of its result depends on data"),
+]
+
+GROUPS = [PLACES, POOLS, FIXED]
