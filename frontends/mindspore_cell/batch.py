@@ -46,7 +46,7 @@ def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Progr
     Raises:
         BatchDependenceError: when the two differ in anything but multiples of the batch size.
     """
-    compare = _Comparison(sizes)
+    compare = _Comparison(sizes, _seeds(first))
     if [n.op for n in first.nodes] != [n.op for n in second.nodes] or first.functions != second.functions:
         raise BatchDependenceError("the operators that run depend on the batch size")
     names = {a.name: b.name for a, b in zip(first.nodes, second.nodes, strict=True)}
@@ -65,15 +65,24 @@ def _parameters(first: Program, second: Program) -> dict[str, str]:
     return {name: other.get(declared, "") for name, declared in first.parameters.items()}
 
 
+def _seeds(program: Program) -> set[str]:
+    """Constants that are only seeds of Dropout, which MindSpore draws anew for each compilation."""
+    seeds = {i for n in program.nodes if n.op == "Dropout" for i in n.inputs[2:4]}
+    others = {i for n in program.nodes for i in (n.inputs[:2] if n.op == "Dropout" else n.inputs)}
+    return seeds - others - {program.output}
+
+
 class _Comparison:
-    def __init__(self, sizes: tuple[int, int]) -> None:
-        self.sizes = sizes
+    def __init__(self, sizes: tuple[int, int], seeds: set[str]) -> None:
+        self.sizes, self.seeds = sizes, seeds
 
     def node(self, a: Node, b: Node, names: dict[str, str]) -> Node:
         if tuple(names.get(i) for i in a.inputs) != b.inputs:
             raise BatchDependenceError(f"what `{a.op}` reads depends on the batch size")
         attributes = {k: self.value(v, b.attributes.get(k), a.op) for k, v in a.attributes.items()}
-        value = self.value(a.value, b.value, "a constant") if a.op == "Constant" else None
+        value = a.value
+        if a.op == "Constant" and a.name not in self.seeds:
+            value = self.value(a.value, b.value, "a constant")
         return replace(a, attributes=attributes, type=self.type(a.type, b.type, a.op), value=value)
 
     def type(self, a: Any, b: Any, where: str) -> Any:

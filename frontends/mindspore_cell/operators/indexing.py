@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ir import Value
 from ...lowering_table import LoweringTable
 from ..call import Lowering, Use
@@ -41,10 +43,13 @@ def scatter_add(use: Use) -> Value:
 
 @TABLE.op("OneHot")
 def one_hot(use: Use) -> Value:
-    values = use.b.op(
-        "Concat", *(use.b.op("Unsqueeze", use.tensor(i), use.b.constant([0])) for i in (3, 2)), axis=0
-    )
-    return use.emit("OneHot", use.tensor(0), use.b.constant(use.int(1)), values, axis=use.int(4))
+    """Where an index is a class; negative ones are none, where ONNX's own operator counts from the end."""
+    indices, depth, axis = use.tensor(0), use.int(1), use.int(4)
+    axis += (use.rank(indices) + 1) * (axis < 0)
+    classes = np.arange(depth, dtype=use.b.type_of(indices).dtype)
+    classes = classes.reshape([-1, *[1] * (use.rank(indices) - axis)])
+    found = use.b.op("Equal", use.b.op("Unsqueeze", indices, use.b.constant([axis])), use.b.constant(classes))
+    return use.emit("Where", found, use.tensor(2), use.tensor(3))
 
 
 @TABLE.op("TopK")

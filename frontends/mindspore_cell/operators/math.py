@@ -11,7 +11,7 @@ TABLE.direct(
     {
         "Abs": "Abs",
         "Asin": "Asin",
-        "Acos": "Acos",
+        "ACos": "Acos",
         "Atan": "Atan",
         "Ceil": "Ceil",
         "Cos": "Cos",
@@ -35,13 +35,13 @@ _ARITHMETIC = {
     "Add": "Add",
     "AddExt": "Add",
     "InplaceAddExt": "Add",
-    "Adds": "Add",
+    "AddScalar": "Add",
     "Sub": "Sub",
     "SubExt": "Sub",
     "InplaceAddsExt": "Add",
     "InplaceSubExt": "Sub",
     "InplaceSubScalar": "Sub",
-    "Subs": "Sub",
+    "SubScalar": "Sub",
     "Mul": "Mul",
     "Muls": "Mul",
     "InplaceMul": "Mul",
@@ -56,17 +56,19 @@ _ARITHMETIC = {
     "Maximum": "Max",
     "Minimum": "Min",
 }
+_SCALED = {"AddExt", "SubExt", "AddScalar", "SubScalar"} | {
+    *("InplaceAddExt", "InplaceAddsExt", "InplaceSubExt", "InplaceSubScalar")
+}
+"""Operators whose third argument, `alpha`, scales the second."""
 _COMPARISON = {
     "Equal": "Equal",
     "EqScalar": "Equal",
     "Greater": "Greater",
-    "GreaterScalar": "Greater",
     "GreaterEqual": "GreaterOrEqual",
     "GreaterEqualScalar": "GreaterOrEqual",
     "Less": "Less",
     "LessScalar": "Less",
     "LessEqual": "LessOrEqual",
-    "LessEqualScalar": "LessOrEqual",
 }
 _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 
@@ -75,16 +77,12 @@ _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 def arithmetic(use: Use) -> Value:
     """Both operands in the result's element type; in-place forms are out of place, as in PyNative.
 
-    AddExt and SubExt scale their second operand.
+    Those with an `alpha` scale their second operand by it.
     """
     dtype = use.type.dtype
     first, second = as_type(use, use.tensor(0, _scalar_type(use, 0, dtype)), dtype), use.argument(1)
     second = as_type(use, use.as_value(second, _scalar_type(use, 1, dtype)), dtype)
-    if (
-        use.node.op
-        in ("AddExt", "SubExt", "InplaceAddExt", "InplaceAddsExt", "InplaceSubExt", "InplaceSubScalar")
-        and use.float(2) != 1
-    ):
+    if use.node.op in _SCALED and use.float(2) != 1:
         second = use.b.op("Mul", second, use.b.scalar_like(use.float(2), second))
     return use.emit(_ARITHMETIC[use.node.op], first, second)
 
@@ -95,7 +93,7 @@ def comparison(use: Use) -> Value:
     return use.emit(_COMPARISON[use.node.op], first, second)
 
 
-@TABLE.op("NotEqual", "NeScalar")
+@TABLE.op("NotEqual")
 def not_equal(use: Use) -> Value:
     first, second = _same_type(use)
     return use.emit("Not", use.b.op("Equal", first, second))

@@ -1,0 +1,187 @@
+"""The cases of the MindSpore frontend's rows: whoever adds a row adds an expression that compiles to it."""
+
+from .case import Group, floats, integers
+
+_X = {"x": floats(2, 3, 4), "y": floats(2, 3, 4, seed=1)}
+
+MATH = Group(
+    _X,
+    {
+        **{
+            n: f"A.{n}()(x)" for n in "Abs Atan Ceil Cos Cosh Erf Erfc Exp Expm1 Floor IsInf Neg Sign".split()
+        },
+        **{n: f"A.{n}()(x)" for n in "Sin Sinh Square Tan Tanh Sigmoid ReLU ReLU6 GeLU HSigmoid".split()},
+        **{n: f"A.{n}()(x)" for n in "HSwish SiLU FastGeLU Identity Elu CeLU HShrink SoftShrink".split()},
+        **{n: f"A.{n}()(ops.abs(x) + 0.1)" for n in "Log Log1p Reciprocal Rsqrt Sqrt".split()},
+        **{n: f"P.{n}()(x)" for n in "IsNan Mish SeLU Softplus Softsign".split()},
+        "Asin": "A.Asin()(ops.sigmoid(x))",
+        "ACos": "ops.acos(ops.sigmoid(x))",
+        "Round": "A.Round()(x * 3)",
+        "Softmax": "A.Softmax(1)(x)",
+        "LogSoftmax": "A.LogSoftmax()(x)",
+        "PReLU": "A.PReLU()(x, self.slope)",
+        "Cast": "A.Cast()(x, ms.int32)",
+        "ClampScalar": "A.ClampScalar()(x, -0.5, 0.5)",
+        "Lerp": "A.Lerp()(x, y, Tensor(0.3, ms.float32))",
+        "Addcdiv": "A.Addcdiv()(x, y, ops.abs(x) + 1, Tensor(0.5, ms.float32))",
+        "Addcmul": "A.Addcmul()(x, y, x, Tensor(0.5, ms.float32))",
+        "Pow": "A.Pow()(ops.abs(x), y)",
+        "PowTensorScalar": "A.PowTensorScalar()(x, 3)",
+    },
+    {"slope": "ms.Parameter(Tensor([0.1, 0.2, 0.3], ms.float32))"},
+)
+
+ARITHMETIC = Group(
+    _X,
+    {
+        **{n: f"A.{n}()(x, y)" for n in "Add AddExt Sub SubExt Mul Maximum Minimum FloorDiv".split()},
+        **{n: f"A.{n}()(x, ops.abs(y) + 1)" for n in "Div RealDiv".split()},
+        "Muls": "ms.mint.mul(x, 2)",
+        "Divs": "ms.mint.div(x, 2)",
+        "AddScalar": "ms.mint.add(x, 2, alpha=3)",
+        "SubScalar": "ms.mint.sub(x, 2, alpha=3)",
+        "InplaceAddExt": "(x * 1).add_(y, alpha=2)",
+        "InplaceAddsExt": "(x * 1).add_(2, alpha=2)",
+        "InplaceSubExt": "(x * 1).sub_(y, alpha=2)",
+        "InplaceSubScalar": "(x * 1).sub_(2, alpha=2)",
+        "InplaceMul": "(x * 1).mul_(y)",
+        "InplaceMuls": "(x * 1).mul_(2)",
+        "InplaceDiv": "(x * 1).div_(ops.abs(y) + 1)",
+        "InplaceDivs": "(x * 1).div_(2)",
+        **{n: f"A.{n}()(x, y)" for n in "Equal Greater GreaterEqual Less LessEqual NotEqual".split()},
+        "EqScalar": "ms.mint.eq(x, 0)",
+        "GreaterEqualScalar": "ms.mint.ge(x, 0)",
+        "LessScalar": "ms.mint.lt(x, 0)",
+        **{n: f"A.{n}()(x > 0, y > 0)" for n in "LogicalAnd LogicalOr LogicalXor".split()},
+        "LogicalNot": "A.LogicalNot()(x > 0)",
+        "Select": "A.Select()(x > 0, x, y)",
+        "MaskedFill": "A.MaskedFill()(x, y > 0, Tensor(0.5, ms.float32))",
+    },
+    {},
+)
+
+REDUCTIONS = Group(
+    _X,
+    {
+        **{n: f"A.{n}(True)(x, 1)" for n in "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum".split()},
+        **{n: f"A.{n}()(x > 0, (1, 2))" for n in "ReduceAll ReduceAny".split()},
+        **{n: f"A.{n}()(x, 1)" for n in "MeanExt SumExt ProdExt".split()},
+        **{n: f"A.{n}()(x)" for n in ("Max", "Min")},
+        **{n: f"A.{n}(1)(x)" for n in "ArgMaxWithValue ArgMinWithValue Argmax Argmin".split()},
+        "ReduceStd": "A.ReduceStd((1, 2))(x)",
+        "CumSum": "A.CumSum()(x, 1)",
+        "LpNorm": "P.LpNorm((1, 2), 1)(x)",
+        "Sort": "P.Sort()(x)",
+        "TopK": "P.TopK()(x, 2)",
+        "L2Normalize": "P.L2Normalize(1)(x)",
+    },
+    {},
+)
+
+SHAPES = Group(
+    {**_X, "image": floats(2, 4, 5, 6)},
+    {
+        "BroadcastTo": "A.BroadcastTo((-1, 3, 4))(x[:, :1])",
+        "Concat": "A.Concat(1)((x, y))",
+        "ExpandDims": "A.ExpandDims()(x, 1)",
+        "Flatten": "A.Flatten()(x)",
+        "Reshape": "A.Reshape()(x, (-1, 12))",
+        "ReverseV2": "A.ReverseV2([1])(x)",
+        "Slice": "A.Slice()(x, (0, 1, 0), (-1, 2, 3))",
+        "Split": "A.Split(2, 2)(x)",
+        "SplitWithSize": "A.SplitWithSize()(x, (1, 3), 2)",
+        "Squeeze": "A.Squeeze(1)(x[:, :1])",
+        "Stack": "P.Stack(1)((x, y))",
+        "StridedSlice": "x[:, 1:, ::2]",
+        "Tile": "A.Tile()(x, (1, 2, 3))",
+        "Transpose": "A.Transpose()(x, (0, 2, 1))",
+        "Tril": "P.Tril()(x)",
+        "Triu": "A.Triu(1)(x)",
+        "Unstack": "P.Unstack(1)(x)",
+        "Pad": "P.Pad(((0, 0), (1, 2), (0, 1)))(x)",
+        "PadV3": "P.PadV3()(x, (1, 2, 0, 1), Tensor(0.5, ms.float32))",
+        "MirrorPad": "P.MirrorPad()(x, Tensor([[0, 0], [1, 1], [2, 0]]))",
+        "ChannelShuffle": "P.ChannelShuffle(2)(image)",
+        "ResizeBilinearV2": "A.ResizeBilinearV2(True)(image, (7, 9))",
+        "ResizeNearestNeighbor": "A.ResizeNearestNeighbor((7, 9))(image)",
+    },
+    {},
+)
+
+PLACES = Group(
+    {"x": floats(2, 3, 4), "i": integers(2, 3, 4, high=3)},
+    {
+        "Gather": "A.Gather()(self.table, i, 0)",
+        "GatherD": "A.GatherD()(x, 1, i)",
+        "OneHot": "A.OneHot()(i - 1, 3, Tensor(2.0, ms.float32), Tensor(0.5, ms.float32))",
+    },
+    {"table": "ms.Parameter(Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ms.float32))"},
+)
+
+FIXED_PLACES = Group(
+    {"x": floats(3, 4), "image": floats(2, 4, 6, 5)},
+    {
+        "FillV2": "P.FillV2()((2, 3), x[0, 0])",
+        "GatherNd": "A.GatherNd()(x, Tensor([[0, 1], [2, 3]]))",
+        "TensorScatterAdd": "A.TensorScatterAdd()(x, Tensor([[0], [0]]), x[:2])",
+        "TensorScatterUpdate": "P.TensorScatterUpdate()(x, Tensor([[2], [0]]), x[:2])",
+        "Conv2DBackpropInput": "P.Conv2DBackpropInput(2, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0), stride=(2, 1))"
+        "(image, self.kernel, (2, 2, 12, 5))",
+    },
+    {"kernel": "ms.Parameter(ops.ones((4, 2, 3, 2)) * 0.3)"},
+    dynamic=False,
+)
+
+
+def _weights(name: str, *shapes: tuple[int, ...]) -> dict[str, str]:
+    return {
+        f"{name}{n}": f"ms.Parameter(Tensor({floats(*s, seed=n).round(3).tolist()}, ms.float32))"
+        for n, s in enumerate(shapes)
+    }
+
+
+LAYERS = Group(
+    {"x": floats(2, 3, 4), "image": floats(2, 4, 6, 5), "solid": floats(2, 4, 4, 6, 5)},
+    {
+        "Conv2D": "P.Conv2D(6, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0), stride=(2, 1), group=2)(image, self.w0)",
+        "BiasAdd": "A.BiasAdd()(image, self.w1)",
+        "Conv3D": "P.Conv3D(3, 2, pad_mode='same', stride=2)(solid, self.w2)",
+        "Conv2DTranspose": "self.transposed(image)",
+        "MatMul": "A.MatMul()(x[:, 0], self.w3)",
+        "BatchMatMul": "A.BatchMatMul(False, True)(x, x)",
+        "MatMulExt": "A.MatMulExt()(x, self.w3)",
+        "BatchMatMulExt": "A.BatchMatMulExt()(x, ops.transpose(x, (0, 2, 1)))",
+        "Dense": "A.Dense()(x, self.w4, self.w5)",
+        "BatchNorm": "A.BatchNorm(False, 1e-3)(image, self.w1, self.w6, self.w7, ops.abs(self.w8))[0]",
+        "LayerNorm": "A.LayerNorm(2, 2, 1e-3)(x, self.w1, self.w6)[0]",
+        "GroupNorm": "A.GroupNorm()(image, 2, self.w1, self.w6, 1e-3)[0]",
+        "LRN": "P.LRN(1, 2.0, 0.1, 0.6)(image)",
+        "MaxPool": "P.MaxPool((3, 2), (2, 2), 'same')(image)",
+        "AvgPool": "A.AvgPool((3, 2), (2, 2), 'same')(image)",
+        "MaxPool3D": "P.MaxPool3D((2, 3, 2), 2, 'same')(solid)",
+        "AvgPool3D": "P.AvgPool3D((2, 3, 2), 2, 'pad', 1)(solid)",
+        "MaxPoolWithArgmaxV2": "P.MaxPoolWithArgmaxV2((3, 2), (2, 2), (1, 0))(image)[0]",
+        "MaxPool3DWithArgmax": "P.MaxPool3DWithArgmax((2, 3, 2), (2, 2, 2), (1, 1, 0))(solid)[0]",
+        "AdaptiveAvgPool2D": "P.AdaptiveAvgPool2D((3, 2))(image)",
+        "AdaptiveAvgPool3D": "P.AdaptiveAvgPool3D((2, 3, 2))(solid)",
+        "Dropout": "ops.dropout(x, 0.3, self.training)",
+        "Dropout2D": "ops.dropout2d(image, 0.3, self.training)",
+        "Dropout3D": "ops.dropout3d(solid, 0.3, self.training)",
+        "Recurrent": "self.lstm(x)",
+    },
+    {
+        **_weights("w", (6, 2, 3, 2), (4,), (3, 4, 2, 2, 2), (4, 5), (5, 4), (5,), (4,), (4,), (4,)),
+        "transposed": "nn.Conv2dTranspose(4, 3, 3, 2, has_bias=True)",
+        "lstm": "nn.LSTM(4, 5, batch_first=True)",
+    },
+)
+
+GROUPS = {
+    "math": MATH,
+    "arithmetic": ARITHMETIC,
+    "reductions": REDUCTIONS,
+    "shapes": SHAPES,
+    "places": PLACES,
+    "fixed_places": FIXED_PLACES,
+    "layers": LAYERS,
+}
