@@ -53,9 +53,8 @@ def test_long_expansions_are_torchs(group: Group) -> None:
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.row)
 def test_row_says_why_it_refuses(case: Refused) -> None:
     group = Group([case])
-    with running() as ran, pytest.raises(UnsupportedError, match=case.says):
+    with pytest.raises(UnsupportedError, match=f"{case.row}(.|\\n)*{case.says}"):
         read(Function(group), [("", a) for a in group.arrays], LoadOptions())
-    assert case.row in ran
 
 
 def test_every_row_has_a_case() -> None:

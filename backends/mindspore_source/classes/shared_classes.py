@@ -109,9 +109,10 @@ def _construction(class_: Class, at: int) -> Part:
     arguments = [
         Argument("" if len(required) <= 3 else f.name, Literal(f.values[at], f.name)) for f in required
     ]
+    literals = {id(f) for f in class_.holes.values()}
     for formal in class_.formals:
         value = formal.values[at]
-        if isinstance(value, (str, Call, Expression)):
+        if isinstance(value, (str, Call, Expression)) and id(formal) not in literals:
             arguments.append(Argument(formal.name, value))
         elif formal.default is not MISSING and (formal.default is not None or value is not None):
             arguments.append(Argument(formal.name, Literal(value, formal.name), formal.default))

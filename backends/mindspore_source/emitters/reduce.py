@@ -95,9 +95,11 @@ def argmax(view: View) -> Expression:
 
 @TABLE.call("CumSum")
 def cumulative_sum(view: View) -> Expression:
-    """ops.cumsum."""
-    if view.operator.int("exclusive") or view.operator.int("reverse"):
-        raise Refused
+    """ops.cumsum, or ops.CumSum where it leaves out each element itself or runs from the end."""
+    options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
+    if options:
+        made = call("ops.CumSum", **dict.fromkeys(options, True))
+        return Expression((made, "(", view.use(0), ", ", str(int(view.scalar(1))), ")"))
     return call("ops.cumsum", view.use(0), int(view.scalar(1)))
 
 

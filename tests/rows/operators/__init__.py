@@ -1,0 +1,6 @@
+"""The cases of what backends emit: whoever adds an emitter adds a case of its operator, if it has none."""
+
+from . import elementwise, layers, moves
+
+FAMILIES = {"elementwise": elementwise.CASES, "layers": layers.CASES, "moves": moves.CASES}
+CASES = [case for family in FAMILIES.values() for case in family]

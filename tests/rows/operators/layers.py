@@ -1,0 +1,82 @@
+"""Cases of operators with weights or windows."""
+
+import numpy as np
+
+from .case import Case, Input, Weight, floats, integers
+
+ROWS, X = Input(floats(3, 4)), Input(floats(2, 3, 4))
+LINE, IMAGE, SOLID = Input(floats(2, 4, 9)), Input(floats(2, 4, 6, 5)), Input(floats(2, 4, 4, 6, 5))
+IDS = Input(integers(2, 3, high=7))
+SEQUENCE = Input(floats(5, 2, 4))
+H, C = Input(floats(2, 5)), Input(floats(2, 5, seed=1))
+_MS, _MX = ["mindspore"], ["mxnet"]
+
+
+def _vector(name, seed=0, positive=False):
+    array = floats(4, seed=seed)
+    return Weight(np.abs(array) + 0.5 if positive else array, name)
+
+
+def _gates(gates, inputs=4, hidden=5):
+    shapes = [(gates * hidden, inputs), (gates * hidden, hidden), (gates * hidden,), (gates * hidden,)]
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return [Weight(floats(*s, seed=n) * 0.5, name) for n, (s, name) in enumerate(zip(shapes, names, strict=True))]
+
+
+def _multihead():
+    shapes = {"in_weight": (12, 4), "in_bias": (12,), "out_weight": (4, 4), "out_bias": (4,)}
+    return [Weight(floats(*s, seed=n), name) for n, (name, s) in enumerate(shapes.items())]
+
+
+_STATISTICS = (_vector("mean", 2), _vector("variance", 3, positive=True))
+
+CASES = [
+    Case("Conv", LINE, Weight(floats(6, 2, 3)), Weight(floats(6), "bias"), group=2, strides=[2], pads=[1, 1]),
+    Case("Conv", IMAGE, Weight(floats(6, 2, 3, 2)), Weight(floats(6), "bias"), group=2, strides=[2, 1], dilations=[1, 2], pads=[1, 0, 1, 0]),
+    Case("Conv", IMAGE, Weight(floats(6, 4, 3, 2)), pads=[1, 0, 0, 1]),
+    Case("Conv", SOLID, Weight(floats(3, 4, 2, 3, 1)), strides=[1, 2, 1]),
+    Case("ConvTranspose", IMAGE, Weight(floats(4, 3, 3, 2)), Weight(floats(3), "bias"), strides=[2, 1], pads=[1, 0, 1, 0], output_padding=[1, 0]),
+    Case("ConvTranspose", LINE, Weight(floats(4, 3, 3)), strides=[2]),
+    Case("BatchNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), *_STATISTICS, epsilon=1e-3),
+    Case("LayerNormalization", X, _vector("gamma", 0), _vector("beta", 1), epsilon=1e-3),
+    Case("GroupNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), num_groups=2, epsilon=1e-3),
+    Case("InstanceNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), epsilon=1e-3),
+    Case("RMSNormalization", X, _vector("gamma", 0), epsilon=1e-3),
+    Case("BatchNormalization", IMAGE, *(Input(np.abs(floats(4, seed=n))) for n in range(4)), backends=_MS),
+    Case("GroupNormalization", IMAGE, Input(floats(4)), Input(floats(4, seed=1)), num_groups=2, backends=_MS),
+    Case("InstanceNormalization", IMAGE, Input(floats(4)), Input(floats(4, seed=1)), backends=_MS),
+    Case("LRN", IMAGE, size=3, alpha=0.1, beta=0.6, bias=2.0),
+    Case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0]),
+    Case("MaxPool", LINE, kernel_shape=[3], strides=[2]),
+    Case("MaxPool", SOLID, kernel_shape=[2, 3, 2], strides=[2, 2, 2]),
+    Case("AveragePool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0]),
+    Case("AveragePool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0], count_include_pad=1),
+    Case("GlobalAveragePool", IMAGE),
+    Case("GlobalMaxPool", IMAGE),
+    Case("regraft.AdaptiveAveragePool", IMAGE, output_size=[3, 2]),
+    Case("regraft.FullPool", IMAGE, mode="max", kernel_shape=[3, 2], strides=[2, 2]),
+    Case("regraft.FullPool", IMAGE, mode="average", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 1, 1]),
+    Case("regraft.FullPool", IMAGE, mode="sum", kernel_shape=[3, 2], strides=[2, 2]),
+    Case("Resize", IMAGE, None, np.float32([1, 1, 2, 2]), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    Case("Resize", IMAGE, None, None, np.array([2, 4, 11, 7]), mode="linear", coordinate_transformation_mode="align_corners"),
+    Case("Resize", IMAGE, None, None, np.array([2, 4, 11, 7]), mode="linear", coordinate_transformation_mode="half_pixel"),
+    Case("GridSample", IMAGE, Input(np.tanh(floats(2, 3, 4, 2, seed=5))), align_corners=1),
+    Case("Gemm", ROWS, Weight(floats(5, 4)), Weight(floats(5), "bias"), transB=1),
+    Case("Gemm", ROWS, Weight(floats(4, 5)), Weight(floats(5), "bias"), alpha=0.5, beta=2.0, backends=_MS),
+    Case("regraft.Linear", X, Weight(floats(5, 4)), Weight(floats(5), "bias")),
+    Case("regraft.PaddedEmbedding", Weight(floats(7, 4)), IDS, padding_idx=2),
+    Case("Gather", Weight(floats(7, 4)), IDS),
+    Case("PRelu", IMAGE, Weight(floats(4, 1, 1))),
+    Case("regraft.LSTM", SEQUENCE, None, None, None, *_gates(4), outputs=3, hidden_size=5),
+    Case("regraft.GRU", SEQUENCE, None, None, *_gates(3), outputs=2, hidden_size=5),
+    Case("regraft.RNN", SEQUENCE, None, None, *_gates(1), outputs=2, hidden_size=5),
+    Case("regraft.LSTMCell", Input(floats(2, 4, seed=7)), H, C, *_gates(4), outputs=2),
+    Case("regraft.GRUCell", Input(floats(2, 4, seed=7)), H, *_gates(3)),
+    Case("regraft.RNNCell", Input(floats(2, 4, seed=7)), H, *_gates(1)),
+    Case("regraft.LinearRegressionOutput", ROWS),
+    Case("regraft.LogisticRegressionOutput", ROWS),
+    Case("regraft.MAERegressionOutput", ROWS),
+    Case("regraft.SVMOutput", ROWS),
+    Case("regraft.SoftmaxOutput", ROWS),
+    Case("regraft.MakeLoss", ROWS),
+]  # fmt: skip

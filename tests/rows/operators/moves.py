@@ -1,0 +1,78 @@
+"""Cases of operators that move, join, pick and reduce."""
+
+import numpy as np
+
+from .case import Case, Input, floats, integers
+
+X, Y = Input(floats(2, 3, 4)), Input(floats(2, 3, 4, seed=1))
+IMAGE = Input(floats(2, 4, 6, 5))
+WIDE = Input(floats(2, 4, 6, 4))
+ROW = Input(floats(2, 1, 4))
+PLACES = Input(integers(2, 3, 4, high=3))
+B = Input(floats(2, 3, 4) > 0)
+VECTOR = Input(floats(4))
+_MS = ["mindspore"]
+
+
+def _shape(b, x):
+    return b.op("Shape", x)
+
+
+def _like(b, x, y):
+    return b.op("Reshape", y, b.op("Shape", x))
+
+
+_REDUCED = "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare ReduceL1 ReduceL2"
+
+CASES = [
+    Case("Reshape", X, [2, -1]),
+    Case("Flatten", IMAGE),
+    Case("Flatten", X, axis=2, backends=_MS),
+    Case("Transpose", X, perm=[2, 0, 1]),
+    Case("Unsqueeze", X, [1]),
+    Case("Squeeze", ROW, [1]),
+    Case("Concat", X, Y, axis=1),
+    Case("Split", X, [1, 3], outputs=2, axis=2),
+    Case("Split", X, [2, 2], outputs=2, axis=2),
+    Case("Slice", X, [1, 0], [3, 4], [1, 2], [1, 2]),
+    Case("Slice", X, [-1], [-(2**62)], [2], [-1]),
+    Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], np.float32(0.5)),
+    Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
+    Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="edge"),
+    Case("Tile", X, [1, 2, 3]),
+    Case("Expand", ROW, [2, 3, 4]),
+    Case("Shape", X, build=_shape, backends=["mxnet"]),
+    Case("Shape", X, Input(floats(24)), build=_like, backends=_MS),
+    Case("DepthToSpace", IMAGE, blocksize=2, backends=["mxnet"]),
+    Case("DepthToSpace", IMAGE, blocksize=2, mode="CRD", backends=_MS),
+    Case("SpaceToDepth", WIDE, blocksize=2),
+    *(Case(name, X, [1], keepdims=0) for name in _REDUCED.split()),
+    *(Case(name, X, [1, 2]) for name in _REDUCED.split()),
+    Case("ReduceLogSumExp", X, [1], keepdims=0),
+    *(Case(name, X, axis=1, keepdims=0) for name in ("ArgMax", "ArgMin")),
+    *(Case(name, X, axis=2) for name in ("ArgMax", "ArgMin")),
+    Case("CumSum", X, np.int64(1)),
+    Case("CumSum", X, np.int64(2), exclusive=1, reverse=1),
+    Case("TopK", X, [2], outputs=2, axis=1),
+    Case("TopK", X, [2], outputs=2, axis=2, largest=0),
+    Case("Gather", X, np.array([2, 0, -1]), axis=1),
+    Case("GatherElements", X, PLACES, axis=1),
+    Case("GatherND", X, np.array([[0, 1], [1, 2]])),
+    Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add"),
+    Case("ScatterND", X, np.array([[1], [0]]), Y),
+    Case("Trilu", X, np.int64(1), upper=1),
+    Case("Trilu", X, np.int64(0), upper=0),
+    Case("regraft.Unstack", X, outputs=3, axis=1),
+    Case("Einsum", X, Y, equation="bij,bkj->bik"),
+    Case("MatMul", X, Input(floats(2, 4, 3, seed=2))),
+    Case("MatMul", X, floats(4, 5), backends=_MS),
+    Case("Compress", VECTOR, np.array([True, False, True, True]), axis=0),
+    Case("NonZero", X),
+    Case("Unique", PLACES, sorted=1),
+    Case("ConstantOfShape", X, build=lambda b, x: b.op("ConstantOfShape", b.op("Shape", x), value=np.float32([2])), backends=_MS),
+    Case("Range", X, build=lambda b, x: b.op("Range", b.constant(0), _size(b, x), b.constant(1)), backends=_MS),
+]  # fmt: skip
+
+
+def _size(b, x):
+    return b.op("Squeeze", b.op("Shape", x, start=1, end=2), b.constant([0]))

@@ -1,0 +1,141 @@
+"""Records what MXNet 1.9.1 computes, for tests that run without it.
+
+    python3.8 -m venv mxnet_env
+    mxnet_env/bin/pip install "mxnet==1.9.1" "numpy<1.24"
+    mxnet_env/bin/python tests/tools/record_mxnet.py          # every case that has changed or is new
+    mxnet_env/bin/python tests/tools/record_mxnet.py --all
+
+MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x86-64) and uses `numpy.bool`, which
+NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
+`tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
+`emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes.
+"""
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")  # no operator is fused into another
+
+import mxnet as mx
+import numpy as np
+
+TESTS = Path(__file__).resolve().parents[1]
+CORPUS = TESTS / "corpora" / "mxnet"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", action="store_true", help="record cases again that have not changed")
+    everything = parser.parse_args().all
+    print(
+        f"recorded {record_rows(everything)} rows and {record_emitted()} emitted symbols with MXNet {mx.__version__}"
+    )
+
+
+def record_rows(everything):
+    """Run the cases of single operators; returns how many were run."""
+    path = TESTS / "rows" / "mxnet_symbol.py"
+    spec = importlib.util.spec_from_file_location("mxnet_symbol", str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    before = {r["id"]: r for r in read_json(CORPUS / "rows.json", [])}
+    stored = read_arrays(CORPUS / "rows.npz")
+    records, arrays, count = [], {}, 0
+    for row, (attributes, inputs) in sorted(module.CASES.items()):
+        name = f"row/{row}"
+        names = [f"x{number}" for number in range(len(inputs))]
+        document = symbol_of(row, attributes, names)
+        given = dict(zip(names, inputs))  # noqa: B905 - Python 3.8 has no `strict`
+        digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
+        for array in inputs:
+            digest.update(array.tobytes())
+        arrays.update({f"{name}/in/{n}": a for n, a in given.items()})
+        if name in before and before[name]["case"] == digest.hexdigest() and not everything:
+            records.append(before[name])
+            arrays.update({k: v for k, v in stored.items() if k.startswith(f"{name}/out/")})
+            continue
+        outputs = run(json.dumps(document), given, {})
+        arrays.update({f"{name}/out/{number}": a for number, a in enumerate(outputs)})
+        records.append(
+            {
+                "id": name,
+                "case": digest.hexdigest(),
+                "inputs": [{"name": n, "stored": True} for n in names],
+                "params": [],
+                "outputs": [{"shape": list(a.shape)} for a in outputs],
+                "symbol": document,
+            }
+        )
+        count += 1
+    (CORPUS / "rows.json").write_text(json.dumps(records, indent=1) + "\n")
+    write_arrays(CORPUS / "rows.npz", arrays)
+    return count
+
+
+def record_emitted():
+    """Run the symbols that regraft wrote; returns how many."""
+    records, stored = read_json(CORPUS / "emitted.json", []), read_arrays(CORPUS / "emitted_given.npz")
+    arrays = {}
+    for record in records:
+        name = record["id"]
+        given = {k: stored[f"{name}/in/{k}"] for k in record["inputs"]}
+        held = {k: stored[f"{name}/param/{k}"] for k in record["params"]}
+        for number, output in enumerate(run(json.dumps(record["symbol"]), given, held)):
+            arrays[f"{name}/out/{number}"] = output
+        arrays[f"{name}/digest"] = np.frombuffer(bytes.fromhex(record["digest"]), np.uint8)
+    write_arrays(CORPUS / "emitted.npz", arrays)
+    return len(records)
+
+
+def symbol_of(operator, attributes, names):
+    """One operator on variables, as MXNet writes a symbol."""
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
+    node = {"op": operator, "name": "row", "inputs": [[number, 0, 0] for number in range(len(names))]}
+    if attributes:
+        node["attrs"] = attributes
+    return {
+        "nodes": [*nodes, node],
+        "arg_nodes": list(range(len(names))),
+        "node_row_ptr": list(range(len(names) + 2)),
+        "heads": [[len(names), 0, 0]],
+        "attrs": {"mxnet_version": ["int", 10901]},
+    }
+
+
+def run(text, inputs, parameters):
+    """The outputs of a symbol in inference, as arrays."""
+    symbol = mx.sym.load_json(text)
+    known = {name: mx.nd.array(array, dtype=array.dtype) for name, array in {**inputs, **parameters}.items()}
+    names = symbol.list_arguments()
+    shapes, _, _ = symbol.infer_shape_partial(**{n: a.shape for n, a in known.items() if n in names})
+    for name, shape in zip(names, shapes):  # noqa: B905 - a label, which no loss head reads in inference
+        if name not in known:
+            known[name] = mx.nd.zeros(shape)
+    states = {name: known[name] for name in symbol.list_auxiliary_states()}
+    executor = symbol.bind(mx.cpu(), {n: known[n] for n in names}, grad_req="null", aux_states=states)
+    return [found.asnumpy() for found in executor.forward(is_train=False)]
+
+
+def read_json(path, otherwise):
+    return json.loads(path.read_text()) if path.exists() else otherwise
+
+
+def read_arrays(path):
+    if not path.exists():
+        return {}
+    with np.load(str(path)) as file:
+        return dict(file)
+
+
+def write_arrays(path, arrays):
+    np.savez_compressed(str(path), **arrays)
+
+
+if __name__ == "__main__":
+    main()
