@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import torch
+from torch._higher_order_ops.while_loop import while_loop
 
+import regraft
 from regraft.backends.mindspore_source import write
 from regraft.backends.mindspore_source.emitting import View
 from regraft.backends.mindspore_source.families import TABLE, _Probe
 from regraft.backends.onnx_model import to_model
-from regraft.ir import validate
+from regraft.ir import Builder, Graph, TensorType, validate
 
 from .operators import CASES
-from .operators.case import Case, graph_of
+from .operators.case import Case, floats, graph_of
 from .recording import rows_that_run
 
 pytestmark = pytest.mark.xdist_group("mindspore")
@@ -62,5 +65,52 @@ def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=name)
 
 
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+class Turns(torch.nn.Module):
+    def forward(self, x):
+        return while_loop(lambda n, y: y.sum() < 9, lambda n, y: (n + 1, y * y + 1), (torch.tensor(0), x))
+
+
+NETS = {"If": Branch(), "Loop": Turns()}
+
+
+@pytest.mark.parametrize("row", NETS)
+def test_control_flow_is_torchs(row: str, tmp_path: Path) -> None:
+    import mindspore as ms
+
+    x = floats(2, 3)
+    graph = regraft.rewrite(regraft.load(NETS[row], (x,))).graph
+    with rows_that_run(TABLE, "calls") as ran:  # which tells that it can be written, as methods
+        write(graph, tmp_path / "out")
+    assert row in ran
+    net = emitted(tmp_path / "out", row)
+    for given in (np.abs(x), -np.abs(x)):
+        want, got = NETS[row](torch.from_numpy(given)), net(ms.Tensor(given))
+        for w, g in zip(*(v if isinstance(v, tuple) else (v,) for v in (want, got)), strict=True):
+            np.testing.assert_allclose(g.asnumpy(), w.numpy(), rtol=1e-5)
+
+
+def test_what_is_left_to_be_written_says_so(tmp_path: Path) -> None:
+    import mindspore as ms
+
+    words = {"operator": "aten.foo.default", "call": "foo(x0)", "reason": "it is odd"}
+    b = Builder(Graph())
+    b.call = b.graph.modules.add_call(b.graph.modules.add("Net"))
+    x = b.graph.add_input("x", TensorType("float32", (2, 3)))
+    b.graph.outputs.append(("y", b.op("regraft.Stub", x, types=[TensorType("float32", (2, 3))], **words)))
+    write(b.graph, tmp_path / "out", partial=True)
+    with pytest.raises(NotImplementedError, match=r"foo\(x0\) -> .*: it is odd"):
+        emitted(tmp_path / "out", "stub")(ms.Tensor(floats(2, 3)))
+
+
+ELSEWHERE = {*NETS, "regraft.Stub"}
+"""Rows with tests of their own, above."""
+
+
 def test_every_row_has_a_case() -> None:
-    assert {*TABLE.layers, *TABLE.calls} - {case.row for case in taken(CASES)} == set(), "declare a case in tests/rows/operators"
+    named = {case.row for case in taken(CASES)} | ELSEWHERE
+    assert {*TABLE.layers, *TABLE.calls} - named == set(), "declare a case in tests/rows/operators"

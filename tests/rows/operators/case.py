@@ -68,7 +68,9 @@ class Case:
                 held, path = b.graph.modules.module(module).parameters, b.graph.modules.path(module)
                 name = operand.name if path else f"{operand.name}{len(held)}"
                 declared = f"{path}.{name}" if path else name
-                values.append(b.graph.add_parameter(Parameter(declared, declared, TensorData.of(operand.array))))
+                values.append(
+                    b.graph.add_parameter(Parameter(declared, declared, TensorData.of(operand.array)))
+                )
                 held[name] = values[-1].node
             else:
                 values.append(None if operand is None else b.constant(operand))

@@ -20,11 +20,13 @@ def _vector(name, seed=0, positive=False):
 def _gates(gates, inputs=4, hidden=5):
     shapes = [(gates * hidden, inputs), (gates * hidden, hidden), (gates * hidden,), (gates * hidden,)]
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return [Weight(floats(*s, seed=n) * 0.5, name) for n, (s, name) in enumerate(zip(shapes, names, strict=True))]
+    return [
+        Weight(floats(*s, seed=n) * 0.5, name) for n, (s, name) in enumerate(zip(shapes, names, strict=True))
+    ]
 
 
 def _multihead():
-    shapes = {"in_weight": (12, 4), "in_bias": (12,), "out_weight": (4, 4), "out_bias": (4,)}
+    shapes = {"out_weight": (4, 4), "out_bias": (4,), "in_weight": (12, 4), "in_bias": (12,)}
     return [Weight(floats(*s, seed=n), name) for n, (name, s) in enumerate(shapes.items())]
 
 
@@ -73,6 +75,7 @@ CASES = [
     Case("regraft.LSTMCell", Input(floats(2, 4, seed=7)), H, C, *_gates(4), outputs=2),
     Case("regraft.GRUCell", Input(floats(2, 4, seed=7)), H, *_gates(3)),
     Case("regraft.RNNCell", Input(floats(2, 4, seed=7)), H, *_gates(1)),
+    Case("regraft.MultiheadAttention", X, X, X, *_multihead(), num_heads=2, batch_first=1),
     Case("regraft.LinearRegressionOutput", ROWS),
     Case("regraft.LogisticRegressionOutput", ROWS),
     Case("regraft.MAERegressionOutput", ROWS),
