@@ -1,7 +1,7 @@
 """Cases of the MXNet frontend's rows that no recorded model has: row -> (its attributes, its inputs).
 
-Whoever adds a row adds a line here and records it with `tests/tools/record_mxnet.py`, which imports this file in
-MXNet's own Python: it is Python 3.8 and needs nothing but NumPy.
+Whoever adds a row adds a line here and records it with `tests/tools/record_mxnet.py`, which imports this file
+in MXNet's own Python: it is Python 3.8 and needs nothing but NumPy.
 """
 
 import numpy as np

@@ -33,7 +33,7 @@ class _Noted(dict):
         return noted
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - which would not note it
 
 
 @contextmanager

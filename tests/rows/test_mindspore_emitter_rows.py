@@ -1,4 +1,4 @@
-"""Every emitter of MindSpore source: what it writes, run by MindSpore, against ONNX Runtime on the same graph."""
+"""Every emitter of MindSpore source: what it writes, run by MindSpore, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def emitted(folder: Path, name: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["calls", "layers"])
 def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
-    """In the root's own `construct`, and each in a module of its own, which becomes a layer where there is one."""
+    """In the root's own `construct`, and each in a module of its own, which becomes a layer if it can."""
     import mindspore as ms
 
     cases = taken(CASES)

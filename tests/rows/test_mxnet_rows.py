@@ -25,7 +25,7 @@ def test_row_is_mxnets(case: Case, tmp_path: Path) -> None:
 
 
 def test_every_row_has_a_case() -> None:
-    """`test_operator`, `test_model` and `test_old_file` run the other recorded symbols, all of whose nodes are read."""
+    """The other recorded symbols, all of whose nodes are read, are those of `test_mxnet_numbers.py`."""
     recorded = [case for group in ("ops", "rows", "models", "legacy") for case in cases(group).values()]
     named = {node["op"] for case in recorded for node in case.symbol()["nodes"]}
     assert set(TABLE.names()) - named == set(), f"declare a case in tests/rows/mxnet_symbol.py, then {RECORD}"

@@ -5,8 +5,8 @@
     mxnet_env/bin/python tests/tools/record_mxnet.py          # every case that has changed or is new
     mxnet_env/bin/python tests/tools/record_mxnet.py --all
 
-MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x86-64) and uses `numpy.bool`, which
-NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
+MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x86-64) and uses `numpy.bool`,
+which NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
 `tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
 `emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes.
 """
@@ -33,9 +33,8 @@ def main():
     )
     parser.add_argument("--all", action="store_true", help="record cases again that have not changed")
     everything = parser.parse_args().all
-    print(
-        f"recorded {record_rows(everything)} rows and {record_emitted()} emitted symbols with MXNet {mx.__version__}"
-    )
+    rows, emitted = record_rows(everything), record_emitted()
+    print(f"recorded {rows} rows and {emitted} emitted symbols with MXNet {mx.__version__}")
 
 
 def record_rows(everything):

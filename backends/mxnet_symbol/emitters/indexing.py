@@ -16,24 +16,26 @@ def gather(e: Emission) -> Reference:
         at = int(indices)
         part = e.node("slice_axis", [e.input()], axis=axis, begin=at, end="None" if at == -1 else at + 1)
         return e.node("squeeze", [part], axis=(axis,))
-    source = _clipped_indices(e)
+    source = _clipped_indices(e, axis)
     weight = e.graph.producer(e.value(0))
     if axis == 0 and source is not None and isinstance(weight, Parameter) and len(weight.data.shape) == 2:
         rows, width = weight.data.shape
         ids = e.builder.reference(source, e.name)
         return e.node("Embedding", [ids, e.input()], input_dim=rows, output_dim=width)
-    return e.node("take", e.inputs(), axis=axis, mode="clip")
+    mode = "wrap" if source is None else "clip"  # as ONNX does, indices below 0 count from the end
+    return e.node("take", e.inputs(), axis=axis, mode=mode)
 
 
-def _clipped_indices(e: Emission) -> Value | None:
-    """The value behind ``Clip(Cast(value), 0, rows - 1)``, else None."""
+def _clipped_indices(e: Emission, axis: int) -> Value | None:
+    """The value behind ``Clip(Cast(value), 0, size - 1)`` of an axis, else None."""
     clip = e.producer(1)
     if clip is None or clip.op_type != "Clip":
         return None
     source, low, high = (*e.graph.operands(clip.key), None, None)[:3]
     bounds = [e.graph.producer(v) for v in (low, high) if v is not None]
+    size = e.shape(0)[axis]
     limits = [int(c.data.numpy()) for c in bounds if isinstance(c, Constant)]
-    if source is None or limits != [0, e.static_shape(0)[0] - 1]:
+    if source is None or not isinstance(size, int) or limits != [0, size - 1]:
         return None
     cast = e.graph.producer(source)
     if isinstance(cast, Operator) and cast.op_type == "Cast":

@@ -8,12 +8,33 @@ MATH = Group(
     _X,
     {
         **{
-            n: f"A.{n}()(x)" for n in "Abs Atan Ceil Cos Cosh Erf Erfc Exp Expm1 Floor IsInf Neg Sign".split()
+            n: f"A.{n}()(x)"
+            for n in [
+                "Abs",
+                "Atan",
+                "Ceil",
+                "Cos",
+                "Cosh",
+                "Erf",
+                "Erfc",
+                "Exp",
+                "Expm1",
+                "Floor",
+                "IsInf",
+                "Neg",
+                "Sign",
+            ]
         },
-        **{n: f"A.{n}()(x)" for n in "Sin Sinh Square Tan Tanh Sigmoid ReLU ReLU6 GeLU HSigmoid".split()},
-        **{n: f"A.{n}()(x)" for n in "HSwish SiLU FastGeLU Identity Elu CeLU HShrink SoftShrink".split()},
-        **{n: f"A.{n}()(ops.abs(x) + 0.1)" for n in "Log Log1p Reciprocal Rsqrt Sqrt".split()},
-        **{n: f"P.{n}()(x)" for n in "IsNan Mish SeLU Softplus Softsign".split()},
+        **{
+            n: f"A.{n}()(x)"
+            for n in ["Sin", "Sinh", "Square", "Tan", "Tanh", "Sigmoid", "ReLU", "ReLU6", "GeLU", "HSigmoid"]
+        },
+        **{
+            n: f"A.{n}()(x)"
+            for n in ["HSwish", "SiLU", "FastGeLU", "Identity", "Elu", "CeLU", "HShrink", "SoftShrink"]
+        },
+        **{n: f"A.{n}()(ops.abs(x) + 0.1)" for n in ["Log", "Log1p", "Reciprocal", "Rsqrt", "Sqrt"]},
+        **{n: f"P.{n}()(x)" for n in ["IsNan", "Mish", "SeLU", "Softplus", "Softsign"]},
         "Asin": "A.Asin()(ops.sigmoid(x))",
         "ACos": "ops.acos(ops.sigmoid(x))",
         "Round": "A.Round()(x * 3)",
@@ -34,8 +55,11 @@ MATH = Group(
 ARITHMETIC = Group(
     _X,
     {
-        **{n: f"A.{n}()(x, y)" for n in "Add AddExt Sub SubExt Mul Maximum Minimum FloorDiv".split()},
-        **{n: f"A.{n}()(x, ops.abs(y) + 1)" for n in "Div RealDiv".split()},
+        **{
+            n: f"A.{n}()(x, y)"
+            for n in ["Add", "AddExt", "Sub", "SubExt", "Mul", "Maximum", "Minimum", "FloorDiv"]
+        },
+        **{n: f"A.{n}()(x, ops.abs(y) + 1)" for n in ["Div", "RealDiv"]},
         "Muls": "ms.mint.mul(x, 2)",
         "Divs": "ms.mint.div(x, 2)",
         "AddScalar": "ms.mint.add(x, 2, alpha=3)",
@@ -48,11 +72,13 @@ ARITHMETIC = Group(
         "InplaceMuls": "(x * 1).mul_(2)",
         "InplaceDiv": "(x * 1).div_(ops.abs(y) + 1)",
         "InplaceDivs": "(x * 1).div_(2)",
-        **{n: f"A.{n}()(x, y)" for n in "Equal Greater GreaterEqual Less LessEqual NotEqual".split()},
+        **{
+            n: f"A.{n}()(x, y)" for n in ["Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"]
+        },
         "EqScalar": "ms.mint.eq(x, 0)",
         "GreaterEqualScalar": "ms.mint.ge(x, 0)",
         "LessScalar": "ms.mint.lt(x, 0)",
-        **{n: f"A.{n}()(x > 0, y > 0)" for n in "LogicalAnd LogicalOr LogicalXor".split()},
+        **{n: f"A.{n}()(x > 0, y > 0)" for n in ["LogicalAnd", "LogicalOr", "LogicalXor"]},
         "LogicalNot": "A.LogicalNot()(x > 0)",
         "Select": "A.Select()(x > 0, x, y)",
         "MaskedFill": "A.MaskedFill()(x, y > 0, Tensor(0.5, ms.float32))",
@@ -63,11 +89,14 @@ ARITHMETIC = Group(
 REDUCTIONS = Group(
     _X,
     {
-        **{n: f"A.{n}(True)(x, 1)" for n in "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum".split()},
-        **{n: f"A.{n}()(x > 0, (1, 2))" for n in "ReduceAll ReduceAny".split()},
-        **{n: f"A.{n}()(x, 1)" for n in "MeanExt SumExt ProdExt".split()},
+        **{
+            n: f"A.{n}(True)(x, 1)"
+            for n in ["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"]
+        },
+        **{n: f"A.{n}()(x > 0, (1, 2))" for n in ["ReduceAll", "ReduceAny"]},
+        **{n: f"A.{n}()(x, 1)" for n in ["MeanExt", "SumExt", "ProdExt"]},
         **{n: f"A.{n}()(x)" for n in ("Max", "Min")},
-        **{n: f"A.{n}(1)(x)" for n in "ArgMaxWithValue ArgMinWithValue Argmax Argmin".split()},
+        **{n: f"A.{n}(1)(x)" for n in ["ArgMaxWithValue", "ArgMinWithValue", "Argmax", "Argmin"]},
         "ReduceStd": "A.ReduceStd((1, 2))(x)",
         "CumSum": "A.CumSum()(x, 1)",
         "LpNorm": "P.LpNorm((1, 2), 1)(x)",
@@ -125,8 +154,8 @@ FIXED_PLACES = Group(
         "GatherNd": "A.GatherNd()(x, Tensor([[0, 1], [2, 3]]))",
         "TensorScatterAdd": "A.TensorScatterAdd()(x, Tensor([[0], [0]]), x[:2])",
         "TensorScatterUpdate": "P.TensorScatterUpdate()(x, Tensor([[2], [0]]), x[:2])",
-        "Conv2DBackpropInput": "P.Conv2DBackpropInput(2, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0), stride=(2, 1))"
-        "(image, self.kernel, (2, 2, 12, 5))",
+        "Conv2DBackpropInput": "P.Conv2DBackpropInput(2, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0),"
+        " stride=(2, 1))(image, self.kernel, (2, 2, 12, 5))",
     },
     {"kernel": "ms.Parameter(ops.ones((4, 2, 3, 2)) * 0.3)"},
     dynamic=False,
@@ -143,7 +172,8 @@ def _weights(name: str, *shapes: tuple[int, ...]) -> dict[str, str]:
 LAYERS = Group(
     {"x": floats(2, 3, 4), "image": floats(2, 4, 6, 5), "solid": floats(2, 4, 4, 6, 5)},
     {
-        "Conv2D": "P.Conv2D(6, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0), stride=(2, 1), group=2)(image, self.w0)",
+        "Conv2D": "P.Conv2D(6, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0), stride=(2, 1), group=2)"
+        "(image, self.w0)",
         "BiasAdd": "A.BiasAdd()(image, self.w1)",
         "Conv3D": "P.Conv3D(3, 2, pad_mode='same', stride=2)(solid, self.w2)",
         "Conv2DTranspose": "self.transposed(image)",

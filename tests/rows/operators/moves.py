@@ -69,9 +69,16 @@ CASES = [
     Case("Compress", VECTOR, np.array([True, False, True, True]), axis=0),
     Case("NonZero", X),
     Case("Unique", PLACES, sorted=1),
-    Case("ConstantOfShape", X, build=lambda b, x: b.op("ConstantOfShape", b.op("Shape", x), value=np.float32([2])), backends=_MS),
-    Case("Range", X, build=lambda b, x: b.op("Range", b.constant(0), _size(b, x), b.constant(1)), backends=_MS),
-]  # fmt: skip
+    Case(
+        "ConstantOfShape",
+        X,
+        build=lambda b, x: b.op("ConstantOfShape", b.op("Shape", x), value=np.float32([2])),
+        backends=_MS,
+    ),
+    Case(
+        "Range", X, build=lambda b, x: b.op("Range", b.constant(0), _size(b, x), b.constant(1)), backends=_MS
+    ),
+]
 
 
 def _size(b, x):

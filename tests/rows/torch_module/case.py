@@ -115,8 +115,8 @@ P = X.through(lambda x: x.abs() + 0.1)
 U = X.through(lambda x: x.sigmoid() * 1.8 - 0.9)
 B = X.through(lambda x: x > 0)
 C = Y.through(lambda y: y > 0)
-I = integers(2, 3, 4)
-K = I.through(lambda i: i % 5 + 1)
+J = integers(2, 3, 4)
+K = J.through(lambda i: i % 5 + 1)
 
 
 def _operator(row: str) -> Callable[..., Any]:

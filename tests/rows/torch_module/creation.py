@@ -2,7 +2,7 @@
 
 import torch
 
-from .case import Case, Group, I, X, Y
+from .case import Case, Group, J, X, Y
 
 
 def _filled(found):
@@ -60,8 +60,8 @@ CHANGED = Group(
         Case("aten.to.device", X, torch.device("cpu"), torch.int32),
         Case("aten.to.dtype", X, torch.int64),
         Case("aten.to.dtype_layout", X, dtype=torch.float16),
-        Case("aten.to.other", X, I),
-        Case("aten.type_as.default", X, I),
+        Case("aten.to.other", X, J),
+        Case("aten.type_as.default", X, J),
         *(Case(f"aten.tri{name}.default", X, 1) for name in "lu"),
     ]
 )

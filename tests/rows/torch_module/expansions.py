@@ -3,16 +3,22 @@
 import torch
 import torch.nn.modules.linear_cross_entropy  # registers its operators
 
-from .case import B, Case, Group, I, K, Refused, X, Y, constant, floats, integers
+from .case import B, Case, Group, J, K, Refused, X, Y, constant, floats, integers
 
 _PLACES = torch.tensor([0, 2, 1])
-_ROWS = I.through(lambda i: i % 3)
+_ROWS = J.through(lambda i: i % 3)
 _IMAGE, _SOLID = floats(2, 3, 7, 8), floats(2, 3, 5, 6, 7)
 _FLAT = [0, 2, 1, 3, 4, 5]
 
 PLACES = Group(
     [
-        Case("aten._unsafe_masked_index.default", X, B.through(lambda b: b[:, :, :3]), [None, None, _PLACES], 0.5),
+        Case(
+            "aten._unsafe_masked_index.default",
+            X,
+            B.through(lambda b: b[:, :, :3]),
+            [None, None, _PLACES],
+            0.5,
+        ),
         Case("aten.index_reduce.default", X, 1, _PLACES, Y, "amax"),
         Case("aten.masked_scatter.default", X, B, Y),
         Case("aten.put.default", X, _ROWS, Y, True),
@@ -25,8 +31,8 @@ PLACES = Group(
         Case("aten.cummin.default", X, 2),
         Case("aten.cumprod.default", X, 1),
         Case("aten.logcumsumexp.default", X, 1),
-        Case("aten.isin.Tensor_Scalar", I, 3),
-        Case("aten.isin.Tensor_Tensor", I, torch.tensor([1, 3, 5])),
+        Case("aten.isin.Tensor_Scalar", J, 3),
+        Case("aten.isin.Tensor_Tensor", J, torch.tensor([1, 3, 5])),
         Case("aten.bucketize.Tensor", X, torch.tensor([-1.0, 0.0, 1.0]), right=True),
         Case("aten.searchsorted.Tensor", torch.tensor([-1.0, 0.0, 1.0]), X),
         Case("aten.kthvalue.default", X, 2, 1),
@@ -39,14 +45,14 @@ PLACES = Group(
         Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
         Case("aten.nanquantile.scalar", X, 0.7, 2),
         Case("aten.renorm.default", X, 2, 0, 1.0),
-        Case("aten.gcd.default", I, K),
-        Case("aten.lcm.default", I, K),
+        Case("aten.gcd.default", J, K),
+        Case("aten.lcm.default", J, K),
         Case("aten.logaddexp2.default", X, Y),
         Case("aten.frexp.Tensor", X),
         Case("aten.histc.default", X, 5, -2, 2),
         Case("aten.embedding_renorm.default", constant(3, 4), _ROWS, 1.0, 2.0),
     ]
-)  # fmt: skip
+)
 
 POOLS = Group(
     [
@@ -88,10 +94,21 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         Case("aten.searchsorted.Scalar", X.through(lambda x: x.flatten().sort()[0]), 0.5),
         Case("aten.fractional_max_pool2d.default", _IMAGE, [2, 3], [4, 3], constant(2, 3, 2).sigmoid()),
         Case("aten.fractional_max_pool3d.default", _SOLID, [2, 2, 3], [3, 2, 3], constant(2, 3, 3).sigmoid()),
-        Case("aten.max_unpool2d.default", _POOLED2, torch.arange(12).reshape(3, 4).expand(2, 3, 3, 4) * 3, [7, 8]),
+        Case(
+            "aten.max_unpool2d.default",
+            _POOLED2,
+            torch.arange(12).reshape(3, 4).expand(2, 3, 3, 4) * 3,
+            [7, 8],
+        ),
         Case(
             "aten.max_unpool3d.default",
-            *(_POOLED3, torch.arange(18).reshape(2, 3, 3).expand(2, 3, 2, 3, 3) * 5, [5, 6, 7], [2] * 3, [0] * 3),
+            *(
+                _POOLED3,
+                torch.arange(18).reshape(2, 3, 3).expand(2, 3, 2, 3, 3) * 5,
+                [5, 6, 7],
+                [2] * 3,
+                [0] * 3,
+            ),
         ),
         Case("aten.histogram.bin_ct", X, 5, range=[-2.0, 2.0]),
         Case("aten.histogram.bins_tensor", X, torch.tensor([-2.0, 0.0, 1.0])),
@@ -105,7 +122,12 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         Case("aten.unique_consecutive.default", _FEW, True, True),
         Case(
             "aten._unsafe_masked_index_put_accumulate.default",
-            *(X.through(lambda x: x[0]), B.through(lambda b: b[0, :, :4]), [_PLACES], Y.through(lambda y: y[0])),
+            *(
+                X.through(lambda x: x[0]),
+                B.through(lambda b: b[0, :, :4]),
+                [_PLACES],
+                Y.through(lambda y: y[0]),
+            ),
         ),
         Case("aten.median.default", X),
         Case("aten._weight_norm.default", X, constant(1, 3, 1), 1),
@@ -121,7 +143,7 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         ),
     ],
     dynamic=False,
-)  # fmt: skip
+)
 
 REFUSED = [
     Refused("aten.repeat_interleave.Tensor", _PLACES, says="size of its result depends on data"),

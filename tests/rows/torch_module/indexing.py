@@ -2,11 +2,11 @@
 
 import torch
 
-from .case import B, Case, Group, I, X, constant, floats, integers
+from .case import B, Case, Group, J, X, constant, floats, integers
 
 _PLACES = torch.tensor([0, 2, 1])
 _IMAGE = floats(2, 3, 6, 5)
-_ROWS = I.through(lambda i: i % 3)
+_ROWS = J.through(lambda i: i % 3)
 
 PLACES = Group(
     [

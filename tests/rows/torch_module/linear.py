@@ -64,7 +64,7 @@ CELLS = Group(
 
 
 @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
-def _grouped(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+def _grouped(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:  # noqa: A002
     """The operator of transformers' mixtures of experts, which is registered by importing that library."""
     found = input.new_zeros(input.shape[0], weight.shape[2])
     for group, (start, end) in enumerate(zip([0, *offs.tolist()], offs.tolist(), strict=False)):
@@ -73,7 +73,7 @@ def _grouped(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> t
 
 
 @_grouped.register_fake
-def _(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+def _(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:  # noqa: A002
     return input.new_empty(input.shape[0], weight.shape[2])
 
 

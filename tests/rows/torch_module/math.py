@@ -1,6 +1,6 @@
 """Cases of element-wise arithmetic and logic."""
 
-from .case import B, C, Case, Group, I, K, P, U, X, Y
+from .case import B, C, Case, Group, J, K, P, U, X, Y
 
 _ANY = "abs angle asinh atan ceil cos cosh erf exp expm1 fix floor frac isinf isnan neg round sigmoid sign"
 _ANY += " signbit sin sinh square tan tanh trunc"
@@ -13,7 +13,7 @@ UNARY = Group(
         *(Case(f"aten.{name}.default", U) for name in ("acos", "asin", "atanh")),
         Case("aten.acosh.default", P.through(lambda x: x + 1)),
         Case("aten.round.decimals", X, decimals=2),
-        Case("aten.bitwise_not.default", I),
+        Case("aten.bitwise_not.default", J),
         Case("aten.logical_not.default", B),
         *(Case(f"aten.clamp{end}.default", X, 0.3) for end in ("", "_min", "_max")),
     ]
@@ -28,7 +28,7 @@ ARITHMETIC = Group(
         Case("aten.div.Scalar_mode", X, 0.3, rounding_mode="floor"),
         Case("aten.div.Tensor_mode", X, P, rounding_mode="trunc"),
         Case("aten.floor_divide.Scalar", X, 0.7),
-        Case("aten.floor_divide.default", I, K),
+        Case("aten.floor_divide.default", J, K),
         Case("aten.addcdiv.default", X, Y, P, value=2),
         Case("aten.addcmul.default", X, Y, P, value=0.5),
         Case("aten.lerp.Scalar", X, Y, 0.3),
@@ -44,21 +44,29 @@ ARITHMETIC = Group(
 
 INTEGERS = Group(
     [
-        *(Case(f"aten.__{side}shift__.Scalar", I, 2) for side in "lr"),
-        *(Case(f"aten.__{side}shift__.Tensor", I, K) for side in "lr"),
+        *(Case(f"aten.__{side}shift__.Scalar", J, 2) for side in "lr"),
+        *(Case(f"aten.__{side}shift__.Tensor", J, K) for side in "lr"),
         *(Case(f"aten.bitwise_{side}_shift.Scalar_Tensor", 9, K) for side in ("left", "right")),
-        *(Case(f"aten.bitwise_{side}_shift.Tensor", I, K) for side in ("left", "right")),
-        *(Case(f"aten.bitwise_{side}_shift.Tensor_Scalar", I, 2) for side in ("left", "right")),
-        *(Case(f"aten.{form.format(name)}.Scalar", I, 6) for form in ("__{}__", "bitwise_{}") for name in ("and", "or", "xor")),
-        *(Case(f"aten.{form.format(name)}.Tensor", I, K) for form in ("__{}__", "bitwise_{}") for name in ("and", "or", "xor")),
+        *(Case(f"aten.bitwise_{side}_shift.Tensor", J, K) for side in ("left", "right")),
+        *(Case(f"aten.bitwise_{side}_shift.Tensor_Scalar", J, 2) for side in ("left", "right")),
+        *(
+            Case(f"aten.{form.format(name)}.Scalar", J, 6)
+            for form in ("__{}__", "bitwise_{}")
+            for name in ("and", "or", "xor")
+        ),
+        *(
+            Case(f"aten.{form.format(name)}.Tensor", J, K)
+            for form in ("__{}__", "bitwise_{}")
+            for name in ("and", "or", "xor")
+        ),
     ]
-)  # fmt: skip
+)
 
 LOGIC = Group(
     [
         *(Case(f"aten.logical_{name}.default", B, C) for name in ("and", "or", "xor")),
-        *(Case(f"aten.{name}.Scalar", I, 3) for name in ("eq", "ge", "gt", "le", "lt", "ne")),
-        *(Case(f"aten.{name}.Tensor", I, K) for name in ("eq", "ge", "gt", "le", "lt", "ne")),
+        *(Case(f"aten.{name}.Scalar", J, 3) for name in ("eq", "ge", "gt", "le", "lt", "ne")),
+        *(Case(f"aten.{name}.Tensor", J, K) for name in ("eq", "ge", "gt", "le", "lt", "ne")),
         Case("aten.clamp.Tensor", X, Y, P),
         Case("aten.clamp_max.Tensor", X, Y),
         Case("aten.clamp_min.Tensor", X, Y),

@@ -1,0 +1,93 @@
+"""Every emitter of MXNet symbols: what MXNet 1.9.1 was recorded to give for it, against ONNX Runtime.
+
+MXNet is not at hand, so the symbols are stored and must not change: `--update-goldens` stores them anew, and
+tests/tools/record_mxnet.py then has MXNet run them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from regraft.backends.mxnet_symbol import write, writing
+from regraft.backends.mxnet_symbol.families import TABLE
+from regraft.backends.onnx_model import to_model
+from regraft.frontends.mxnet_symbol.params import read_params
+from regraft.ir import Graph, validate
+
+from .operators import FAMILIES
+from .operators.case import Case, graph_of
+from .recording import rows_that_run
+
+STORED = Path(__file__).parents[1] / "corpora" / "mxnet"
+RECORD = "store it with --update-goldens, then record it with tests/tools/record_mxnet.py"
+
+
+def taken(family: str) -> list[Case]:
+    return [case for case in FAMILIES[family] if case.row in TABLE and "mxnet" in case.backends]
+
+
+def written(graph: Graph, folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
+    """The symbol and its parameters, by their names."""
+    symbol, params, _ = write(graph, folder)
+    held = {a.name.partition(":")[2]: a.data.numpy() for a in read_params(params)}
+    return json.loads(symbol.read_text()), held
+
+
+def digest_of(symbol: dict, arrays: dict[str, np.ndarray]) -> str:
+    found = hashlib.sha256(json.dumps(symbol, sort_keys=True).encode())
+    for name in sorted(arrays):
+        found.update(name.encode() + arrays[name].tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_are_mxnets(family: str, tmp_path: Path, update_goldens: bool) -> None:
+    cases = taken(family)
+    graph, given = graph_of(cases, modules=True)
+    validate(graph)
+    with rows_that_run(writing, "TABLE") as ran:
+        symbol, held = written(graph, tmp_path / "out")
+    assert {case.row for case in cases} - ran == set()
+    digest = digest_of(symbol, {**given, **held})
+    if update_goldens:
+        store(family, symbol, given, held, digest)
+        return
+    recorded = np.load(STORED / "emitted.npz")
+    assert recorded[f"{family}/digest"].tobytes().hex() == digest, f"{family} is written otherwise: {RECORD}"
+    session = onnxruntime.InferenceSession(to_model(graph).SerializeToString())
+    expected = session.run(None, {i.name: given[i.name] for i in session.get_inputs()})
+    for number, ((name, _), want) in enumerate(zip(graph.outputs, expected, strict=True)):
+        got = recorded[f"{family}/out/{number}"]
+        np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-4, atol=2e-5, err_msg=name)
+
+
+def store(family: str, symbol: dict, given: dict, held: dict, digest: str) -> None:
+    """Put a symbol where the recorder finds it."""
+    path = STORED / "emitted.json"
+    records = {r["id"]: r for r in (json.loads(path.read_text()) if path.exists() else [])}
+    records[family] = {
+        "id": family,
+        "digest": digest,
+        "inputs": list(given),
+        "params": list(held),
+        "symbol": symbol,
+    }
+    path.write_text(json.dumps([records[k] for k in sorted(records)], indent=1) + "\n")
+    arrays = STORED / "emitted_given.npz"
+    kept = dict(np.load(arrays)) if arrays.exists() else {}
+    kept = {k: v for k, v in kept.items() if not k.startswith(f"{family}/")}
+    kept |= {f"{family}/in/{k}": v for k, v in given.items()} | {
+        f"{family}/param/{k}": v for k, v in held.items()
+    }
+    np.savez_compressed(arrays, **kept)
+
+
+def test_every_row_has_a_case() -> None:
+    named = {case.row for family in FAMILIES for case in taken(family)}
+    assert set(TABLE) - named == set(), "declare a case in tests/rows/operators"
