@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .graph import Graph
 from .nodes import Constant, Input, Operator, Value
@@ -19,7 +19,7 @@ class Bend:
         value: what decides in which region an element lies.
         minus: what is subtracted from it, or None.
         points: where the regions meet, ascending.
-        regions: the regions in words, one more than there are points.
+        regions: the regions in words, one more than there are points; "" for one that may stay unseen.
     """
 
     node: int
@@ -45,6 +45,13 @@ def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
 
 def _fixed(*points: float) -> _Points:
     return lambda graph, node: _at(graph, node, *points)
+
+
+def _relu(graph: Graph, node: Operator) -> Iterator[Bend]:
+    """It bends at 0 alone; at 6 it parts from ReLU6, which is easily written for it."""
+    yield from _at(graph, node, 0)
+    for bend in _at(graph, node, 6):
+        yield replace(bend, regions=("", ""))
 
 
 def _clip(graph: Graph, node: Operator) -> Iterator[Bend]:

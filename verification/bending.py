@@ -136,13 +136,15 @@ class Bending:
 
     def remark(self) -> list[str]:
         """The regions that are unseen, in words: ``head.act`` never saw a value above 6."""
-        if self.unseen and not self._has_run:
+        if any(self.bends[at].regions[region] for at, region in self.unseen) and not self._has_run:
             return ["which values reached functions that bend: the graph does not run by itself"]
         found: dict[str, list[str]] = {}
         names = self._graph.modules.call_names()
         several = set(names.values())
         for at, region in sorted(self.unseen):
             bend = self.bends[at]
+            if not bend.regions[region]:
+                continue
             call = self._graph.operator(bend.node).call
             path, _, number = ("" if call is None else names[call]).rpartition("#")
             place = f"`{path}`" if path else f"the model's own {self._graph.operator(bend.node).op_type}"

@@ -114,7 +114,7 @@ class Cases:
             elif mixed is not None and all(other[symbol] == 1 for symbol in batch_symbols(self.graph)):
                 kind, again = "positive", {n: np.abs(a) if kind_of(a) == "f" else a for n, a in again.items()}
             outputs += self._another(other, kind, again)
-        self.covered.bends = sum(len(bend.regions) for bend in self._bending.bends)
+        self.covered.bends = sum(bool(region) for bend in self._bending.bends for region in bend.regions)
         self.covered.unreached += self._bending.remark()
         if modules and self._failed is not None and not any(row.passed is False for row in rows):
             _, again, culprit = self._first(*self._failed, modules)  # where it goes wrong on those inputs
@@ -244,7 +244,7 @@ class Cases:
     def _amplified(self, first: Arrays) -> dict[float, Arrays]:
         """The first inputs multiplied, where that leads into regions that nothing else did."""
         found: dict[float, Arrays] = {}
-        for factor in WHOLE:
+        for factor in WHOLE if self._bending.remark() else ():
             inputs = {name: multiplied(array, factor) for name, array in first.items()}
             if self._bending.note(inputs):
                 found[factor] = inputs
