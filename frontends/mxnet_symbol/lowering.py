@@ -19,7 +19,7 @@ from .call import Use
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
-from .signatures import parameter_slots
+from .signatures import parameter_slots, slot_names
 from .size_limits import Budget
 from .tree import Tree
 from .variables import Variables
@@ -130,6 +130,11 @@ def _lowered(use: Use) -> list[Value]:
 
 def _apply(use: Use) -> list[Value]:
     op = use.node.op
+    slots = slot_names(op, use.node.attributes)
+    if slots and len(use.inputs) > len(slots):
+        raise use.unsupported(
+            f"expected {len(slots)} inputs ({', '.join(slots)}) with its attributes, got {len(use.inputs)}"
+        )
     if op in TABLE.renamed:
         result = use.b.op(TABLE.renamed[op], *use.values())
         use.attrs.ignore("num_args")

@@ -83,7 +83,10 @@ def _leaky(attributes: Attributes) -> tuple[str, ...]:
 
 def _recurrent(attributes: Attributes) -> tuple[str, ...]:
     names = ("data", "parameters", "state")
-    return (*names, "state_cell") if attributes.get("mode") == "lstm" else names
+    if attributes.get("mode") == "lstm":
+        names = (*names, "state_cell")
+    lengths = attributes.get("use_sequence_length", "False").lower() in ("true", "1")
+    return (*names, "sequence_length") if lengths else names
 
 
 def _upsampling(attributes: Attributes) -> tuple[str, ...]:

@@ -292,6 +292,22 @@ def test_unread_attribute_is_refused(tmp_path: Path) -> None:
         read(path, image(1, 2), LoadOptions())
 
 
+@pytest.mark.parametrize("op", ["FullyConnected", "Convolution", "Deconvolution"])
+def test_an_input_too_many_is_refused(op: str, tmp_path: Path) -> None:
+    """MXNet runs no layer that says `no_bias` and is given one."""
+    path = tmp_path / "x-symbol.json"
+    attributes = {"num_hidden": "3", "num_filter": "3", "kernel": "(1, 1)", "no_bias": "True"}
+    del attributes["kernel" if op == "FullyConnected" else "num_hidden"]
+    further = [{"op": "null", "name": name, "inputs": []} for name in ("w", "b")]
+    layer = {"op": op, "name": "n", "attrs": attributes, "inputs": [[i, 0, 0] for i in range(3)]}
+    path.write_text(json.dumps(symbol(VARIABLE, *further, layer)))
+    weight = np.zeros((3, 3) if op == "FullyConnected" else (3, 3, 1, 1), np.float32)
+    save_params(tmp_path / "x.params", {"arg:w": weight, "arg:b": np.zeros(3, np.float32)})
+    shape = (1, 3) if op == "FullyConnected" else (1, 3, 2, 2)
+    with pytest.raises(UnsupportedError, match=r"expected 2 inputs \(data, weight\)"):
+        read(path, image(*shape), LoadOptions(params=tmp_path / "x.params"))
+
+
 @pytest.mark.parametrize(
     ("op", "attributes"),
     [
@@ -304,6 +320,7 @@ def test_unread_attribute_is_refused(tmp_path: Path) -> None:
         ("transpose", {"axes": "(0, 9)"}),
         ("SliceChannel", {"num_outputs": "0"}),
         ("sum", {"axis": "abc"}),
+        ("slice_axis", {"axis": "1", "begin": "0", "end": "3"}),
     ],
 )
 def test_impossible_attributes_are_refused_with_the_node(op: str, attributes: dict, tmp_path: Path) -> None:

@@ -221,6 +221,9 @@ def slice_axis(use: Use) -> Value:
     """Begin and end of one axis."""
     axis = use.axis(use.attrs.int("axis"), use.rank(use.x))
     begin, end = use.attrs.int("begin"), use.attrs.optional_int("end")
+    size = use.shape(use.x)[axis]
+    if end is not None and isinstance(size, int) and end > size:
+        raise use.unsupported(f"expected an end of at most {size}, as the axis has, got {end}")
     return sliced(use, use.x, [axis], [begin], [_END if end is None else end], [1])
 
 
