@@ -61,6 +61,23 @@ _FLAGS = frozenset(
 )
 
 
+_LEFT_OUT = ("pad", "stride", "eps", "axis", "act_type", "pooling_convention", "fix_gamma", "slope")
+
+_DEFAULTS = {
+    ("BatchNorm", "eps"): "0.001",
+    ("BatchNorm", "axis"): "1",
+    ("LayerNorm", "eps"): "1e-05",
+    ("LayerNorm", "axis"): "-1",
+    ("InstanceNorm", "eps"): "0.001",
+    ("softmax", "axis"): "-1",
+    ("log_softmax", "axis"): "-1",
+    ("", "fix_gamma"): "True",
+    ("", "slope"): "0.25",
+    ("", "pooling_convention"): "valid",
+}
+"""Operator and attribute -> what MXNet takes where it is left out."""
+
+
 def mxnet_mutants(symbol: Path, params: Path, load: Load) -> Iterator[Mutant]:
     """Every fault that can be planted in the two files."""
     document = json.loads(symbol.read_text())
@@ -121,7 +138,7 @@ def _node(
     attributes = node.get(key, {})
     for name, text in attributes.items():
         yield from _attribute(attribute, name, str(text))
-        if name in ("pad", "stride", "eps", "axis", "act_type", "pooling_convention", "fix_gamma", "slope"):
+        if name in _LEFT_OUT and not _is_default(node["op"], name, str(text)):
             yield mutant("argument left out", f"{place} {name}", lambda d, a=name: d["nodes"][n][key].pop(a))
     if node["op"] == "BatchNorm":
         for kind, name, value in (("epsilon x 10", "eps", "0.01"), ("flag turned", "fix_gamma", "False")):
@@ -152,6 +169,18 @@ def _node(
                 what,
                 lambda d, s=slot, o=other: d["nodes"][n]["inputs"].__setitem__(s, [o, 0, 0]),
             )
+
+
+def _is_default(op: str, name: str, text: str) -> bool:
+    known = _DEFAULTS.get((op, name)) or _DEFAULTS.get(("", name))
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text == known
+    if name in ("pad", "stride"):
+        sizes = value if isinstance(value, tuple) else (value,)
+        return all(size == (name == "stride") for size in sizes)
+    return known is not None and value == ast.literal_eval(known)
 
 
 def _attribute(make: Callable[[str, str, str], Mutant], name: str, text: str) -> Iterator[Mutant]:
