@@ -16,8 +16,8 @@ from torch._higher_order_ops.while_loop import while_loop
 
 import regraft
 from regraft.backends.mindspore_source import write
+from regraft.backends.mindspore_source.emitters import TABLE, _Probe
 from regraft.backends.mindspore_source.emitting import View
-from regraft.backends.mindspore_source.families import TABLE, _Probe
 from regraft.backends.onnx_model import to_model
 from regraft.ir import Builder, Graph, TensorType, validate
 

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 
 from regraft.backends.mxnet_symbol import write, writing
-from regraft.backends.mxnet_symbol.families import TABLE
+from regraft.backends.mxnet_symbol.emitters import TABLE
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mxnet_symbol.params import read_params
 from regraft.ir import Graph, validate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.frontends.mxnet_symbol.lower import TABLE
+from regraft.frontends.mxnet_symbol.operators import TABLE
 
 from ..corpora.mxnet.cases import Case, cases
 from ..frontends.test_mxnet_numbers import load, run
