@@ -180,3 +180,13 @@ def test_nodes_are_named_by_module_and_not_by_source_line(tmp_path: Path) -> Non
     folder = api.save(graph, tmp_path / "out", to="mxnet")[0].parent
     nodes = json.loads(next(folder.glob("*-symbol.json")).read_text())["nodes"]
     assert [n["name"] for n in nodes if n["op"] != "null"] == ["a_linear", "relu", "a_2_linear", "add"]
+
+
+def test_a_dropout_of_whole_channels_is_read_again(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Dropout2d(0.25), nn.ReLU()).eval()
+    graph = api.load(net, (torch.ones(2, 3, 4, 4),))
+    files, report = api.rewrite_file(graph, api.rewrite(graph), tmp_path / "out", "mxnet")
+    assert report.passed
+    back = api.load(next(f for f in files if f.name.endswith("symbol.json")), ("2x3x4x4",))
+    (drop,) = [o for o in back.operators() if "Dropout" in o.op_type]
+    assert (drop.qualified_name, drop.float("ratio")) == ("regraft.FeatureDropout", 0.25)

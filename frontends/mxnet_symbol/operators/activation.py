@@ -109,12 +109,14 @@ def softmax_activation(use: Use) -> Value:
 
 @TABLE.op("Dropout")
 def dropout(use: Use) -> Value:
-    """Identity in inference; `p` is the share that is dropped."""
+    """Identity in inference; `p` is the share that is dropped, of elements or of whole channels."""
     mode, axes = use.attrs.text("mode", "training"), use.attrs.ints("axes", ())
     ratio = use.attrs.float("p", 0.5)
     use.attrs.ignore("cudnn_off")
     if mode != "training":
         raise use.unsupported(f"expected the mode training, got {mode}, which is random in inference too")
+    if axes and list(axes) == list(range(2, use.rank(use.x))):
+        return use.b.op("regraft.FeatureDropout", use.x, ratio=ratio)
     if axes:
-        raise use.unsupported(f"expected no axes that share a mask, got {axes}")
+        raise use.unsupported(f"expected no axes that share a mask, or all behind the channels, got {axes}")
     return use.b.op("Dropout", use.x, use.b.constant(np.float32(ratio)))
