@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends import TARGETS, infer_target, write
+from .backends import TARGETS, infer_target, left_from_before, write
 from .backends.files import settle, staged
 from .backends.mindspore_source.text.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
@@ -50,6 +50,7 @@ __all__ = [
     "describe",
     "diff",
     "has_stubs",
+    "left_from_before",
     "load",
     "load_tree",
     "parse_pass",

@@ -129,6 +129,20 @@ def lowered_for(graph: Graph, name: str, *, until: str = "") -> Graph:
     return lowered(graph, passes, until=until)
 
 
+_FURTHER = ("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz")
+"""Files of a MindSpore output that depend on options."""
+
+
+def left_from_before(files: Sequence[Path]) -> list[Path]:
+    """Files that an earlier output of other options left beside these, which they do not belong to."""
+    written = {file.name for file in files}
+    names = (
+        _FURTHER if "model.py" in written else [f"{name}.data" for name in written if name.endswith(".onnx")]
+    )
+    found = [file.parent / name for file in files[:1] for name in names if name not in written]
+    return [path for path in found if path.is_file()]
+
+
 def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: object) -> list[Path]:
     """Write a graph for a target; returns the files written.
 

@@ -139,6 +139,8 @@ def rewrite(
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
+        for path in api.left_from_before(files):
+            echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         if report is not None:
             print_report(report, brief=True)
         for file in files:

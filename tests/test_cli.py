@@ -124,6 +124,13 @@ class TestBadInput:
         assert rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--force").exit_code == 0
         assert (tmp_path / "out.onnx").read_bytes()[:4] != b"mine"
 
+    def test_a_file_of_an_earlier_output_that_stays_is_told(self, net: Path, tmp_path: Path) -> None:
+        (tmp_path / "out.onnx").write_text("of before")
+        (tmp_path / "out.onnx.data").write_text("of before")
+        result = rewrite(f"{net}:Net", tmp_path, "--input", "2x3x8x8", "--force")
+        assert "out.onnx.data` is left from an earlier output" in result.output
+        assert (tmp_path / "out.onnx.data").read_text() == "of before"
+
 
 class TestBadSymbolFiles:
     def symbol(self, tmp_path: Path) -> dict:
