@@ -8,7 +8,7 @@ import pytest
 
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mindspore_cell import read
-from regraft.frontends.mindspore_cell.lowering import TABLE
+from regraft.frontends.mindspore_cell.operators import TABLE
 from regraft.frontends.options import LoadOptions
 from regraft.ir import validate
 

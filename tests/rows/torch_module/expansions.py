@@ -45,13 +45,16 @@ PLACES = Group(
         Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
         Case("aten.nanquantile.scalar", X, 0.7, 2),
         Case("aten.renorm.default", X, 2, 0, 1.0),
-        Case("aten.gcd.default", J, K),
-        Case("aten.lcm.default", J, K),
         Case("aten.logaddexp2.default", X, Y),
         Case("aten.frexp.Tensor", X),
         Case("aten.histc.default", X, 5, -2, 2),
         Case("aten.embedding_renorm.default", constant(3, 4), _ROWS, 1.0, 2.0),
     ]
+)
+
+LONG = Group(
+    [Case(f"aten.{name}.default", J, K) for name in ("gcd", "lcm")],
+    captured=False,
 )
 
 POOLS = Group(
@@ -150,4 +153,4 @@ REFUSED = [
     Refused("aten.repeat_interleave.self_Tensor", X, _PLACES, 1, says="size of its result depends on data"),
 ]
 
-GROUPS = [PLACES, POOLS, FIXED]
+GROUPS = [PLACES, LONG, POOLS, FIXED]
