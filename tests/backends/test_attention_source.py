@@ -10,7 +10,6 @@ from regraft.checkpoints.convert import convert_checkpoint
 from regraft.frontends.python_file import load_object
 from regraft.verification import verify
 
-mindspore = pytest.importorskip("mindspore")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("mindspore_attention")]
 
 

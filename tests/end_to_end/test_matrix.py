@@ -26,6 +26,9 @@ pytestmark = pytest.mark.slow  # seconds a net, and there are many
 EXAMPLE, ANOTHER = 2, 3
 """The batch size that is traced, and one that nothing was told about."""
 
+LOADED_TWICE = ("LeNet5", "ReusedCell", "Stepwise")
+"""The nets of MindSpore that are compiled again, to see that the same comes of it."""
+
 RUFF_RULES = "E,F,I,B,UP,W,C4,SIM,PIE"
 
 
@@ -152,9 +155,10 @@ class TestNet:
             assert render(again) == text
 
     def test_loading_twice_gives_the_same_text(self, sample: Sample) -> None:
-        if sample.case.framework == "torch":  # MindSpore compiles for seconds
-            again = regraft.load(sample.case.build(), sample.batches[EXAMPLE])
-            assert render(again) == render(sample.graph)
+        if sample.case.framework == "mindspore" and sample.case.name not in LOADED_TWICE:
+            pytest.skip("MindSpore compiles for seconds, so that only some of its nets are compiled twice")
+        again = regraft.load(sample.case.build(), sample.batches[EXAMPLE])
+        assert render(again) == render(sample.graph)
 
     def test_a_second_rewrite_changes_nothing(self, sample: Sample) -> None:
         before = render(sample.rewritten.graph)
@@ -235,10 +239,14 @@ class TestNet:
         calls = [call for call in sample.graph.modules.calls() if call.module != 0]
         assert bool(compared) == bool(calls), report.render()
         broken = (perturbed_onnx if target == "onnx" else perturbed_source)(path, tmp_path)
-        if broken is not None:
-            report = regraft.verify(sample.graph, broken)
-            assert not report.passed, report.render()
-            assert bool(report.first_divergence) == bool(calls)
+        if broken is None:
+            assert not [
+                p.name for p in sample.graph.parameters() if len(p.data.shape) > 1 and p.data.nbytes > 4
+            ]
+            return
+        report = regraft.verify(sample.graph, broken)
+        assert not report.passed, report.render()
+        assert bool(report.first_divergence) == bool(calls)
 
 
 def noise(array: np.ndarray) -> np.ndarray:

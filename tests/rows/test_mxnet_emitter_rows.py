@@ -33,7 +33,7 @@ def taken(family: str) -> list[Case]:
 
 
 def written(graph: Graph, given: dict, folder: Path) -> tuple[dict, dict[str, np.ndarray], dict]:
-    """The symbol, its parameters and inputs, with numbers for names, which change nothing that MXNet computes."""
+    """The symbol, its parameters and inputs, with numbers for names, which change nothing."""
     symbol, params, _ = write(graph, folder)
     held = {a.name.partition(":")[2]: a.data.numpy() for a in read_params(params)}
     document = json.loads(symbol.read_text())

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import mindspore as ms
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,6 @@ import regraft
 from regraft.cli import main
 from regraft.frontends.python_file import load_object
 
-ms = pytest.importorskip("mindspore")
 nn = ms.nn
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

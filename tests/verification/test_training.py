@@ -18,7 +18,6 @@ from regraft.cli import main
 from regraft.ir import ModelError, UsageError
 from regraft.verification import Report, verify
 
-mindspore = pytest.importorskip("mindspore")
 ROOT = Path(__file__).parents[2]
 nn = torch.nn
 

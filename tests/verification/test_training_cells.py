@@ -3,6 +3,7 @@
 import copy
 from pathlib import Path
 
+import mindspore as ms
 import numpy as np
 import pytest
 import torch
@@ -11,7 +12,6 @@ import regraft
 from regraft.ir import ModelError
 from regraft.verification import verify
 
-ms = pytest.importorskip("mindspore")
 nn, ops = ms.nn, ms.ops
 
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import mindspore as ms
 import numpy as np
 import pytest
 
 import regraft
 
-ms = pytest.importorskip("mindspore")
 CORPUS = Path(__file__).parents[1] / "corpora" / "mxnet" / "cases.py"
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 import sys
 
+import mindspore
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,6 @@ import regraft
 from regraft.ir import ModelError, UnsupportedError
 from regraft.verification import verify
 
-mindspore = pytest.importorskip("mindspore")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("mindspore_training_state")]
 
 
