@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -11,9 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from .backends import TARGETS, infer_target, left_from_before, write
+from .backends import (
+    TARGETS,
+    find_target,
+    infer_target,
+    left_from_before,
+    lowered_for,
+    passes_of,
+    stubs_of,
+    write,
+)
 from .backends.files import settle, staged
-from .backends.mindspore_source.text.recorded_tests import write_tests
 from .backends.renames import Rename, rename_rows
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
@@ -23,7 +31,8 @@ from .frontends.user_code import exits_refused
 from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, system_errors_told
 from .ir.collector import collector_paused
 from .ir.validation import verifying_each
-from .passes import available_passes, default_pipeline, describe, parse_pass, prepared, run_passes
+from .passes import PIPELINES, available_passes, default_pipeline, parse_pass, pipeline, prepared, run_passes
+from .passes import describe as describe_pass
 from .passes.base import Change, Pass
 from .process_state import as_it_was
 from .verification import Report, read_pair_map
@@ -53,11 +62,15 @@ __all__ = [
     "left_from_before",
     "load",
     "load_tree",
+    "lower",
     "parse_pass",
     "rewrite",
     "rewrite_file",
     "save",
     "stubs_left",
+    "target_names",
+    "target_of",
+    "target_passes",
     "verify",
 ]
 
@@ -165,11 +178,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
         path: as in `save`.
         to: as in `save`; only MindSpore source can hold a stub.
     """
-    if _target(Path(path), to) != "mindspore":
-        return []
-    from .backends.mindspore_source import stubs
-
-    return stubs(graph)
+    return stubs_of(graph, target_of(path, to))
 
 
 @guarded()
@@ -194,7 +203,11 @@ def load_tree(
 @guarded()
 @collector_paused()
 def rewrite(
-    graph: Graph, passes: Sequence[Pass | str] | None = None, *, verify_each: bool = False
+    graph: Graph,
+    passes: Sequence[Pass | str] | None = None,
+    *,
+    verify_each: bool = False,
+    print_after: Callable[[Pass, Graph], None] | None = None,
 ) -> Rewritten:
     """Run passes on a copy of a graph.
 
@@ -203,6 +216,7 @@ def rewrite(
         passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
             ``"tie-weights:twin=data+data2"``, run in order instead of it; [] for none.
         verify_each: validate the whole graph after every pass.
+        print_after: called after each pass with the pass and the graph.
 
     Raises:
         PassError: when a pass cannot do what its options ask.
@@ -211,8 +225,62 @@ def rewrite(
         default_pipeline() if passes is None else [parse_pass(p) if isinstance(p, str) else p for p in passes]
     )
     new = graph.copy()
-    changes = [change for _, made in run_passes(new, chosen, verify_each=verify_each) for change in made]
-    return Rewritten(new, changes, rename_rows(new))
+    results = run_passes(new, chosen, verify_each=verify_each, print_after=print_after)
+    return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))
+
+
+def describe(name: str) -> str:
+    """What a pass, those of backends included, a finding or an error means: a pass's name or a code.
+
+    Raises:
+        PassError: when there is nothing of that name.
+    """
+    return describe_pass(name, [type(p) for target in TARGETS for p in passes_of(target)])
+
+
+def target_names() -> list[str]:
+    """What a graph can be written as."""
+    return list(TARGETS)
+
+
+def target_passes(to: str) -> list[Pass]:
+    """The passes that only one target has, in order: its pipeline, then its backend's own.
+
+    Raises:
+        UsageError: when there is no such target.
+    """
+    own = passes_of(to)
+    return [*(pipeline(to) if to in PIPELINES else []), *own]
+
+
+@guarded()
+@collector_paused()
+def lower(
+    graph: Graph,
+    path: str | Path,
+    to: str | None = None,
+    *,
+    print_after: Callable[[Pass, Graph], None] | None = None,
+    **options: object,
+) -> Graph:
+    """A graph as a backend brings it to what it writes: what `save` writes, before it is text.
+
+    Args:
+        graph: a rewritten graph.
+        path: as in `save`.
+        to: as in `save`.
+        print_after: called after each of the target's own passes with the pass and the graph.
+        options: as in `save`.
+
+    Raises:
+        UsageError: when the target cannot be told.
+        UnsupportedError: listing every operator that the target cannot express.
+    """
+    target = target_of(path, to)
+    chosen = _preparations(dict(options))
+    return lowered_for(
+        prepared(graph, target, print_after=print_after, **chosen), target, print_after=print_after
+    )
 
 
 @guarded()
@@ -230,11 +298,10 @@ def save(
 
     Args:
         graph: the graph, after the passes.
-        path: an ``.onnx`` file for "onnx", a directory for "mindspore" and "mxnet".
-        to: "onnx", "mindspore" or "mxnet"; None infers it from the suffix.
+        path: what the target writes: an ``.onnx`` file for "onnx", else a directory.
+        to: a key of `backends.TARGETS`; None infers it from the suffix.
         force: whether existing files may be replaced.
-        verify_each: validate the whole graph after every pass of the target's own and every rewrite of its
-            backend.
+        verify_each: validate the whole graph after each of the target's own passes.
         options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
             without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
             ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
@@ -246,7 +313,7 @@ def save(
         UsageError: when the target cannot be told or the output exists.
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
-    target = _target(Path(path), to)
+    target = target_of(path, to)
     with verifying_each(verify_each):
         emitted = prepared(graph, target, **_preparations(options))
         return write(emitted, Path(path), target, force=force, **options)
@@ -415,25 +482,26 @@ def rewrite_file(
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
     final = Path(path)
-    target = _target(final, to)
-    parent = final.parent if target == "onnx" else final
+    target = target_of(final, to)
+    row = find_target(target)
+    parent = row.folder_of(final)
     settle(parent)
-    if not force and (final.exists() if target == "onnx" else final.is_dir() and any(final.iterdir())):
+    if not force and row.exists(final):
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
         )
-    if emit_tests and (target != "mindspore" or not verified):
+    if emit_tests and not (row.writes_tests and verified):
         raise UsageError(
             "E001",
             "expected a verified MindSpore output to write tests for, got "
-            + (f"`{target}`" if target != "mindspore" else "one that is not compared with its source"),
+            + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
             hint="leave out --emit-tests, or give --to mindspore without --no-verify",
         )
     if not verified:
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     names: list[str] = []
     with staged(parent, names, force=force) as stage:
-        inner = stage / final.name if target == "onnx" else stage
+        inner = stage / final.name if row.suffix else stage
         with verifying_each(verify_each):
             emitted = prepared(rewritten.graph, target, **_preparations(options))
             files = write(emitted, inner, target, **options)
@@ -443,7 +511,7 @@ def rewrite_file(
         if emit_tests:
             grouped = None if emitted is rewritten.graph else emitted
             source = comparable(graph, rewritten.graph)
-            files += write_tests(inner, record_calls(source, inner, grouped=grouped))
+            files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))
         names += [f.name for f in files]
     return [parent / name for name in names], report
 
@@ -480,7 +548,7 @@ def _settle_beside(*named: object) -> None:
             settle(path if path.is_dir() else path.parent)
 
 
-def _preparations(options: dict[str, Any]) -> dict[str, bool]:
+def _preparations(options: dict[str, Any]) -> dict[str, Any]:
     """The options that are not the backend's, taken out of all."""
     return {name: bool(options.pop(name)) for name in ("group", "fold") if name in options}
 
@@ -498,8 +566,13 @@ def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
     return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
 
 
-def _target(path: Path, to: str | None) -> str:
-    target = to or infer_target(path)
+def target_of(path: str | Path, to: str | None = None) -> str:
+    """The target asked for, or the one that an output path implies.
+
+    Raises:
+        UsageError: when neither tells.
+    """
+    target = to or infer_target(Path(path))
     if target is None:
         raise UsageError(
             "E001", f"cannot tell the target from `{path}`", hint=f"give --to {' | '.join(TARGETS)}"

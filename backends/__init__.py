@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..ir import Graph, PassError, UsageError
+from ..ir import Graph, UsageError
 from ..ir.declarations import Declaration, declare_domain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Target:
         folder: its package here, which has `write` and `LOWERING`, the backend's own passes in order.
         suffix: of the one file that it writes; empty for a directory.
         domain: of the operators that only it has, in the package's `operators.TABLE`; empty for none.
-        holds_stubs: whether it can leave a place for what a person is to write.
+        holds_stubs: whether it can leave a place for what a person is to write; its package then has `stubs`.
         writes_tests: whether its package has `write_tests`.
         is_read_back: whether what was written is compared as our own frontend reads it, the first file.
     """
@@ -107,26 +107,33 @@ def passes_of(name: str) -> Sequence[Pass]:
     return find_target(name).load().LOWERING
 
 
-def lowered_for(graph: Graph, name: str, *, until: str = "") -> Graph:
+def lowered_for(
+    graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], None] | None = None
+) -> Graph:
     """A copy of a graph as a backend brings it to what it writes.
 
     Args:
         graph: the graph, after the passes that are no backend's own.
         name: of the target.
-        until: name of the backend's last pass to run; empty for all.
+        print_after: called after each pass with the pass and the graph.
 
     Raises:
         UsageError: when there is no such target.
-        PassError: when the target has no such pass.
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
     from .lowering import lowered
 
-    passes = passes_of(name)
-    if until and until not in [p.name for p in passes]:
-        names = ", ".join(p.name for p in passes)
-        raise PassError("E502", f"expected a pass of `{name}` ({names}), got `{until}`")
-    return lowered(graph, passes, until=until)
+    return lowered(graph, passes_of(name), print_after=print_after)
+
+
+def stubs_of(graph: Graph, name: str) -> list[str]:
+    """The operators of a graph, in words, that a target leaves to be written by hand where it may.
+
+    Raises:
+        BackendError: when a composite cannot be expanded in the form it has here.
+    """
+    target = find_target(name)
+    return target.load().stubs(graph) if target.holds_stubs else []
 
 
 _FURTHER = ("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..ir import Graph
 from ..ir.validation import validate_after
 from ..passes.base import Pass
 
 
-def lowered(graph: Graph, passes: Sequence[Pass], *, until: str = "") -> Graph:
+def lowered(
+    graph: Graph, passes: Sequence[Pass], *, print_after: Callable[[Pass, Graph], None] | None = None
+) -> Graph:
     """Return a copy of a graph after a backend's passes, validated after each where `verifies_each` holds.
 
     Args:
         graph: a validated graph, after the passes that all targets have.
         passes: the backend's passes, in order.
-        until: name of the last pass to run; empty for all of them.
+        print_after: called after each pass with the pass and the graph.
 
     Raises:
         InvalidGraphError: naming the pass after which the graph was not valid.
@@ -28,6 +30,6 @@ def lowered(graph: Graph, passes: Sequence[Pass], *, until: str = "") -> Graph:
     for pass_ in passes:
         pass_.run(lowered_graph)
         validate_after(pass_.name, lowered_graph)
-        if pass_.name == until:
-            break
+        if print_after is not None:
+            print_after(pass_, lowered_graph)
     return lowered_graph

@@ -22,6 +22,29 @@ MODEL_HELP = (
 )
 
 
+class _Target(click.ParamType):
+    """The name of a target; the names are read when one is asked for, since help loads no framework."""
+
+    name = "target"
+
+    @staticmethod
+    def _choice() -> click.Choice:
+        from .. import api
+
+        return click.Choice(api.target_names())
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """All names, as the help shows them."""
+        return self._choice().get_metavar(param, ctx)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, or a usage error that lists all."""
+        return self._choice().convert(value, param, ctx)
+
+
+TARGET = _Target()
+
+
 @dataclass(frozen=True)
 class Loading:
     """What the options of a MODEL say."""

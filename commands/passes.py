@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import click
 
+from .loading import TARGET
 from .printing import add_row, console, echo, print_json, reported, table_of
 
 
 @click.command()
+@click.option("--to", "target", type=TARGET, help="Those that run for this target alone, in order, too.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
-def passes(as_json: bool) -> None:
+def passes(target: str | None, as_json: bool) -> None:
     """List the passes: those of the default pipeline in order, then the others."""
     from .. import api
 
-    default = [p.name for p in api.default_pipeline()]
+    run = [p.name for p in api.default_pipeline()]
     known = {p.name: p for p in api.available_passes()}
-    names = [*default, *sorted(n for n in known if n not in default)]
-    rows = [(n, str(default.index(n) + 1) if n in default else "", _first_line(known[n])) for n in names]
+    if target is not None:
+        further = api.target_passes(target)
+        run += [p.name for p in further]
+        known |= {p.name: type(p) for p in further}
+    rows = [(n, str(at), _first_line(known[n])) for at, n in enumerate(run, 1)]
+    rows += [(n, "", _first_line(known[n])) for n in sorted(known) if n not in run]
     if as_json:
         print_json([{"name": n, "position": int(p) if p else None, "summary": s} for n, p, s in rows])
         return
-    table = table_of("pass", "default", "what it does")
+    table = table_of("pass", "order" if target else "default", "what it does")
     for row in rows:
         add_row(table, *row)
     console().print(table)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
+from .loading import MODEL_HELP, TARGET, Loading, load, model_options, oracle_for, oracle_option
 from .printing import change_rows, doing, echo, print_changes, print_json, print_report, reported
 
 if TYPE_CHECKING:
-    from ..api import Rewritten
+    from collections.abc import Callable, Sequence
+
+    from ..api import Pass
     from ..ir import Graph
 
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     "target",
-    type=click.Choice(["mindspore", "onnx", "mxnet"]),
+    type=TARGET,
     help="Inferred from OUT where it can be.",
 )
 @click.option(
@@ -61,11 +63,11 @@ if TYPE_CHECKING:
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option(
-    "--verify-each",
-    is_flag=True,
-    help="Validate the graph after every pass and every rewrite of the target.",
+    "--verify-each", is_flag=True, help="Validate the graph after every pass, the target's own too."
 )
-@click.option("--print-after", metavar="PASS", help="Print the graph after that pass.")
+@click.option(
+    "--print-after", metavar="PASS", help="Print the graph after that pass, one of the target's own too."
+)
 @oracle_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
@@ -101,10 +103,13 @@ def rewrite(
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
         graph = load(model, loading, partial=partial)
         with doing("rewriting"):
-            rewritten = _rewrite(graph, passes, verify_each, print_after)
+            print_it = None if print_after is None else _printing(print_after, passes, output, target)
+            rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         options: dict[str, object] = {"group": False, "fold": False} if only else {}
         if no_fold:
             options["fold"] = False
+        if print_it is not None and print_after not in [p.name for p in passes]:
+            api.lower(rewritten.graph, output, target, print_after=print_it, **options)
         stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
         if stubs:
             options["partial"] = True
@@ -122,8 +127,8 @@ def rewrite(
                 verified=not no_verify,
                 force=force,
                 emit_tests=emit_tests,
-                verify_each=verify_each,
                 oracle=oracle_for(ctx, graph, oracle),
+                verify_each=verify_each,
                 **options,
             )
         if as_json:
@@ -153,18 +158,25 @@ def _further(stubs: list[str], notes: list[str]) -> list[str]:
     return [stub for stub in found if not any(stub.partition(" - ")[0] in note for note in notes)]
 
 
-def _rewrite(graph: Graph, passes: list, verify_each: bool, print_after: str | None) -> Rewritten:
-    """`api.rewrite`, with the graph printed after one pass where asked."""
+def _printing(
+    name: str, passes: Sequence[Pass], output: Path, target: str | None
+) -> Callable[[Pass, Graph], None]:
+    """What prints a graph after the pass of that name, the target's own included.
+
+    Raises:
+        PassError: when no pass of that name runs.
+    """
     from .. import api
     from ..ir import PassError, render
 
-    if print_after is None:
-        return api.rewrite(graph, passes, verify_each=verify_each)
     names = [p.name for p in passes]
-    if print_after not in names:
-        raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{print_after}`")
-    at = names.index(print_after) + 1
-    first = api.rewrite(graph, passes[:at], verify_each=verify_each)
-    echo(render(first.graph).rstrip("\n"))
-    second = api.rewrite(first.graph, passes[at:], verify_each=verify_each)
-    return api.Rewritten(second.graph, [*first.changes, *second.changes], second.renames)
+    if name not in names:
+        names += [p.name for p in api.target_passes(api.target_of(output, target))]
+    if name not in names:
+        raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{name}`")
+
+    def print_after(pass_: Pass, graph: Graph) -> None:
+        if pass_.name == name:
+            echo(render(graph).rstrip("\n"))
+
+    return print_after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ..ir import Graph, PassError
 from .base import Change, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
@@ -103,7 +105,14 @@ def pipeline(name: str = "default") -> list[Pass]:
     return [parse_pass(text) for text in PIPELINES[name]]
 
 
-def prepared(graph: Graph, target: str, *, group: bool = True, fold: bool = True) -> Graph:
+def prepared(
+    graph: Graph,
+    target: str,
+    *,
+    group: bool = True,
+    fold: bool = True,
+    print_after: Callable[[Pass, Graph], None] | None = None,
+) -> Graph:
     """The graph after the passes that only this target has; as it is where they change nothing.
 
     Args:
@@ -111,17 +120,19 @@ def prepared(graph: Graph, target: str, *, group: bool = True, fold: bool = True
         target: "mindspore", "onnx" or "mxnet".
         group: whether a flat graph gets modules where MindSpore source is written.
         fold: whether each BatchNormalization is folded into the layer before it where ONNX is written.
+        print_after: called after each pass with the pass and the graph.
     """
     if target == "mindspore" and group and graph.origin.framework not in ("torch", "mindspore"):
-        return _grouped(graph)
+        return _grouped(graph, print_after)
     if target == "onnx" and fold:
         new = graph.copy()
-        changed = any(changes for _, changes in run_passes(new, pipeline("onnx")))
+        results = run_passes(new, pipeline("onnx"), print_after=print_after)
+        changed = any(changes for _, changes in results)
         return new if changed else graph
     return graph
 
 
-def _grouped(graph: Graph) -> Graph:
+def _grouped(graph: Graph, print_after: Callable[[Pass, Graph], None] | None) -> Graph:
     passes = pipeline("mindspore")
     new = graph.copy()
     for parameter in new.parameters():
@@ -129,21 +140,25 @@ def _grouped(graph: Graph) -> Graph:
     if new.provenance is not None:
         again = {p.name for p in passes}
         new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
-    results = run_passes(new, passes)
+    results = run_passes(new, passes, print_after=print_after)
     return (
         new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
     )
 
 
-def describe(name: str) -> str:
-    """What a pass, a finding or an error means: `name` is a pass's name or a code.
+def describe(name: str, further: Iterable[type[Pass]] = ()) -> str:
+    """What a pass, a finding or an error means.
+
+    Args:
+        name: a pass's name or a code.
+        further: passes that are not in `PASSES`: those of backends.
 
     Raises:
         PassError: when there is nothing of that name.
     """
     from .explanations import explain
 
-    return explain(PASSES, name)
+    return explain({**PASSES, **{cls.name: cls for cls in further}}, name)
 
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from inspect import cleandoc
 
@@ -41,7 +41,8 @@ def explain(passes: Mapping[str, type[Pass]], name: str) -> str:
 
 def _pass_text(cls: type[Pass]) -> str:
     lines = [cls.name, "=" * len(cls.name), "", cleandoc(cls.__doc__ or "")]
-    options = [f.name.replace("_", "-") for f in fields(cls)]  # type: ignore[arg-type] - every pass is a dataclass
+    given = fields(cls)  # type: ignore[arg-type] - every pass is a dataclass
+    options = [f.name.replace("_", "-") for f in given if f.default is not MISSING]
     if options:
         lines += ["", f"Options: {', '.join(options)}"]
     if cls.codes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..backends import find_target
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError
 from ..ir.restriction import restricted
@@ -49,14 +50,13 @@ def verify_written(
         rewritten: the graph after the passes.
         files: what was written.
         out: the file or directory that was asked for.
-        target: "onnx", "mindspore" or "mxnet".
+        target: a key of `backends.TARGETS`.
         oracle: a Python in which the source runs itself; see `verify`.
     """
     written: Graph | Path = out
     renames: Path | None = None
-    if target == "mxnet":  # read back what MXNet would read
-        symbol = next(f for f in files if f.suffix == ".json" and "symbol" in f.name)
-        written = read(symbol, dict(rewritten.origin.inputs), LoadOptions())
+    if find_target(target).is_read_back:  # what the target would read
+        written = read(files[0], dict(rewritten.origin.inputs), LoadOptions())
         renames = next((f for f in files if f.name.endswith("renames.json")), None)
     if comparable(graph, rewritten) is graph:
         return verify(graph, written, renames=renames, oracle=oracle)
