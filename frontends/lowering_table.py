@@ -1,18 +1,20 @@
-"""Lowering tables, and the rule that every attribute of a source operator is read or ignored by name."""
+"""Lowering tables: source operator name -> what it becomes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..ir import Missing, UnsupportedError
+from .call import Call
 
-Lowering = TypeVar("Lowering", bound=Callable[..., object])
+C = TypeVar("C", bound=Call)
+Result = TypeVar("Result")
+Lowering = Callable[[C], Any]
+"""A lowering: the function that builds what a call of an operator computes, and returns its results."""
 
-_REQUIRED = object()
 
-
-class LoweringTable(Generic[Lowering]):
+class LoweringTable(Generic[C]):
     """Source operator name -> how to lower it; one per family file, merged by name in one visible place.
 
     Args:
@@ -22,7 +24,7 @@ class LoweringTable(Generic[Lowering]):
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.renamed: dict[str, str] = {}
-        self.functions: dict[str, Lowering] = {}
+        self.functions: dict[str, Lowering[C]] = {}
 
     def direct(self, rows: Mapping[str, str]) -> None:
         """Operators for which nothing but the name changes: source name -> ONNX name."""
@@ -30,10 +32,10 @@ class LoweringTable(Generic[Lowering]):
             self._claim(name)
             self.renamed[name] = target
 
-    def op(self, *names: str) -> Callable[[Lowering], Lowering]:
+    def op(self, *names: str) -> Callable[[Callable[[C], Result]], Callable[[C], Result]]:
         """Register the decorated function as the lowering of `names`."""
 
-        def register(function: Lowering) -> Lowering:
+        def register(function: Callable[[C], Result]) -> Callable[[C], Result]:
             for name in names:
                 self._claim(name)
                 self.functions[name] = function
@@ -41,7 +43,7 @@ class LoweringTable(Generic[Lowering]):
 
         return register
 
-    def include(self, *tables: LoweringTable[Lowering]) -> LoweringTable[Lowering]:
+    def include(self, *tables: LoweringTable[C]) -> LoweringTable[C]:
         """Add the rows of other tables.
 
         Raises:
@@ -55,6 +57,12 @@ class LoweringTable(Generic[Lowering]):
                 self._claim(name)
                 self.functions[name] = function
         return self
+
+    def lower(self, call: C) -> Any:
+        """Build what a call computes; returns a value, or a list of them, as the operator has results."""
+        if call.operator in self.renamed:
+            return call.op(self.renamed[call.operator], *call.operands())
+        return self.functions[call.operator](call)
 
     def __contains__(self, name: str) -> bool:
         return name in self.renamed or name in self.functions
@@ -108,55 +116,3 @@ class LoweringTable(Generic[Lowering]):
     def _claim(self, name: str) -> None:
         if name in self:
             raise ValueError(f"two lowerings claim the {self.framework} operator `{name}`")
-
-
-class Attributes:
-    """The attributes of one source operator. `finish` complains about those that nobody looked at.
-
-    Args:
-        values: name -> value.
-        operator: the source operator, for messages.
-        place: where it is used, for messages.
-    """
-
-    def __init__(self, values: Mapping[str, object], operator: str, place: str) -> None:
-        self._values = dict(values)
-        self._unread = set(values)
-        self.operator, self.place = operator, place
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def get(self, name: str, default: object = _REQUIRED) -> object:
-        """Read one attribute.
-
-        Raises:
-            UnsupportedError: when it is absent and there is no default.
-        """
-        self._unread.discard(name)
-        if name not in self._values:
-            if default is _REQUIRED:
-                raise UnsupportedError(
-                    "E203", f"expected `{self.operator}` to have `{name}`", place=self.place
-                )
-            return default
-        return self._values[name]
-
-    def ignore(self, *names: str) -> None:
-        """Say that these attributes do not matter for what is computed."""
-        self._unread.difference_update(names)
-
-    def finish(self) -> None:
-        """Check that every attribute was read or ignored.
-
-        Raises:
-            UnsupportedError: naming those that were not.
-        """
-        if self._unread:
-            unread = ", ".join(f"`{n}`={self._values[n]!r}" for n in sorted(self._unread))
-            raise UnsupportedError(
-                "E202",
-                f"the lowering of `{self.operator}` does not read {unread}",
-                place=self.place,
-                hint="read the attribute in the lowering, or ignore it by name if it changes nothing",
-            )

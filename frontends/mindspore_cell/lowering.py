@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
 from .batch import Batch, BatchFill
-from .call import Use
+from .call import Call
 from .cell_calls import Attribution, Marker
 from .mindir import MONAD, Node, Program
 from .operators import TABLE
@@ -105,7 +105,7 @@ class Lowerer:
             return operands[0][operands[1]]
         number = self.attribution.of_node.get(node.name, 0)
         with self.builder.inside(self.call_keys[number], self._place(node)):
-            use = Use(
+            call = Call(
                 node,
                 operands,
                 self.builder,
@@ -113,12 +113,7 @@ class Lowerer:
                 place=self._place(node),
                 users=[self.users[i] for i in node.inputs],
             )
-            if node.op in TABLE.renamed:
-                result: Any = use.emit(TABLE.renamed[node.op], *(use.tensor(i) for i in range(len(operands))))
-            else:
-                result = TABLE.functions[node.op](use)
-            use.finish()
-        return result
+            return call.finish(TABLE.lower(call))
 
     def _boundary(self, node: Node, marker: Marker) -> Any:
         """Markers vanish; a Dropout call, which evaluation leaves empty, gets its operator back."""
@@ -139,9 +134,9 @@ class Lowerer:
         """A value for a graph output that may be a constant."""
         if isinstance(found, Value):
             return found
-        use = Use(Node("output", "output"), [found], self.builder, cell=None, place="output", users=[0])
+        call = Call(Node("output", "output"), [found], self.builder, cell=None, place="output", users=[0])
         if isinstance(found, (np.ndarray, Batch, BatchFill, bool, int, float)):
-            return use.tensor(0)
+            return call.value(0)
         raise UnsupportedError("E203", f"expected tensors as results, got `{found!r}`")
 
 

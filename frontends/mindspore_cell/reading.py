@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...ir import Graph, ModelError, Value
+from ..arguments import is_list
 from ..options import LoadOptions
 from .batch import BatchDependenceError, generalise
-from .call import is_tuple
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import attribute_calls
 from .lowering import Lowerer
@@ -207,7 +207,7 @@ def _place(graph: Graph, calls: Sequence[CellCall], keys: Sequence[int], number:
 
 
 def _flat(found: Any) -> list[Any]:
-    return [v for item in found for v in _flat(item)] if is_tuple(found) else [found]
+    return [v for item in found for v in _flat(item)] if is_list(found) else [found]
 
 
 def _set_origin(graph: Graph, model: Any, notes: Sequence[str]) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
-from ...ir import ModelError
-from ..lowering_table import Attributes
+from ...ir import ModelError, RegraftError
+from ..arguments import REQUIRED, Arguments, Key, described
 
 _LITERAL = re.compile(r"[\[\](),\s\d.eE+\-LNoneTtrueFalsinf]*")
 _LONG = re.compile(r"(?<=\d)L\b")  # Python 2 wrote long integers so
 _LIMIT = 10_000
-
-_REQUIRED = object()
+_LARGEST = 1 << 62
 
 
 def literal(text: str) -> object:
@@ -47,86 +47,45 @@ def text_bool(text: str) -> bool:
     raise ValueError(text)
 
 
-class TextAttributes(Attributes):
+class TextAttributes(Arguments):
     """The attributes of one MXNet operator, read with the type that the operator gives them."""
 
-    def text(self, name: str, default: object = _REQUIRED) -> str:
-        """A word, such as ``max``."""
-        value = self.get(name) if default is _REQUIRED else self.get(name, default)
-        return str(value)
+    def plain(self, key: Key, default: Any = REQUIRED) -> Any:
+        """Return the number, flag, None or tuple that an attribute's text stands for."""
+        found = self.arg(key, default)
+        if not isinstance(found, str):
+            return found
+        try:
+            return literal(found)
+        except ValueError:
+            raise self.mismatch(key, "a number, a tuple or None", found) from None
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        """A flag."""
-        value = self.get(name, None)
-        if value is None or value == "None":
+    def flag(self, key: Key, default: Any = False) -> bool:
+        """Return a flag; ``None`` stands for the default."""
+        found = self.arg(key, None)
+        if found is None or found == "None":
             return default
         try:
-            return text_bool(str(value))
+            return text_bool(str(found))
         except ValueError:
-            raise self._bad(name, "True or False") from None
+            raise self.mismatch(key, "True or False", found) from None
 
-    def int(self, name: str, default: object = _REQUIRED) -> int:
-        """An integer."""
-        value = self._literal(name, default)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if not isinstance(value, int):
-            raise self._bad(name, "an integer")
-        return int(value)
+    def int(self, key: Key, default: Any = REQUIRED) -> int:
+        """Return an integer, which a file may write as ``2.0``."""
+        found = self.plain(key, default)
+        return int(found) if isinstance(found, float) and found.is_integer() else super().int(key, default)
 
-    def optional_int(self, name: str, default: int | None = None) -> int | None:
-        """An integer or None."""
-        value = self._literal(name, default)
-        if value is not None and not isinstance(value, int):
-            raise self._bad(name, "an integer or None")
-        return value
+    def optional_ints(self, key: Key, default: Any = None) -> list[int | None] | None:
+        """Return integers among which may be None, or None altogether."""
+        found = super().optional_ints(key, default)
+        if any(number is not None and abs(number) >= _LARGEST for number in found or ()):
+            raise self.mismatch(key, "integers of 62 bits", found)
+        return found
 
-    def float(self, name: str, default: object = _REQUIRED) -> float:
-        """A number."""
-        value = self._literal(name, default)
-        if not isinstance(value, (int, float)):
-            raise self._bad(name, "a number")
-        return float(value)
-
-    def ints(self, name: str, default: object = _REQUIRED) -> list[int]:
-        """Integers; one alone stands for a list of one."""
-        value = self.optional_ints(name, default)
-        if value is None or any(v is None for v in value):
-            raise self._bad(name, "a list of integers")
-        return [v for v in value if v is not None]
-
-    def optional_ints(self, name: str, default: object = None) -> list[int | None] | None:
-        """Integers among which may be None, or None altogether."""
-        value = self._literal(name, default)
-        if value is None:
-            return None
-        items = list(value) if isinstance(value, (tuple, list)) else [value]
-        numbers = [v for v in items if v is None or (isinstance(v, int) and abs(v) < 1 << 62)]
-        if len(numbers) != len(items):
-            raise self._bad(name, "a list of integers")
-        return numbers
-
-    def floats(self, name: str, default: object = _REQUIRED) -> list[float]:
-        """Numbers; one alone stands for a list of one."""
-        value = self._literal(name, default)
-        items = list(value) if isinstance(value, (tuple, list)) else [value]
-        numbers = [float(v) for v in items if isinstance(v, (int, float))]
-        if len(numbers) != len(items):
-            raise self._bad(name, "a list of numbers")
-        return numbers
-
-    def _literal(self, name: str, default: object) -> object:
-        value = self.get(name) if default is _REQUIRED else self.get(name, default)
-        if not isinstance(value, str):
-            return value
-        try:
-            return literal(value)
-        except ValueError:
-            raise self._bad(name, "a number, a tuple or None") from None
-
-    def _bad(self, name: str, expected: str) -> ModelError:
+    def mismatch(self, key: Key, expected: str, found: object) -> RegraftError:
+        """Return the error for an attribute that is not what the operator has: the file's fault."""
         return ModelError(
             "E101",
-            f"expected `{name}` of `{self.operator}` to be {expected}, got {self.get(name)!r}",
+            f"expected {described(key)} of `{self.operator}` to be {expected}, got {found!r}",
             place=self.place,
         )

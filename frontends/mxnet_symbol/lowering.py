@@ -15,11 +15,11 @@ from ...ir import (
     Value,
 )
 from .attributes import TextAttributes
-from .call import Use
+from .call import Call
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
-from .signatures import parameter_slots, slot_names
+from .signatures import parameter_slots
 from .size_limits import Budget
 from .tree import Tree
 from .variables import Variables
@@ -64,21 +64,19 @@ def lower(
         if node.index in states:
             values[node.index] = [None]
             continue
-        call = root
-        if node.index in tree.modules:
-            call = graph.modules.add_call(tree.modules[node.index], root)
-        builder = Builder(graph, call=call, location=node.name)
-        attributes = TextAttributes(node.attributes, node.op, node.place)
-        inputs = [_operand(values, node, variables, reference) for reference in node.inputs]
-        use = Use(builder, node, attributes, inputs, [names[i] for i, _ in node.inputs])
-        _check_parameters(use, variables)
+        module = tree.modules.get(node.index)
+        key = root if module is None else graph.modules.add_call(module, root)
+        builder = Builder(graph, call=key, location=node.name)
+        operands = [_operand(values, node, variables, reference) for reference in node.inputs]
+        call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
+        _check_parameters(call, operands, variables)
         before = graph._next
-        values[node.index] = list(_lowered(use))
+        values[node.index] = list(_lowered(call))
         for output, value in enumerate(values[node.index]):
             if value is not None:
                 graph.origin.landmarks.setdefault((node.name, output), value)
         budget.spend(graph, range(before, graph._next), node.place)
-        _check_alignment(use, before)
+        _check_alignment(call, before)
     for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
         index, output = reference
         if index in variables.labels or output >= len(values[index]):
@@ -113,52 +111,37 @@ def _operand(
     return values[index][output]
 
 
-def _lowered(use: Use) -> list[Value]:
+def _lowered(call: Call) -> list[Value]:
     try:
-        return _apply(use)
+        result = call.finish(TABLE.lower(call))
     except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
         # attributes are what a file says: types and axes that are not there, sizes that nothing can hold
-        raise use.unsupported(f"cannot be lowered with {dict(use.node.attributes)}: {error}") from error
+        raise call.unsupported(f"cannot be lowered with {dict(call.node.attributes)}: {error}") from error
     except InvalidGraphError as error:  # a file's node that ONNX's rules refuse: its author's, not ours
         raise ModelError(
             "E103",
-            f"`{use.node.op}` does not fit its inputs: {error.message}",
-            place=use.node.place,
+            f"`{call.operator}` does not fit its inputs: {error.message}",
+            place=call.place,
             hint="check the shapes and element types given with --input, and the attributes of this node",
         ) from error
-
-
-def _apply(use: Use) -> list[Value]:
-    op = use.node.op
-    slots = slot_names(op, use.node.attributes)
-    if slots and len(use.inputs) > len(slots):
-        raise use.unsupported(
-            f"expected {len(slots)} inputs ({', '.join(slots)}) with its attributes, got {len(use.inputs)}"
-        )
-    if op in TABLE.renamed:
-        result = use.b.op(TABLE.renamed[op], *use.values())
-        use.attrs.ignore("num_args")
-    else:
-        result = TABLE.functions[op](use)
-    use.attrs.finish()
     return result if isinstance(result, list) else [result]
 
 
-def _check_parameters(use: Use, variables: Variables) -> None:
+def _check_parameters(call: Call, operands: list[Value | None], variables: Variables) -> None:
     """Check the stored shapes of a layer's parameters against those its data asks for."""
-    slots = parameter_slots(use.node.op, use.node.attributes)
-    if not slots or not use.inputs or use.inputs[0] is None:
+    slots = parameter_slots(call.operator, call.node.attributes)
+    if not slots or operands[:1] in ([], [None]):
         return
-    data = use.b.type_of(use.x)
+    data = call.type_of()
     if data.shape is None:
         return
-    probe = TextAttributes(use.node.attributes, use.node.op, use.node.place)  # reads nothing for the lowering
-    wanted = parameter_shapes(use.node.op, probe, data.shape)
+    probe = TextAttributes(call.node.attributes, call.operator, call.place)  # reads nothing for the lowering
+    wanted = parameter_shapes(call.operator, probe, data.shape)
     for slot, name in slots.items():
-        value = use.inputs[slot] if slot < len(use.inputs) else None
-        if value is None or name not in wanted or use.node.inputs[slot][0] not in variables.parameters:
+        value = operands[slot] if slot < len(operands) else None
+        if value is None or name not in wanted or call.node.inputs[slot][0] not in variables.parameters:
             continue
-        found = use.b.type_of(value).static_shape()
+        found = call.type_of(value).static_shape()
         expected = wanted[name]
         fits = len(found) == len(expected) and all(
             not isinstance(e, int) or e == f for e, f in zip(expected, found, strict=True)
@@ -166,19 +149,19 @@ def _check_parameters(use: Use, variables: Variables) -> None:
         if not fits:
             raise ModelError(
                 "E103",
-                f"expected `{use.names[slot]}` of shape {list(expected)} for data {data}, got {list(found)}",
-                place=use.node.place,
+                f"expected `{call.names[slot]}` of shape {list(expected)} for data {data}, got {list(found)}",
+                place=call.place,
                 hint="check the shape given with --input, and that the parameters belong to this symbol",
             )
 
 
-def _check_alignment(use: Use, before: int) -> None:
+def _check_alignment(call: Call, before: int) -> None:
     """Refuse to align a symbolic dimension with a number above 1: it would only be right at one size.
 
     Raises:
         UnsupportedError: naming the node; with a static batch it may be fine.
     """
-    graph = use.b.graph
+    graph = call.graph
     for key in range(before, graph._next):
         node = graph.node(key)
         if not isinstance(node, Operator) or node.domain or node.op_type not in _ALIGNED:
@@ -191,7 +174,7 @@ def _check_alignment(use: Use, before: int) -> None:
             if len(dims) > 1:
                 text = ", ".join(str(list(s)) for s in shapes)
                 raise UnsupportedError(
-                    "E203", f"`{use.node.op}` aligns the shapes {text}", place=use.node.place
+                    "E203", f"`{call.operator}` aligns the shapes {text}", place=call.place
                 )
 
 

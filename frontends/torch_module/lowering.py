@@ -7,9 +7,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, TensorData, UnsupportedError, Value
+from ..arguments import Key
 from .aliases import Aliases, written_argument
-from .call import Call, Context, Result
+from .call import Call
 from .complex_numbers import Pair, on_a_last_axis, part_of
+from .context import Context, Result
 from .coverage import Coverage
 from .export.capture import Captured
 from .export.module_stacks import normalised_stack
@@ -199,7 +201,7 @@ class Lowering:
             source, index = self._resolve(node.args[0]), node.args[1]
             found = source[index]
             if isinstance(fake, torch.SymInt) and isinstance(found, Value):  # that a loop has carried
-                self.context.counted(found, fake)
+                self.context.note_number(found, fake)
                 return self._plain(fake)
             return found
         if name in RUN_WHOLE:
@@ -210,7 +212,7 @@ class Lowering:
             )
         if not is_tensor_result(node):
             if name == "aten.item.default" and isinstance(fake, torch.SymInt):
-                self.context.counted(self._resolve(node.args[0]), fake)
+                self.context.note_number(self._resolve(node.args[0]), fake)
             return self._plain(fake)
         if node in self.coverage.in_parts:
             return self._lower_in_parts(node)
@@ -222,11 +224,8 @@ class Lowering:
         functional = functional_name(node.target)
         table_name = name if name in TABLE else functional or name
         call = self._make_call(node, table_name)
-        if table_name in TABLE.renamed:
-            operands = [call.value(n) for n in call.attributes._values]
-            return call.finish(call.op(TABLE.renamed[table_name], *operands))
         try:
-            result = TABLE.functions[table_name](call)
+            result = TABLE.lower(call)
         except UnsupportedError as refusal:
             if self.coverage.expand(node):
                 return self._lower(node)
@@ -275,7 +274,7 @@ class Lowering:
         arguments = node.target._schema.arguments  # type: ignore[union-attr]
         names = argument_names(node.target, name)
         values: dict[str, Any] = {}
-        fakes: dict[str, Any] = {}
+        fakes: dict[Key, Any] = {}
         for position, (key, argument) in enumerate(zip(names, arguments, strict=True)):
             if position < len(node.args):
                 raw: Any = node.args[position]
@@ -288,7 +287,7 @@ class Lowering:
             if hasattr(fake, "dtype"):
                 fakes[key] = fake
                 if isinstance(values[key], Value):
-                    self.context.saw(values[key], fake)
+                    self.context.note_sizes(values[key], fake)
         call = Call(self.context, name, values, fakes, node.meta.get("val"), self.places.of(node))
         call.reads = {
             at
@@ -327,7 +326,7 @@ class Lowering:
         arguments = [self._resolve(a) for a in node.args[position + 1 :]]
         results = self._run_body(body, arguments, own_calls=True)
         if target_name(node.target) == "wrap_with_set_grad_enabled" and node.args[0] is False:
-            return [self.context.stopped(r) if isinstance(r, Value) else r for r in results]
+            return [self.context.stop_gradient(r) if isinstance(r, Value) else r for r in results]
         return results
 
     def _run_body(self, body: GraphModule, arguments: list[Result], *, own_calls: bool) -> Any:
@@ -349,7 +348,7 @@ class Lowering:
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
         for place, argument in zip(body.graph.nodes, arguments, strict=False):
             if isinstance(argument, Value) and hasattr(place.meta.get("val"), "shape"):
-                context.saw(argument, place.meta["val"])
+                context.note_sizes(argument, place.meta["val"])
         try:
             results = self._run_body(body, list(arguments), own_calls=True)
         finally:
@@ -389,7 +388,7 @@ class Lowering:
                     result = (
                         self.b.constant(result)
                         if isinstance(result, (int, float))
-                        else self.context.size_scalar(result)
+                        else self.context.size_value(result)
                     )
                 self.graph.outputs.append((name, result))
         self.context.notes.extend(self.aliases.notes)

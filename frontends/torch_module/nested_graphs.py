@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir import Constant, Graph, Value
-from .call import Context, Result
+from .context import Context, Result
 from .symbols import Size
 
 
@@ -86,4 +86,4 @@ class NestedContext(Context):
         """A size that no value of this graph carries: a number of this graph, or computed around it."""
         if size in self._counts:
             return self._counts[size]
-        return self.captured(self._region.outer.sizes([size]))
+        return self.captured(self._region.outer.shape_value([size]))

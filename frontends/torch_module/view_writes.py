@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import Value
-from .call import Call, normalised_axis
+from .call import Call
 from .operators.indexing import replaced
 
 Inverse = Callable[[Call, Value], "Value | None"]
@@ -28,7 +28,7 @@ def _transpose(call: Call, new: Value) -> Value:
 
 
 def _permute(call: Call, new: Value) -> Value:
-    return _permuted_back(call, new, [normalised_axis(a, call.rank("self")) for a in call.ints("dims")])
+    return _permuted_back(call, new, [call.from_front(a, call.rank("self")) for a in call.ints("dims")])
 
 
 def _last_two_swapped(call: Call, new: Value) -> Value:

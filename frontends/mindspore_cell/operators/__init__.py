@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowering_table import LoweringTable
-from ..call import Lowering
+from ..call import Call
 from . import (
     activation,
     conv,
@@ -19,7 +19,7 @@ from . import (
     shape,
 )
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore").include(
+TABLE = LoweringTable[Call]("MindSpore").include(
     activation.TABLE,
     conv.TABLE,
     dropout.TABLE,

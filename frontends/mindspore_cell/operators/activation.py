@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 TABLE.direct(
     {
         "ReLU": "Relu",
@@ -23,74 +23,74 @@ TABLE.direct(
 
 
 @TABLE.op("GeLU")
-def gelu(use: Use) -> Value:
+def gelu(call: Call) -> Value:
     """The primitive is the tanh approximation; the exact form is spelt with Erf."""
-    return use.emit("Gelu", use.tensor(0), approximate="tanh")
+    return call.op("Gelu", call.value(0), approximate="tanh")
 
 
 @TABLE.op("ReLU6")
-def relu6(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Clip", x, use.b.scalar_like(0, x), use.b.scalar_like(6, x))
+def relu6(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Clip", x, call.scalar_like(0, x), call.scalar_like(6, x))
 
 
 @TABLE.op("HSigmoid")
-def hard_sigmoid(use: Use) -> Value:
-    return use.emit("HardSigmoid", use.tensor(0), alpha=1 / 6, beta=0.5)
+def hard_sigmoid(call: Call) -> Value:
+    return call.op("HardSigmoid", call.value(0), alpha=1 / 6, beta=0.5)
 
 
 @TABLE.op("Softmax")
-def softmax(use: Use) -> Value:
-    axes = use.ints(1)
+def softmax(call: Call) -> Value:
+    axes = call.ints(1)
     if len(axes) != 1:
-        raise use.unsupported(f"expected one axis, got {axes}")
-    return use.emit("Softmax", use.tensor(0), axis=axes[0])
+        raise call.unsupported(f"expected one axis, got {axes}")
+    return call.op("Softmax", call.value(0), axis=axes[0])
 
 
 @TABLE.op("LogSoftmax")
-def log_softmax(use: Use) -> Value:
-    return use.emit("LogSoftmax", use.tensor(0), axis=use.int(1))
+def log_softmax(call: Call) -> Value:
+    return call.op("LogSoftmax", call.value(0), axis=call.int(1))
 
 
 @TABLE.op("Elu")
-def elu(use: Use) -> Value:
-    return use.emit("Elu", use.tensor(0), alpha=use.float(1))
+def elu(call: Call) -> Value:
+    return call.op("Elu", call.value(0), alpha=call.float(1))
 
 
 @TABLE.op("CeLU")
-def celu(use: Use) -> Value:
-    return use.emit("Celu", use.tensor(0), alpha=use.float(1))
+def celu(call: Call) -> Value:
+    return call.op("Celu", call.value(0), alpha=call.float(1))
 
 
 @TABLE.op("PReLU")
-def prelu(use: Use) -> Value:
+def prelu(call: Call) -> Value:
     """The slope is per channel of axis 1."""
-    x, slope = use.tensor(0), use.tensor(1)
-    trailing = use.rank(x) - 2
-    if trailing > 0 and use.b.type_of(slope).shape != (1,):
-        slope = use.b.op("Unsqueeze", slope, use.b.constant(list(range(1, 1 + trailing))))
-    return use.emit("PRelu", x, slope)
+    x, slope = call.value(0), call.value(1)
+    trailing = call.rank(x) - 2
+    if trailing > 0 and call.type_of(slope).shape != (1,):
+        slope = call.op("Unsqueeze", slope, call.constant(list(range(1, 1 + trailing))))
+    return call.op("PRelu", x, slope)
 
 
 @TABLE.op("HShrink")
-def hard_shrink(use: Use) -> Value:
-    return use.emit("Shrink", use.tensor(0), lambd=use.float(1), bias=0.0)
+def hard_shrink(call: Call) -> Value:
+    return call.op("Shrink", call.value(0), lambd=call.float(1), bias=0.0)
 
 
 @TABLE.op("SoftShrink")
-def soft_shrink(use: Use) -> Value:
-    bound = use.float(1)
-    return use.emit("Shrink", use.tensor(0), lambd=bound, bias=bound)
+def soft_shrink(call: Call) -> Value:
+    bound = call.float(1)
+    return call.op("Shrink", call.value(0), lambd=bound, bias=bound)
 
 
 @TABLE.op("FastGeLU")
-def fast_gelu(use: Use) -> Value:
+def fast_gelu(call: Call) -> Value:
     """X * sigmoid(1.702 x)."""
-    x = use.tensor(0)
-    return use.emit("Mul", x, use.b.op("Sigmoid", use.b.op("Mul", x, use.b.scalar_like(1.702, x))))
+    x = call.value(0)
+    return call.op("Mul", x, call.op("Sigmoid", call.op("Mul", x, call.scalar_like(1.702, x))))
 
 
 @TABLE.op("Identity")
-def identity(use: Use) -> Value:
+def identity(call: Call) -> Value:
     """Nothing happens, so nothing is built."""
-    return use.tensor(0)
+    return call.value(0)

@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 _NCDHW = 14  # MindSpore's number of that layout; NCHW is 0
 
 
 @TABLE.op("Conv2D", "Conv3D")
-def convolution(use: Use) -> Value:
+def convolution(call: Call) -> Value:
     """'same' and 'valid' stay what they are; 'pad' is top, bottom, left, right (front, back first)."""
-    spatial = len(use.attribute_ints("kernel_size"))
-    _channels_first(use)
-    mode = str(use.attributes.get("pad_mode")).lower()
-    pads = use.attribute_ints("pad")
-    use.attributes.ignore(
-        "out_channel", "pad_list", "offset_x", "strides", "dilations", "mode", "io_format", "groups"
-    )
-    attributes: dict[str, object] = {
-        "strides": per_axis(use.attribute_ints("stride"), spatial),
-        "dilations": per_axis(use.attribute_ints("dilation"), spatial),
-        "group": use.attribute_int("group"),
-        "kernel_shape": use.attribute_ints("kernel_size"),
+    spatial = len(call.ints("kernel_size"))
+    _channels_first(call)
+    mode = call.text("pad_mode").lower()
+    pads = call.ints("pad")
+    call.ignore("out_channel", "pad_list", "offset_x", "strides", "dilations", "mode", "io_format", "groups")
+    attributes: dict[str, Any] = {
+        "strides": per_axis(call.ints("stride"), spatial),
+        "dilations": per_axis(call.ints("dilation"), spatial),
+        "group": call.int("group"),
+        "kernel_shape": call.ints("kernel_size"),
     }
     if mode == "pad":
         attributes["pads"] = interleaved(pads)
     elif mode in ("same", "valid"):
         attributes["auto_pad"] = "SAME_UPPER" if mode == "same" else "VALID"
     else:
-        raise use.unsupported(f"expected pad_mode same, valid or pad, got `{mode}`")
-    return use.emit("Conv", use.tensor(0), use.tensor(1), **attributes)
+        raise call.unsupported(f"expected pad_mode same, valid or pad, got `{mode}`")
+    return call.op("Conv", call.value(0), call.value(1), **attributes)
 
 
 @TABLE.op("Conv2DTranspose", "Conv2DBackpropInput")
-def transposed_convolution(use: Use) -> Value:
+def transposed_convolution(call: Call) -> Value:
     """The output size is given, so that the pads follow from it."""
-    kernel = use.attribute_ints("kernel_size")
-    _channels_first(use)
-    strides, dilations = use.attribute_ints("stride")[-2:], use.attribute_ints("dilation")[-2:]
-    use.attributes.get("pad_mode")
-    size = use.dims(2)[-2:]
-    known = [d for d in use.b.type_of(use.tensor(0)).shape or () if isinstance(d, int)][-2:]
+    kernel = call.ints("kernel_size")
+    _channels_first(call)
+    strides, dilations = call.ints("stride")[-2:], call.ints("dilation")[-2:]
+    call.arg("pad_mode")
+    size = call.sizes(2)[-2:]
+    known = [d for d in call.shape() if isinstance(d, int)][-2:]
     wanted = [d for d in size if isinstance(d, int)]
     if len(known) != 2 or len(wanted) != 2:
-        raise use.unsupported("expected static spatial dimensions")
-    begins = use.attribute_ints("pad_list")[0::2]
+        raise call.unsupported("expected static spatial dimensions")
+    begins = call.ints("pad_list")[0::2]
     pads_begin, pads_end, extra = [], [], []
     for i in range(2):
         full = (known[i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1
@@ -55,14 +55,14 @@ def transposed_convolution(use: Use) -> Value:
         pads_begin.append(begins[i])
         pads_end.append(max(end, 0))
         extra.append(max(-end, 0))
-    use.attributes.ignore("out_channel", "pad", "pad_list", "mode", "groups")
-    return use.emit(
+    call.ignore("out_channel", "pad", "pad_list", "mode", "groups")
+    return call.op(
         "ConvTranspose",
-        use.tensor(0),
-        use.tensor(1),
+        call.value(0),
+        call.value(1),
         strides=strides,
         dilations=dilations,
-        group=use.attribute_int("group"),
+        group=call.int("group"),
         kernel_shape=kernel,
         pads=[*pads_begin, *pads_end],
         output_padding=extra,
@@ -70,25 +70,25 @@ def transposed_convolution(use: Use) -> Value:
 
 
 @TABLE.op("BiasAdd")
-def bias_add(use: Use) -> Value:
+def bias_add(call: Call) -> Value:
     """A bias along axis 1; onto a product that nothing else reads it becomes that operator's own bias."""
-    if use.int(2) not in (0, _NCDHW):
-        raise use.unsupported("expected channels first")
-    x, bias = use.tensor(0), use.tensor(1)
-    producer = use.graph.producer(x)
-    if use.sole_reader(0) and getattr(producer, "qualified_name", "") in (
+    if call.int(2) not in (0, _NCDHW):
+        raise call.unsupported("expected channels first")
+    x, bias = call.value(0), call.value(1)
+    producer = call.graph.producer(x)
+    if call.is_sole_reader(0) and getattr(producer, "qualified_name", "") in (
         "Conv",
         "ConvTranspose",
         "regraft.Linear",
     ):
-        slots = use.graph.operands(x.node)
-        if len(slots) == 2 and use.graph.operator(x.node).call == use.b.call:
-            use.graph.set_operand(x.node, 2, bias)
+        slots = call.graph.operands(x.node)
+        if len(slots) == 2 and call.graph.operator(x.node).call == call.b.call:
+            call.graph.set_operand(x.node, 2, bias)
             return x
-    trailing = use.rank(x) - 2
+    trailing = call.rank(x) - 2
     if trailing > 0:
-        bias = use.b.op("Unsqueeze", bias, use.b.constant(list(range(1, 1 + trailing))))
-    return use.emit("Add", x, bias)
+        bias = call.op("Unsqueeze", bias, call.constant(list(range(1, 1 + trailing))))
+    return call.op("Add", x, bias)
 
 
 def interleaved(pads: list[int]) -> list[int]:
@@ -101,7 +101,7 @@ def per_axis(found: list[int], spatial: int) -> list[int]:
     return found * spatial if len(found) == 1 else found[-spatial:]
 
 
-def _channels_first(use: Use) -> None:
-    layout = use.attributes.get("format")
+def _channels_first(call: Call) -> None:
+    layout = call.arg("format")
     if layout not in ("NCHW", "NCDHW"):
-        raise use.unsupported(f"expected channels first, got `{layout}`")
+        raise call.unsupported(f"expected channels first, got `{layout}`")

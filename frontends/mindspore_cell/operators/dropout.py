@@ -12,13 +12,13 @@ import numpy as np
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 _TRAINING = 2
 """Position of their argument `training`."""
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 
 
 @cache
@@ -63,29 +63,29 @@ def _is_own_training(node: ast.expr | None) -> bool:
     )
 
 
-def _require_training_only(use: Use) -> None:
-    if not drops_in_training_only(type(use.cell)):
-        raise use.unsupported(
+def _require_training_only(call: Call) -> None:
+    if not drops_in_training_only(type(call.cell)):
+        raise call.unsupported(
             "expected `training=self.training`, got a dropout that is active in evaluation too"
         )
 
 
 @TABLE.op("Dropout")
-def dropout(use: Use) -> Any:
+def dropout(call: Call) -> Any:
     """Elements dropped; the second result, what was kept, is nothing that inference has."""
-    _require_training_only(use)
-    use.ignore(2, 3)  # the seeds
-    use.attributes.ignore("random_cache", "side_effect_hidden", "keep_prob", "Seed0", "Seed1")
-    ratio = 1 - use.float(1)
-    return use.emit("Dropout", use.tensor(0), use.b.constant(np.float32(ratio), "float32")), None
+    _require_training_only(call)
+    call.ignore(2, 3)  # the seeds
+    call.ignore("random_cache", "side_effect_hidden", "keep_prob", "Seed0", "Seed1")
+    ratio = 1 - call.float(1)
+    return call.op("Dropout", call.value(0), call.constant(np.float32(ratio), "float32")), None
 
 
 @TABLE.op("Dropout2D", "Dropout3D")
-def channel_dropout(use: Use) -> Any:
+def channel_dropout(call: Call) -> Any:
     """Whole channels dropped."""
-    _require_training_only(use)
-    value: Value = use.tensor(0)
-    kept = use.attributes.get("keep_prob")
+    _require_training_only(call)
+    value: Value = call.value(0)
+    kept = call.arg("keep_prob")
     if not isinstance(kept, float):
-        raise use.unsupported(f"expected a constant probability, got `{kept!r}`")
-    return use.emit("regraft.FeatureDropout", value, ratio=1 - kept), None
+        raise call.unsupported(f"expected a constant probability, got `{kept!r}`")
+    return call.op("regraft.FeatureDropout", value, ratio=1 - kept), None

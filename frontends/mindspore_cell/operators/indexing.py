@@ -6,76 +6,73 @@ import numpy as np
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
-from .math import as_type
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 
 
 @TABLE.op("Gather")
-def gather(use: Use) -> Value:
-    if use.argument(3, 0) != 0:
-        raise use.unsupported("expected batch_dims of 0")
-    return use.emit("Gather", use.tensor(0), use.tensor(1), axis=use.int(2))
+def gather(call: Call) -> Value:
+    if call.arg(3, 0) != 0:
+        raise call.unsupported("expected batch_dims of 0")
+    return call.op("Gather", call.value(0), call.value(1), axis=call.int(2))
 
 
 @TABLE.op("GatherD")
-def gather_elements(use: Use) -> Value:
-    return use.emit("GatherElements", use.tensor(0), use.tensor(2), axis=use.int(1))
+def gather_elements(call: Call) -> Value:
+    return call.op("GatherElements", call.value(0), call.value(2), axis=call.int(1))
 
 
 @TABLE.op("GatherNd")
-def gather_nd(use: Use) -> Value:
-    return use.emit("GatherND", use.tensor(0), as_type(use, use.tensor(1), "int64"))
+def gather_nd(call: Call) -> Value:
+    return call.op("GatherND", call.value(0), call.cast(call.value(1), "int64"))
 
 
 @TABLE.op("TensorScatterUpdate")
-def scatter_update(use: Use) -> Value:
-    return use.emit("ScatterND", use.tensor(0), as_type(use, use.tensor(1), "int64"), use.tensor(2))
+def scatter_update(call: Call) -> Value:
+    return call.op("ScatterND", call.value(0), call.cast(call.value(1), "int64"), call.value(2))
 
 
 @TABLE.op("TensorScatterAdd")
-def scatter_add(use: Use) -> Value:
-    return use.emit(
-        "ScatterND", use.tensor(0), as_type(use, use.tensor(1), "int64"), use.tensor(2), reduction="add"
+def scatter_add(call: Call) -> Value:
+    return call.op(
+        "ScatterND", call.value(0), call.cast(call.value(1), "int64"), call.value(2), reduction="add"
     )
 
 
 @TABLE.op("OneHot")
-def one_hot(use: Use) -> Value:
+def one_hot(call: Call) -> Value:
     """Where an index is a class; negative ones are none, where ONNX's own operator counts from the end."""
-    indices, depth, axis = use.tensor(0), use.int(1), use.int(4)
-    axis += (use.rank(indices) + 1) * (axis < 0)
-    classes = np.arange(depth, dtype=use.b.type_of(indices).dtype)
-    classes = classes.reshape([-1, *[1] * (use.rank(indices) - axis)])
-    found = use.b.op("Equal", use.b.op("Unsqueeze", indices, use.b.constant([axis])), use.b.constant(classes))
-    return use.emit("Where", found, use.tensor(2), use.tensor(3))
+    indices, depth, axis = call.value(0), call.int(1), call.int(4)
+    rank = call.rank(indices)
+    axis += (rank + 1) * (axis < 0)
+    classes = np.arange(depth, dtype=call.dtype_of(indices)).reshape([-1, *[1] * (rank - axis)])
+    found = call.op("Equal", call.op("Unsqueeze", indices, call.constant([axis])), call.constant(classes))
+    return call.op("Where", found, call.value(2), call.value(3))
 
 
 @TABLE.op("TopK")
-def top_k(use: Use) -> tuple[Value, Value]:
-    values, indices = use.b.ops(
+def top_k(call: Call) -> tuple[Value, Value]:
+    values, indices = call.ops(
         "TopK",
-        use.tensor(0),
-        use.b.constant([use.int(1)]),
+        call.value(0),
+        call.constant([call.int(1)]),
         outputs=2,
-        sorted=int(bool(use.attributes.get("sorted"))),
+        sorted=call.flag("sorted"),
     )
-    return values, as_type(use, indices, use.types[1].dtype)
+    return values, call.cast(indices, call.result_type(1).dtype)
 
 
 @TABLE.op("FillV2")
-def fill(use: Use) -> Value:
-    return use.emit("Expand", use.tensor(1), use.shape_value(use.dims(0)))
+def fill(call: Call) -> Value:
+    return call.op("Expand", call.value(1), call.shape_value(call.sizes(0)))
 
 
 @TABLE.op("Sort")
-def sort(use: Use) -> tuple[Value, Value]:
+def sort(call: Call) -> tuple[Value, Value]:
     """TopK of the whole axis; ONNX says nothing of the order of equals."""
-    x, axis = use.tensor(0), use.attribute_int("axis")
-    size = (use.b.type_of(x).shape or ())[axis]
-    if not isinstance(size, int):
-        raise use.unsupported("expected a static axis")
-    largest = int(bool(use.attributes.get("descending")))
-    values, indices = use.b.ops("TopK", x, use.b.constant([size]), outputs=2, axis=axis, largest=largest)
-    return values, as_type(use, indices, use.types[1].dtype)
+    x, axis = call.value(0), call.int("axis")
+    (size,) = call.static_shape(x, [axis])
+    largest = call.flag("descending")
+    values, indices = call.ops("TopK", x, call.constant([size]), outputs=2, axis=axis, largest=largest)
+    return values, call.cast(indices, call.result_type(1).dtype)

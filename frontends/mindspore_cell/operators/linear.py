@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from ....ir import Parameter, Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 
 
 @TABLE.op("MatMul", "BatchMatMul")
-def matmul(use: Use) -> Value:
+def matmul(call: Call) -> Value:
     """With a transposed parameter on the right it is a Linear; else ONNX's MatMul."""
-    x, y = use.tensor(0), use.tensor(1)
-    first, second = bool(use.argument(2, False)), bool(use.argument(3, False))
-    use.attributes.ignore("transpose_a", "transpose_b", "transpose_x1", "transpose_x2")
-    if second and not first and isinstance(use.graph.producer(y), Parameter) and use.rank(y) == 2:
-        return use.emit("regraft.Linear", x, y)
-    return use.emit("MatMul", swapped(use, x) if first else x, swapped(use, y) if second else y)
+    x, y = call.value(0), call.value(1)
+    first, second = call.flag(2, False), call.flag(3, False)
+    call.ignore("transpose_a", "transpose_b", "transpose_x1", "transpose_x2")
+    if second and not first and isinstance(call.graph.producer(y), Parameter) and call.rank(y) == 2:
+        return call.op("regraft.Linear", x, y)
+    return call.op("MatMul", swapped(call, x) if first else x, swapped(call, y) if second else y)
 
 
 @TABLE.op("MatMulExt", "BatchMatMulExt")
-def matmul_ext(use: Use) -> Value:
+def matmul_ext(call: Call) -> Value:
     """NumPy's matmul."""
-    return use.emit("MatMul", use.tensor(0), use.tensor(1))
+    return call.op("MatMul", call.value(0), call.value(1))
 
 
 @TABLE.op("Dense")
-def dense(use: Use) -> Value:
+def dense(call: Call) -> Value:
     """X @ w.T + b."""
-    bias = None if use.argument(2) is None else use.tensor(2)
-    return use.emit("regraft.Linear", use.tensor(0), use.tensor(1), bias)
+    bias = call.optional(2)
+    return call.op("regraft.Linear", call.value(0), call.value(1), bias)
 
 
-def swapped(use: Use, value: Value) -> Value:
+def swapped(call: Call, value: Value) -> Value:
     """The value with its last two axes exchanged."""
-    rank = use.rank(value)
-    return use.b.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+    rank = call.rank(value)
+    return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])

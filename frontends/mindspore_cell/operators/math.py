@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 TABLE.direct(
     {
         "Abs": "Abs",
@@ -74,157 +74,133 @@ _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 
 
 @TABLE.op(*_ARITHMETIC)
-def arithmetic(use: Use) -> Value:
+def arithmetic(call: Call) -> Value:
     """Both operands in the result's element type; in-place forms are out of place, as in PyNative.
 
     Those with an `alpha` scale their second operand by it.
     """
-    dtype = use.type.dtype
-    first, second = as_type(use, use.tensor(0, _scalar_type(use, 0, dtype)), dtype), use.argument(1)
-    second = as_type(use, use.as_value(second, _scalar_type(use, 1, dtype)), dtype)
-    if use.node.op in _SCALED and use.float(2) != 1:
-        second = use.b.op("Mul", second, use.b.scalar_like(use.float(2), second))
-    return use.emit(_ARITHMETIC[use.node.op], first, second)
+    first, second = call.operand(0, call.dtype), call.operand(1, call.dtype)
+    if call.operator in _SCALED and call.float(2) != 1:
+        second = call.op("Mul", second, call.scalar_like(call.float(2), second))
+    return call.op(_ARITHMETIC[call.operator], first, second)
 
 
 @TABLE.op(*_COMPARISON)
-def comparison(use: Use) -> Value:
-    first, second = _same_type(use)
-    return use.emit(_COMPARISON[use.node.op], first, second)
+def comparison(call: Call) -> Value:
+    first, second = _same_type(call)
+    return call.op(_COMPARISON[call.operator], first, second)
 
 
 @TABLE.op("NotEqual")
-def not_equal(use: Use) -> Value:
-    first, second = _same_type(use)
-    return use.emit("Not", use.b.op("Equal", first, second))
+def not_equal(call: Call) -> Value:
+    first, second = _same_type(call)
+    return call.op("Not", call.op("Equal", first, second))
 
 
 @TABLE.op(*_LOGIC)
-def logic(use: Use) -> Value:
-    return use.emit(
-        _LOGIC[use.node.op], as_type(use, use.tensor(0), "bool"), as_type(use, use.tensor(1), "bool")
-    )
+def logic(call: Call) -> Value:
+    return call.op(_LOGIC[call.operator], call.cast(call.value(0), "bool"), call.cast(call.value(1), "bool"))
 
 
 @TABLE.op("Cast")
-def cast(use: Use) -> Value:
-    return as_type(use, use.tensor(0), use.dtype(1))
+def cast(call: Call) -> Value:
+    return call.cast(call.value(0), call.element_type(1))
 
 
 @TABLE.op("Square")
-def square(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Mul", x, x)
+def square(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Mul", x, x)
 
 
 @TABLE.op("Rsqrt")
-def rsqrt(use: Use) -> Value:
-    return use.emit("Reciprocal", use.b.op("Sqrt", use.tensor(0)))
+def rsqrt(call: Call) -> Value:
+    return call.op("Reciprocal", call.op("Sqrt", call.value(0)))
 
 
 @TABLE.op("Log")
-def log(use: Use) -> Value:
+def log(call: Call) -> Value:
     """The primitive computes the natural logarithm; its attributes belong to another backend."""
-    use.attributes.ignore("cust_aicpu")
+    call.ignore("cust_aicpu")
     if (
-        use.attributes.get("base", -1.0),
-        use.attributes.get("scale", 1.0),
-        use.attributes.get("shift", 0.0),
+        call.arg("base", -1.0),
+        call.arg("scale", 1.0),
+        call.arg("shift", 0.0),
     ) != (-1.0, 1.0, 0.0):
-        raise use.unsupported("expected the natural logarithm of the operand itself")
-    return use.emit("Log", use.tensor(0))
+        raise call.unsupported("expected the natural logarithm of the operand itself")
+    return call.op("Log", call.value(0))
 
 
 @TABLE.op("Log1p")
-def log1p(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Log", use.b.op("Add", x, use.b.scalar_like(1, x)))
+def log1p(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
 
 
 @TABLE.op("Expm1")
-def expm1(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Sub", use.b.op("Exp", x), use.b.scalar_like(1, x))
+def expm1(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
 
 
 @TABLE.op("Erfc")
-def erfc(use: Use) -> Value:
-    x = use.tensor(0)
-    return use.emit("Sub", use.b.scalar_like(1, x), use.b.op("Erf", x))
+def erfc(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Sub", call.scalar_like(1, x), call.op("Erf", x))
 
 
 @TABLE.op("FloorDiv")
-def floor_div(use: Use) -> Value:
-    first, second = _same_type(use)
-    if use.type.dtype.startswith("float"):
-        return use.emit("Floor", use.b.op("Div", first, second))
-    raise use.unsupported(f"expected floats, got {use.type.dtype}: ONNX divides integers towards zero")
+def floor_div(call: Call) -> Value:
+    first, second = _same_type(call)
+    if call.dtype.startswith("float"):
+        return call.op("Floor", call.op("Div", first, second))
+    raise call.unsupported(f"expected floats, got {call.dtype}: ONNX divides integers towards zero")
 
 
 @TABLE.op("Addcmul", "Addcdiv")
-def addc(use: Use) -> Value:
+def addc(call: Call) -> Value:
     """X + value * (a * b), or value * (a / b)."""
-    x, a, b = (use.tensor(i) for i in range(3))
-    combined = use.b.op("Mul" if use.node.op == "Addcmul" else "Div", a, b)
-    scaled = use.b.op("Mul", combined, as_type(use, use.tensor(3), use.type.dtype))
-    return use.emit("Add", x, scaled)
+    x, a, b = (call.value(i) for i in range(3))
+    combined = call.op("Mul" if call.operator == "Addcmul" else "Div", a, b)
+    scaled = call.op("Mul", combined, call.operand(3, call.dtype))
+    return call.op("Add", x, scaled)
 
 
 @TABLE.op("Lerp")
-def lerp(use: Use) -> Value:
+def lerp(call: Call) -> Value:
     """X + weight * (y - x)."""
-    x, y = use.tensor(0), use.tensor(1)
-    return use.emit(
-        "Add", x, use.b.op("Mul", use.b.op("Sub", y, x), as_type(use, use.tensor(2), use.type.dtype))
-    )
+    x, y = call.value(0), call.value(1)
+    return call.op("Add", x, call.op("Mul", call.op("Sub", y, x), call.operand(2, call.dtype)))
 
 
 @TABLE.op("Round")
-def round_(use: Use) -> Value:
-    if use.argument(1, 0) != 0:
-        raise use.unsupported("expected no decimals")
-    return use.emit("Round", use.tensor(0))
+def round_(call: Call) -> Value:
+    if call.arg(1, 0) != 0:
+        raise call.unsupported("expected no decimals")
+    return call.op("Round", call.value(0))
 
 
 @TABLE.op("Select", "MaskedFill")
-def select(use: Use) -> Value:
+def select(call: Call) -> Value:
     """Select(condition, x, y); MaskedFill(x, mask, value)."""
-    if use.node.op == "Select":
-        return use.emit("Where", *(use.tensor(i) for i in range(3)))
-    return use.emit("Where", use.tensor(1), as_type(use, use.tensor(2), use.type.dtype), use.tensor(0))
+    if call.operator == "Select":
+        return call.op("Where", *(call.value(i) for i in range(3)))
+    return call.op("Where", call.value(1), call.operand(2, call.dtype), call.value(0))
 
 
 @TABLE.op("ClampScalar")
-def clamp(use: Use) -> Value:
-    x = use.tensor(0)
-    bounds = [None if use.argument(i) is None else use.b.scalar_like(use.float(i), x) for i in (1, 2)]
-    return use.emit("Clip", x, *bounds)
+def clamp(call: Call) -> Value:
+    x = call.value(0)
+    bounds = [None if call.arg(i, None) is None else call.scalar_like(call.float(i), x) for i in (1, 2)]
+    return call.op("Clip", x, *bounds)
 
 
-def as_type(use: Use, value: Value, dtype: str) -> Value:
-    """The value in another element type; itself when it has that type already."""
-    from ....ir import onnx_dtype
-
-    if use.b.type_of(value).dtype == dtype:
-        return value
-    return use.b.op("Cast", value, to=onnx_dtype(dtype))
-
-
-def _scalar_type(use: Use, index: int, dtype: str) -> str | None:
-    """The element type that a Python number takes: the result's."""
-    return dtype if type(use.argument(index)) in (int, float, bool) else None
-
-
-def _same_type(use: Use) -> tuple[Value, Value]:
+def _same_type(call: Call) -> tuple[Value, Value]:
     """Two operands to compare; a Python number takes the other's type, and two tensors the wider one."""
-    types = [
-        None if type(use.argument(i)) in (int, float, bool) else use.b.type_of(use.tensor(i)).dtype
-        for i in (0, 1)
-    ]
-    known = [t for t in types if t is not None]
-    floats = [t for t in known if "float" in t]
+    kinds = [type(call.arg(i)) for i in (0, 1)]
+    known = [call.dtype_of(call.value(i)) for i, kind in enumerate(kinds) if kind not in (int, float, bool)]
+    floats = [dtype for dtype in known if "float" in dtype]
     dtype = (floats or known or ["float32"])[0]
-    if not floats and any(type(use.argument(i)) is float for i in (0, 1)):
+    if not floats and float in kinds:
         dtype = "float32"
-    first, second = (as_type(use, use.tensor(i, dtype if types[i] is None else None), dtype) for i in (0, 1))
-    return first, second
+    return call.operand(0, dtype), call.operand(1, dtype)

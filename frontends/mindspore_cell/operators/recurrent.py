@@ -13,9 +13,9 @@ from typing import Any
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Lowering, Use
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("MindSpore")
+TABLE = LoweringTable[Call]("MindSpore")
 
 _STACKS, _CELLS = ("LSTM", "GRU", "RNN"), ("LSTMCell", "GRUCell", "RNNCell")
 _RESULTS = {"LSTM": 3, "GRU": 2, "RNN": 2, "LSTMCell": 2, "GRUCell": 1, "RNNCell": 1}
@@ -97,33 +97,33 @@ def _primitive() -> Any:
 
 
 @TABLE.op("Recurrent")
-def recurrent(use: Use) -> tuple[Value, ...] | Value:
+def recurrent(call: Call) -> tuple[Value, ...] | Value:
     """A stack of layers, or one step of a cell, with the parameters of its Cell."""
-    kind = str(use.attributes.get("kind"))
-    if use.attributes.get("cell_id") != id(use.cell):
-        raise use.unsupported("it could not be told which call of the Cell this is")
-    lengths = bool(use.attributes.get("lengths"))
-    x, *states = [use.tensor(i) for i in range(len(use.arguments)) if not (lengths and i == 1)]
+    kind = call.text("kind")
+    if call.arg("cell_id") != id(call.cell):
+        raise call.unsupported("it could not be told which call of the Cell this is")
+    lengths = call.flag("lengths")
+    x, *states = [call.value(i) for i in range(call.count) if not (lengths and i == 1)]
     if kind in _CELLS:
-        return _step(use, kind, [x, *states])
-    cell = use.cell
+        return _step(call, kind, [x, *states])
+    cell = call.cell
     names = [
         f"{role}_{side}_l{layer}{suffix}"
         for layer, suffix in product(range(cell.num_layers), ("", "_reverse")[: 1 + cell.bidirectional])
         for role in ("weight", "bias")[: 1 + cell.has_bias]
         for side in ("ih", "hh")
     ]
-    given = states or [None] * (len(use.types) - 1)
+    given = states or [None] * (len(call.types) - 1)
     relu = type(cell.rnn).__name__ == "_DynamicRNNRelu"
     return tuple(
-        use.b.ops(
+        call.ops(
             f"regraft.{kind}",
             x,
-            use.tensor(1) if lengths else None,
+            call.value(1) if lengths else None,
             *given,
-            *_parameters(use, names, x),
-            outputs=len(use.types),
-            types=list(use.types),
+            *_parameters(call, names, x),
+            outputs=len(call.types),
+            types=list(call.types),
             hidden_size=cell.hidden_size,
             num_layers=cell.num_layers if cell.num_layers > 1 else None,
             bidirectional=1 if cell.bidirectional else None,
@@ -135,27 +135,27 @@ def recurrent(use: Use) -> tuple[Value, ...] | Value:
     )
 
 
-def _step(use: Use, kind: str, operands: list[Value]) -> tuple[Value, ...] | Value:
-    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if use.cell.has_bias else [])]
-    relu = kind == "RNNCell" and use.cell.nonlinearity == "relu"
-    found = use.b.ops(
+def _step(call: Call, kind: str, operands: list[Value]) -> tuple[Value, ...] | Value:
+    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if call.cell.has_bias else [])]
+    relu = kind == "RNNCell" and call.cell.nonlinearity == "relu"
+    found = call.ops(
         f"regraft.{kind}",
         *operands,
-        *_parameters(use, names, operands[0]),
-        outputs=len(use.types),
-        types=list(use.types),
+        *_parameters(call, names, operands[0]),
+        outputs=len(call.types),
+        types=list(call.types),
         nonlinearity="relu" if relu else None,
     )
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _parameters(use: Use, names: list[str], x: Value) -> list[Value]:
+def _parameters(call: Call, names: list[str], x: Value) -> list[Value]:
     """The parameters of the Cell by name, whose element type must be the input's."""
-    modules = use.graph.modules
-    assert use.b.call is not None
-    held = modules.module(modules.call(use.b.call).module).parameters
+    modules = call.graph.modules
+    assert call.b.call is not None
+    held = modules.module(modules.call(call.b.call).module).parameters
     values = [Value(held[name]) for name in names]
-    dtypes = {use.b.type_of(v).dtype for v in (x, *values)}
+    dtypes = {call.dtype_of(v) for v in (x, *values)}
     if len(dtypes) > 1:
-        raise use.unsupported(f"expected one element type, got {' and '.join(sorted(dtypes))}")
+        raise call.unsupported(f"expected one element type, got {' and '.join(sorted(dtypes))}")
     return values

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..call import new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 from . import (
     activation,
     attention,
@@ -20,7 +21,7 @@ from . import (
     shape,
 )
 
-TABLE = new_table().include(
+TABLE = LoweringTable[Call]("MXNet").include(
     activation.TABLE,
     attention.TABLE,
     conv.TABLE,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 TABLE.direct({"relu": "Relu", "sigmoid": "Sigmoid", "softsign": "Softsign"})
 
 _ACTIVATIONS = {
@@ -21,102 +22,100 @@ _ACTIVATIONS = {
 
 
 @TABLE.op("Activation")
-def activation(use: Use) -> Value:
+def activation(call: Call) -> Value:
     """The activation that `act_type` names."""
-    kind = use.attrs.text("act_type")
+    kind = call.text("act_type")
     if kind not in _ACTIVATIONS:
-        raise use.unsupported(f"expected an act_type among {', '.join(_ACTIVATIONS)}, got {kind}")
-    return use.b.op(_ACTIVATIONS[kind], use.x)
+        raise call.unsupported(f"expected an act_type among {', '.join(_ACTIVATIONS)}, got {kind}")
+    return call.op(_ACTIVATIONS[kind], call.value(0))
 
 
 @TABLE.op("LeakyReLU")
-def leaky_relu(use: Use) -> Value | list[Value]:
+def leaky_relu(call: Call) -> Value | list[Value]:
     """Seven functions by `act_type`; the slope of leaky is 0.25 unless told."""
-    b, x = use.b, use.x
-    kind, slope = use.attrs.text("act_type", "leaky"), use.attrs.float("slope", 0.25)
-    lower, upper = use.attrs.float("lower_bound", 0.125), use.attrs.float("upper_bound", 0.334)
+    x = call.value(0)
+    kind, slope = call.text("act_type", "leaky"), call.float("slope", 0.25)
+    lower, upper = call.float("lower_bound", 0.125), call.float("upper_bound", 0.334)
     if kind == "leaky":
-        return b.op("LeakyRelu", x, alpha=slope)
+        return call.op("LeakyRelu", x, alpha=slope)
     if kind == "rrelu":  # inference takes the middle of the range; the second output is undefined
-        y = b.op("LeakyRelu", x, alpha=(lower + upper) / 2)
+        y = call.op("LeakyRelu", x, alpha=(lower + upper) / 2)
         return [y, y]
     if kind == "elu":
-        return b.op("Elu", x, alpha=slope)
+        return call.op("Elu", x, alpha=slope)
     if kind == "selu":
-        return b.op("Selu", x)
+        return call.op("Selu", x)
     if kind == "gelu":
-        return b.op("Gelu", x, approximate="none")
+        return call.op("Gelu", x, approximate="none")
     if kind != "prelu":
-        raise use.unsupported(f"expected the act_type leaky, rrelu, elu, selu, gelu or prelu, got {kind}")
-    gamma, rank = use.input(1), use.rank(x)
-    if rank > 2 and use.shape(gamma) != (1,):  # one slope a channel
-        gamma = use.reshape(gamma, [*use.shape(gamma), *[1] * (rank - 2)])
-    return b.op("PRelu", x, gamma)
+        raise call.unsupported(f"expected the act_type leaky, rrelu, elu, selu, gelu or prelu, got {kind}")
+    gamma, rank = call.value(1), call.rank(x)
+    if rank > 2 and call.shape(gamma) != (1,):  # one slope a channel
+        gamma = call.reshape(gamma, [*call.shape(gamma), *[1] * (rank - 2)])
+    return call.op("PRelu", x, gamma)
 
 
 @TABLE.op("hard_sigmoid")
-def hard_sigmoid(use: Use) -> Value:
+def hard_sigmoid(call: Call) -> Value:
     """clip(0.2 x + 0.5, 0, 1) unless told."""
-    return use.b.op(
-        "HardSigmoid", use.x, alpha=use.attrs.float("alpha", 0.2), beta=use.attrs.float("beta", 0.5)
-    )
+    return call.op("HardSigmoid", call.value(0), alpha=call.float("alpha", 0.2), beta=call.float("beta", 0.5))
 
 
 @TABLE.op("softmax", "softmin", "log_softmax")
-def softmax(use: Use) -> Value:
+def softmax(call: Call) -> Value:
     """Over the last axis unless told; divides by `temperature` first, and may be cut off at a length."""
-    b, x = use.b, use.x
-    axis = use.axis(use.attrs.int("axis", -1), use.rank(x))
-    temperature = use.attrs.text("temperature", "None")
-    dtype = use.attrs.text("dtype", "None")
-    if use.attrs.flag("use_length"):
-        x = _masked(use, x, use.input(1), axis)
+    x = call.value(0)
+    axis = call.axis("axis", call.rank(x), -1)
+    temperature = call.text("temperature", "None")
+    dtype = call.text("dtype", "None")
+    if call.flag("use_length"):
+        x = _masked(call, x, call.value(1), axis)
     if dtype != "None":
-        x = use.cast(x, dtype)
-    if use.node.op == "softmin":
-        x = b.op("Neg", x)
+        x = call.cast(x, dtype)
+    if call.operator == "softmin":
+        x = call.op("Neg", x)
     if temperature != "None":
-        x = b.op("Div", x, b.scalar_like(use.attrs.float("temperature"), x))
-    y = b.op("LogSoftmax" if use.node.op == "log_softmax" else "Softmax", x, axis=axis)
-    if not use.attrs.flag("use_length"):
+        x = call.op("Div", x, call.scalar_like(call.float("temperature"), x))
+    y = call.op("LogSoftmax" if call.operator == "log_softmax" else "Softmax", x, axis=axis)
+    if not call.flag("use_length"):
         return y
     # a row of length 0 and what lies beyond a length are 0, not a share of nothing
-    keep = _within(use, y, use.input(1), axis)
-    return b.op("Where", keep, y, b.scalar_like(0.0, y))
+    keep = _within(call, y, call.value(1), axis)
+    return call.op("Where", keep, y, call.scalar_like(0.0, y))
 
 
-def _within(use: Use, x: Value, length: Value, axis: int) -> Value:
+def _within(call: Call, x: Value, length: Value, axis: int) -> Value:
     """Whether a position along an axis lies within the length of its row."""
-    b, rank = use.b, use.rank(x)
-    (size,) = use.static(x, [axis])
-    position = b.constant(np.arange(size).reshape([-1 if a == axis else 1 for a in range(rank)]), "int64")
-    shape = use.shape(length)
-    ends = use.reshape(use.cast(length, "int64"), [*shape[:axis], 1, *shape[axis:]])
-    return b.op("Less", position, ends)
+    rank = call.rank(x)
+    (size,) = call.static_shape(x, [axis])
+    position = call.constant(np.arange(size).reshape([-1 if a == axis else 1 for a in range(rank)]), "int64")
+    shape = call.shape(length)
+    ends = call.reshape(call.cast(length, "int64"), [*shape[:axis], 1, *shape[axis:]])
+    return call.op("Less", position, ends)
 
 
-def _masked(use: Use, x: Value, length: Value, axis: int) -> Value:
-    lowest = use.b.scalar_like(float(np.finfo(use.dtype(x)).min), x)
-    return use.b.op("Where", _within(use, x, length, axis), x, lowest)
+def _masked(call: Call, x: Value, length: Value, axis: int) -> Value:
+    lowest = call.scalar_like(float(np.finfo(call.dtype_of(x)).min), x)
+    return call.op("Where", _within(call, x, length, axis), x, lowest)
 
 
 @TABLE.op("SoftmaxActivation")
-def softmax_activation(use: Use) -> Value:
+def softmax_activation(call: Call) -> Value:
     """Over the last axis, or over axis 1 in the mode "channel"."""
-    mode = use.attrs.text("mode", "instance")
-    return use.b.op("Softmax", use.x, axis=1 if mode == "channel" else -1)
+    mode = call.text("mode", "instance")
+    return call.op("Softmax", call.value(0), axis=1 if mode == "channel" else -1)
 
 
 @TABLE.op("Dropout")
-def dropout(use: Use) -> Value:
+def dropout(call: Call) -> Value:
     """Identity in inference; `p` is the share that is dropped, of elements or of whole channels."""
-    mode, axes = use.attrs.text("mode", "training"), use.attrs.ints("axes", ())
-    ratio = use.attrs.float("p", 0.5)
-    use.attrs.ignore("cudnn_off")
+    mode, axes = call.text("mode", "training"), call.ints("axes", ())
+    ratio = call.float("p", 0.5)
+    call.ignore("cudnn_off")
     if mode != "training":
-        raise use.unsupported(f"expected the mode training, got {mode}, which is random in inference too")
-    if axes and list(axes) == list(range(2, use.rank(use.x))):
-        return use.b.op("regraft.FeatureDropout", use.x, ratio=ratio)
+        raise call.unsupported(f"expected the mode training, got {mode}, which is random in inference too")
+    if axes and list(axes) == list(range(2, call.rank(0))):
+        return call.op("regraft.FeatureDropout", call.value(0), ratio=ratio)
     if axes:
-        raise use.unsupported(f"expected no axes that share a mask, or all behind the channels, got {axes}")
-    return use.b.op("Dropout", use.x, use.b.constant(np.float32(ratio)))
+        raise call.unsupported(f"expected no axes that share a mask, or all behind the channels, got {axes}")
+    return call.op("Dropout", call.value(0), call.constant(np.float32(ratio)))

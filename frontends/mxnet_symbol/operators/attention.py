@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 from ..dimensions import product
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
-def _projection(use: Use, which: int) -> Value:
+def _projection(call: Call, which: int) -> Value:
     """Query (0), key (1) or value (2) of interleaved data, as (batch, heads, time, size)."""
-    b, x, heads = use.b, use.x, use.attrs.int("heads")
-    time, batch, width = use.shape(x)
+    x, heads = call.value(0), call.int("heads")
+    time, batch, width = call.shape(x)
     if not isinstance(width, int) or heads < 1 or width % (3 * heads):
-        raise use.unsupported(f"expected a width that 3 times {heads} heads divide, got {width}")
-    split = use.reshape(x, [time, batch, heads, 3, width // heads // 3])
-    return b.op("Transpose", b.op("Gather", split, b.constant(which), axis=3), perm=[1, 2, 0, 3])
+        raise call.unsupported(f"expected a width that 3 times {heads} heads divide, got {width}")
+    split = call.reshape(x, [time, batch, heads, 3, width // heads // 3])
+    return call.op("Transpose", call.op("Gather", split, call.constant(which), axis=3), perm=[1, 2, 0, 3])
 
 
 @TABLE.op("_contrib_interleaved_matmul_selfatt_qk")
-def self_attention_scores(use: Use) -> Value:
+def self_attention_scores(call: Call) -> Value:
     """Scaled products of queries and keys: (batch * heads, time, time)."""
-    b, query, key = use.b, _projection(use, 0), _projection(use, 1)
-    (size,) = use.static(query, [3])
-    scaled = b.op("Div", query, b.scalar_like(size**0.5, query))
-    scores = b.op("MatMul", scaled, b.op("Transpose", key, perm=[0, 1, 3, 2]))
-    batch, heads, *rest = use.shape(scores)
-    return use.reshape(scores, [product([batch, heads]), *rest])
+    query, key = _projection(call, 0), _projection(call, 1)
+    (size,) = call.static_shape(query, [3])
+    scaled = call.op("Div", query, call.scalar_like(size**0.5, query))
+    scores = call.op("MatMul", scaled, call.op("Transpose", key, perm=[0, 1, 3, 2]))
+    batch, heads, *rest = call.shape(scores)
+    return call.reshape(scores, [product([batch, heads]), *rest])
 
 
 @TABLE.op("_contrib_interleaved_matmul_selfatt_valatt")
-def self_attention_values(use: Use) -> Value:
+def self_attention_values(call: Call) -> Value:
     """Values weighted by attention (batch * heads, time, time), as (time, batch, heads * size)."""
-    b, value, attention = use.b, _projection(use, 2), use.input(1)
-    batch, heads, time, size = use.shape(value)
-    weights = use.reshape(attention, [batch, heads, time, time])
-    together = b.op("Transpose", b.op("MatMul", weights, value), perm=[2, 0, 1, 3])
-    return use.reshape(together, [time, batch, product([heads, size])])
+    value, attention = _projection(call, 2), call.value(1)
+    batch, heads, time, size = call.shape(value)
+    weights = call.reshape(attention, [batch, heads, time, time])
+    together = call.op("Transpose", call.op("MatMul", weights, value), perm=[2, 0, 1, 3])
+    return call.reshape(together, [time, batch, product([heads, size])])

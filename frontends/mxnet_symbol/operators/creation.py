@@ -7,77 +7,76 @@ from math import prod
 import numpy as np
 
 from ....ir import TensorType, Value, numpy_dtype
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
 @TABLE.op("_zeros", "_ones", "_full")
-def filled(use: Use) -> Value:
+def filled(call: Call) -> Value:
     """An array of one number."""
-    use.attrs.ignore("ctx")
-    shape, dtype = use.attrs.ints("shape", ()), use.attrs.text("dtype", "float32")
-    value = use.attrs.float("value") if use.node.op == "_full" else float(use.node.op == "_ones")
+    call.ignore("ctx")
+    shape, dtype = call.ints("shape", ()), call.text("dtype", "float32")
+    value = call.float("value") if call.operator == "_full" else float(call.operator == "_ones")
     if any(d < 1 for d in shape):  # 0 is a batch that only the users of the value tell
-        raise use.unsupported(f"expected a known shape, got {shape}")
-    use.bounded(prod(shape))
-    return use.b.constant(np.full(shape, value, numpy_dtype("float32" if dtype == "None" else dtype)))
+        raise call.unsupported(f"expected a known shape, got {shape}")
+    call.bounded(prod(shape))
+    return call.constant(np.full(shape, value, numpy_dtype("float32" if dtype == "None" else dtype)))
 
 
 @TABLE.op("zeros_like", "ones_like")
-def filled_like(use: Use) -> Value:
+def filled_like(call: Call) -> Value:
     """Zeros or ones of the shape of another value."""
-    b, x, dtype = use.b, use.x, use.attrs.text("dtype", "None")
-    type_ = TensorType(use.dtype(x) if dtype == "None" else dtype, use.shape(x))
-    value = b.constant(float(use.node.op == "ones_like"), type_.dtype)
-    return b.op("Expand", value, b.op("Shape", x), types=[type_])
+    x, dtype = call.value(0), call.text("dtype", "None")
+    type_ = TensorType(call.dtype_of(x) if dtype == "None" else dtype, call.shape(x))
+    value = call.constant(float(call.operator == "ones_like"), type_.dtype)
+    return call.op("Expand", value, call.op("Shape", x), types=[type_])
 
 
 @TABLE.op("_arange")
-def arange(use: Use) -> Value:
+def arange(call: Call) -> Value:
     """Numbers from `start` to before `stop`, each `repeat` times; one number alone is the stop."""
-    use.attrs.ignore("ctx", "infer_range")
-    start, stop = use.attrs.float("start", 0.0), use.attrs.text("stop", "None")
-    step, times = use.attrs.float("step", 1.0), use.attrs.int("repeat", 1)
-    dtype = use.attrs.text("dtype", "float32")
-    low, high = (0.0, start) if stop == "None" else (start, use.attrs.float("stop"))
-    use.bounded((high - low) / step * times)
-    return use.b.constant(np.repeat(np.arange(low, high, step), times).astype(numpy_dtype(dtype)))
+    call.ignore("ctx", "infer_range")
+    start, stop = call.float("start", 0.0), call.text("stop", "None")
+    step, times = call.float("step", 1.0), call.int("repeat", 1)
+    dtype = call.text("dtype", "float32")
+    low, high = (0.0, start) if stop == "None" else (start, call.float("stop"))
+    call.bounded((high - low) / step * times)
+    return call.constant(np.repeat(np.arange(low, high, step), times).astype(numpy_dtype(dtype)))
 
 
 @TABLE.op("_linspace")
-def linspace(use: Use) -> Value:
+def linspace(call: Call) -> Value:
     """`num` numbers from `start` to `stop`."""
-    use.attrs.ignore("ctx")
-    start, stop, count = use.attrs.float("start"), use.attrs.float("stop"), use.attrs.int("num")
-    use.bounded(count)
-    values = np.linspace(start, stop, count, endpoint=use.attrs.flag("endpoint", default=True))
-    return use.b.constant(values.astype(numpy_dtype(use.attrs.text("dtype", "float32"))))
+    call.ignore("ctx")
+    start, stop, count = call.float("start"), call.float("stop"), call.int("num")
+    call.bounded(count)
+    values = np.linspace(start, stop, count, endpoint=call.flag("endpoint", default=True))
+    return call.constant(values.astype(numpy_dtype(call.text("dtype", "float32"))))
 
 
 @TABLE.op("_eye")
-def eye(use: Use) -> Value:
+def eye(call: Call) -> Value:
     """Ones on a diagonal."""
-    use.attrs.ignore("ctx")
-    rows, columns, offset = use.attrs.int("N"), use.attrs.int("M", 0), use.attrs.int("k", 0)
-    use.bounded(rows * (columns or rows))
-    return use.b.constant(
-        np.eye(rows, columns or rows, offset, numpy_dtype(use.attrs.text("dtype", "float32")))
-    )
+    call.ignore("ctx")
+    rows, columns, offset = call.int("N"), call.int("M", 0), call.int("k", 0)
+    call.bounded(rows * (columns or rows))
+    return call.constant(np.eye(rows, columns or rows, offset, numpy_dtype(call.text("dtype", "float32"))))
 
 
 @TABLE.op("_contrib_arange_like")
-def arange_like(use: Use) -> Value:
+def arange_like(call: Call) -> Value:
     """As many numbers as an axis, or the whole of another value, has."""
-    x, axis = use.x, use.attrs.optional_int("axis")
+    x, axis = call.value(0), call.optional_int("axis")
     start, step, times = (
-        use.attrs.float("start", 0.0),
-        use.attrs.float("step", 1.0),
-        use.attrs.int("repeat", 1),
+        call.float("start", 0.0),
+        call.float("step", 1.0),
+        call.int("repeat", 1),
     )
-    use.attrs.ignore("ctx")
-    rank = use.rank(x)
-    sizes = use.static(x, range(rank) if axis is None else [use.axis(axis, rank)])
+    call.ignore("ctx")
+    rank = call.rank(x)
+    sizes = call.static_shape(x, range(rank) if axis is None else [call.from_front(axis, rank)])
     count = int(np.prod(sizes))
     values = start + step * (np.arange(count) // times)
-    return use.b.constant(values.reshape(sizes).astype(numpy_dtype(use.dtype(x))))
+    return call.constant(values.reshape(sizes).astype(numpy_dtype(call.dtype_of(x))))

@@ -3,150 +3,149 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 from ..dimensions import product
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
-def _clipped(use: Use, indices: Value, size: int) -> Value:
+def _clipped(call: Call, indices: Value, size: int) -> Value:
     """Indices as integers, those outside moved to the nearest end."""
-    b = use.b
-    return b.op("Clip", use.cast(indices, "int64"), b.constant(0), b.constant(size - 1))
+    return call.op("Clip", call.cast(indices, "int64"), call.constant(0), call.constant(size - 1))
 
 
-def _wrapped(use: Use, indices: Value, size: int) -> Value:
-    return use.b.op("Mod", use.cast(indices, "int64"), use.b.constant(size))
+def _wrapped(call: Call, indices: Value, size: int) -> Value:
+    return call.op("Mod", call.cast(indices, "int64"), call.constant(size))
 
 
 @TABLE.op("Embedding")
-def embedding(use: Use) -> Value:
+def embedding(call: Call) -> Value:
     """Rows of the weight; indices outside are clipped."""
-    ids, weight = use.values()
-    use.attrs.ignore("output_dim", "dtype", "sparse_grad")
-    return use.b.op("Gather", weight, _clipped(use, ids, use.attrs.int("input_dim")), axis=0)
+    ids, weight = call.operands()
+    call.ignore("output_dim", "dtype", "sparse_grad")
+    return call.op("Gather", weight, _clipped(call, ids, call.int("input_dim")), axis=0)
 
 
 @TABLE.op("take")
-def take(use: Use) -> Value:
+def take(call: Call) -> Value:
     """Slices by index along an axis; indices outside are clipped unless told."""
-    x, indices = use.values()
-    axis, mode = use.axis(use.attrs.int("axis", 0), use.rank(x)), use.attrs.text("mode", "clip")
+    x, indices = call.operands()
+    axis, mode = call.axis("axis", call.rank(x), 0), call.text("mode", "clip")
     if mode == "raise":
-        return use.b.op("Gather", x, use.cast(indices, "int64"), axis=axis)
-    (size,) = use.static(x, [axis])
+        return call.op("Gather", x, call.cast(indices, "int64"), axis=axis)
+    (size,) = call.static_shape(x, [axis])
     if mode not in ("clip", "wrap"):
-        raise use.unsupported(f"expected the mode clip, wrap or raise, got {mode}")
-    found = _clipped(use, indices, size) if mode == "clip" else _wrapped(use, indices, size)
-    return use.b.op("Gather", x, found, axis=axis)
+        raise call.unsupported(f"expected the mode clip, wrap or raise, got {mode}")
+    found = _clipped(call, indices, size) if mode == "clip" else _wrapped(call, indices, size)
+    return call.op("Gather", x, found, axis=axis)
 
 
 @TABLE.op("pick")
-def pick(use: Use) -> Value:
+def pick(call: Call) -> Value:
     """One element of every row."""
-    b, (x, indices) = use.b, use.values()
+    x, indices = call.operands()
     axis, mode = (
-        use.axis(use.attrs.optional_int("axis", -1) or 0, use.rank(x)),
-        use.attrs.text("mode", "clip"),
+        call.from_front(call.optional_int("axis", -1) or 0, call.rank(x)),
+        call.text("mode", "clip"),
     )
-    keep = use.attrs.flag("keepdims")
-    (size,) = use.static(x, [axis])
-    found = _clipped(use, indices, size) if mode == "clip" else _wrapped(use, indices, size)
-    if use.rank(found) < use.rank(x):
-        found = b.op("Unsqueeze", found, b.constant([axis]))
-    picked = b.op("GatherElements", x, found, axis=axis)
-    return picked if keep else b.op("Squeeze", picked, b.constant([axis]))
+    keep = call.flag("keepdims")
+    (size,) = call.static_shape(x, [axis])
+    found = _clipped(call, indices, size) if mode == "clip" else _wrapped(call, indices, size)
+    if call.rank(found) < call.rank(x):
+        found = call.op("Unsqueeze", found, call.constant([axis]))
+    picked = call.op("GatherElements", x, found, axis=axis)
+    return picked if keep else call.op("Squeeze", picked, call.constant([axis]))
 
 
 @TABLE.op("batch_take")
-def batch_take(use: Use) -> Value:
+def batch_take(call: Call) -> Value:
     """Element `indices[i]` of row i."""
-    b, (x, indices) = use.b, use.values()
-    (size,) = use.static(x, [1])
-    found = b.op("Unsqueeze", _clipped(use, indices, size), b.constant([1]))
-    return b.op("Squeeze", b.op("GatherElements", x, found, axis=1), b.constant([1]))
+    x, indices = call.operands()
+    (size,) = call.static_shape(x, [1])
+    found = call.op("Unsqueeze", _clipped(call, indices, size), call.constant([1]))
+    return call.op("Squeeze", call.op("GatherElements", x, found, axis=1), call.constant([1]))
 
 
 @TABLE.op("gather_nd")
-def gather_nd(use: Use) -> Value:
+def gather_nd(call: Call) -> Value:
     """Slices by coordinates, which lie along the first axis of the indices."""
-    b, (x, indices) = use.b, use.values()
-    rank = use.rank(indices)
-    last = b.op("Transpose", use.cast(indices, "int64"), perm=[*range(1, rank), 0])
-    return b.op("GatherND", x, last)
+    x, indices = call.operands()
+    rank = call.rank(indices)
+    last = call.op("Transpose", call.cast(indices, "int64"), perm=[*range(1, rank), 0])
+    return call.op("GatherND", x, last)
 
 
 @TABLE.op("one_hot")
-def one_hot(use: Use) -> Value:
+def one_hot(call: Call) -> Value:
     """A row of `depth` for every index, all off for an index outside."""
-    b, depth = use.b, use.attrs.int("depth")
-    use.bounded(depth)
-    on, off = use.attrs.float("on_value", 1.0), use.attrs.float("off_value", 0.0)
-    dtype = use.attrs.text("dtype", "float32")
-    ids = b.op("Unsqueeze", use.cast(use.x, "int64"), b.constant([use.rank(use.x)]))
-    hit = b.op("Equal", ids, b.constant(list(range(depth))))  # a row outside the range is all off
-    return b.op("Where", hit, b.constant(on, dtype), b.constant(off, dtype))
+    depth = call.int("depth")
+    call.bounded(depth)
+    on, off = call.float("on_value", 1.0), call.float("off_value", 0.0)
+    dtype = call.text("dtype", "float32")
+    ids = call.op("Unsqueeze", call.cast(call.value(0), "int64"), call.constant([call.rank()]))
+    hit = call.op("Equal", ids, call.constant(list(range(depth))))  # a row outside the range is all off
+    return call.op("Where", hit, call.constant(on, dtype), call.constant(off, dtype))
 
 
 @TABLE.op("where")
-def where(use: Use) -> Value:
+def where(call: Call) -> Value:
     """One or the other; a condition of one axis selects whole rows."""
-    condition, x, y = use.values()
-    if use.rank(condition) == 1 and use.rank(x) > 1:  # selects whole rows
-        condition = use.reshape(condition, [*use.shape(condition), *[1] * (use.rank(x) - 1)])
-    return use.b.op("Where", use.cast(condition, "bool"), x, y)
+    condition, x, y = call.operands()
+    if call.rank(condition) == 1 and call.rank(x) > 1:  # selects whole rows
+        condition = call.reshape(condition, [*call.shape(condition), *[1] * (call.rank(x) - 1)])
+    return call.op("Where", call.cast(condition, "bool"), x, y)
 
 
 @TABLE.op("topk")
-def topk(use: Use) -> list[Value]:
+def topk(call: Call) -> list[Value]:
     """The first k in order, largest first unless told; indices are float32 unless told."""
-    b, x, axis = use.b, use.x, use.attrs.optional_int("axis", -1)
-    count, kind = use.attrs.int("k", 1), use.attrs.text("ret_typ", "indices")
-    ascending, dtype = use.attrs.flag("is_ascend"), use.attrs.text("dtype", "float32")
+    x, axis = call.value(0), call.optional_int("axis", -1)
+    count, kind = call.int("k", 1), call.text("ret_typ", "indices")
+    ascending, dtype = call.flag("is_ascend"), call.text("dtype", "float32")
     if kind not in ("indices", "value", "both"):
-        raise use.unsupported(f"expected ret_typ indices, value or both, got {kind}")
-    values, indices = _sorted(use, x, axis, count, ascending=ascending)
-    found = {"value": [values], "indices": [use.cast(indices, dtype)]}
+        raise call.unsupported(f"expected ret_typ indices, value or both, got {kind}")
+    values, indices = _sorted(call, x, axis, count, ascending=ascending)
+    found = {"value": [values], "indices": [call.cast(indices, dtype)]}
     if kind == "both":
         return [*found["value"], *found["indices"]]
-    b.type_of(values)
+    call.type_of(values)
     return found[kind]
 
 
 @TABLE.op("sort")
-def sort(use: Use) -> Value:
+def sort(call: Call) -> Value:
     """All in order, smallest first unless told."""
-    ascending = use.attrs.flag("is_ascend", default=True)
-    return _sorted(use, use.x, use.attrs.optional_int("axis", -1), 0, ascending=ascending)[0]
+    ascending = call.flag("is_ascend", default=True)
+    return _sorted(call, call.value(0), call.optional_int("axis", -1), 0, ascending=ascending)[0]
 
 
 @TABLE.op("argsort")
-def argsort(use: Use) -> Value:
+def argsort(call: Call) -> Value:
     """The indices that sort, float32 unless told."""
-    ascending, dtype = use.attrs.flag("is_ascend", default=True), use.attrs.text("dtype", "float32")
-    found = _sorted(use, use.x, use.attrs.optional_int("axis", -1), 0, ascending=ascending)
-    return use.cast(found[1], dtype)
+    ascending, dtype = call.flag("is_ascend", default=True), call.text("dtype", "float32")
+    found = _sorted(call, call.value(0), call.optional_int("axis", -1), 0, ascending=ascending)
+    return call.cast(found[1], dtype)
 
 
-def _sorted(use: Use, x: Value, axis: int | None, count: int, *, ascending: bool) -> list[Value]:
+def _sorted(call: Call, x: Value, axis: int | None, count: int, *, ascending: bool) -> list[Value]:
     """(values, indices) of the first `count` in order, all when it is 0; without an axis of all values."""
-    b = use.b
     if axis is None:
-        x, axis = use.reshape(x, [product(use.shape(x))]), 0
-    axis = use.axis(axis, use.rank(x))
+        x, axis = call.reshape(x, [product(call.shape(x))]), 0
+    axis = call.from_front(axis, call.rank(x))
     if count < 1:
-        (count,) = use.static(x, [axis])
-    return b.ops("TopK", x, b.constant([count]), outputs=2, axis=axis, largest=not ascending, sorted=1)
+        (count,) = call.static_shape(x, [axis])
+    return call.ops("TopK", x, call.constant([count]), outputs=2, axis=axis, largest=not ascending, sorted=1)
 
 
 @TABLE.op("SequenceLast")
-def sequence_last(use: Use) -> Value:
+def sequence_last(call: Call) -> Value:
     """The last step of every sequence, of its own length where that is given."""
-    b, axis = use.b, use.attrs.int("axis", 0)
-    if not use.attrs.flag("use_sequence_length"):
-        return b.op("Gather", use.x, b.constant(-1), axis=axis)
-    x, rank = use.x, use.rank(use.x)
+    axis = call.int("axis", 0)
+    if not call.flag("use_sequence_length"):
+        return call.op("Gather", call.value(0), call.constant(-1), axis=axis)
+    x, rank = call.value(0), call.rank()
     if axis == 0:  # to (batch, time, ...)
-        x = b.op("Transpose", x, perm=[1, 0, *range(2, rank)])
-    last = b.op("Sub", use.cast(use.input(1), "int64"), b.constant(1))
-    return b.op("GatherND", x, b.op("Unsqueeze", last, b.constant([1])), batch_dims=1)
+        x = call.op("Transpose", x, perm=[1, 0, *range(2, rank)])
+    last = call.op("Sub", call.cast(call.value(1), "int64"), call.constant(1))
+    return call.op("GatherND", x, call.op("Unsqueeze", last, call.constant([1])), batch_dims=1)

@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
 @TABLE.op("FullyConnected")
-def fully_connected(use: Use) -> Value:
+def fully_connected(call: Call) -> Value:
     """All axes but the first count as one, unless `flatten` is False: then the last alone."""
-    x, *weights = use.values()
-    use.attrs.ignore("num_hidden", "no_bias", "cublas_off")
-    if use.attrs.flag("flatten", default=True) and use.rank(x) != 2:
-        x = use.b.op("Flatten", x, axis=1)
-    return use.b.op("regraft.Linear", x, *weights)
+    x, *weights = call.operands()
+    call.ignore("num_hidden", "no_bias", "cublas_off")
+    if call.flag("flatten", default=True) and call.rank(x) != 2:
+        x = call.op("Flatten", x, axis=1)
+    return call.op("regraft.Linear", x, *weights)
 
 
 @TABLE.op("batch_dot", "_linalg_gemm2")
-def batch_dot(use: Use) -> Value:
+def batch_dot(call: Call) -> Value:
     """Matrix products of stacks of matrices."""
-    b, (x, y) = use.b, use.values()
-    scale = use.attrs.float("alpha", 1.0)
-    use.attrs.ignore("forward_stype", "axis")
-    if use.attrs.flag("transpose_a"):
-        x = _transposed(use, x)
-    if use.attrs.flag("transpose_b"):
-        y = _transposed(use, y)
-    product = b.op("MatMul", x, y)
-    return product if scale == 1.0 else b.op("Mul", product, b.scalar_like(scale, product))
+    x, y = call.operands()
+    scale = call.float("alpha", 1.0)
+    call.ignore("forward_stype", "axis")
+    if call.flag("transpose_a"):
+        x = _transposed(call, x)
+    if call.flag("transpose_b"):
+        y = _transposed(call, y)
+    product = call.op("MatMul", x, y)
+    return product if scale == 1.0 else call.op("Mul", product, call.scalar_like(scale, product))
 
 
-def _transposed(use: Use, x: Value) -> Value:
-    rank = use.rank(x)
-    return use.b.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+def _transposed(call: Call, x: Value) -> Value:
+    rank = call.rank(x)
+    return call.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 @TABLE.op("dot")
-def dot(use: Use) -> Value:
+def dot(call: Call) -> Value:
     """The last axis of the one with the first of the other; transposing rotates instead."""
-    b, (x, y) = use.b, use.values()
-    use.attrs.ignore("forward_stype")
-    if use.attrs.flag("transpose_a"):
-        x = b.op("Transpose", x, perm=[*range(1, use.rank(x)), 0])
-    if use.attrs.flag("transpose_b"):
-        y = b.op("Transpose", y, perm=[use.rank(y) - 1, *range(use.rank(y) - 1)])
-    left, right = use.shape(x), use.shape(y)
+    x, y = call.operands()
+    call.ignore("forward_stype")
+    if call.flag("transpose_a"):
+        x = call.op("Transpose", x, perm=[*range(1, call.rank(x)), 0])
+    if call.flag("transpose_b"):
+        y = call.op("Transpose", y, perm=[call.rank(y) - 1, *range(call.rank(y) - 1)])
+    left, right = call.shape(x), call.shape(y)
     if len(right) > 2:
-        (rows,) = use.static(y, [0])
-        rest = use.static(y, range(1, len(right)))
-        y = use.reshape(y, [rows, _size(rest)])
-    product = b.op("MatMul", x, y)
+        (rows,) = call.static_shape(y, [0])
+        rest = call.static_shape(y, range(1, len(right)))
+        y = call.reshape(y, [rows, _size(rest)])
+    product = call.op("MatMul", x, y)
     target = [*left[:-1], *right[1:]]
-    return use.reshape(product, target or [1])
+    return call.reshape(product, target or [1])
 
 
 def _size(dims: list[int]) -> int:

@@ -3,75 +3,76 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
-def _label(use: Use) -> tuple[Value | None, str | None]:
+def _label(call: Call) -> tuple[Value | None, str | None]:
     """The label where the graph has it (an input that others read too, a computed one), else its name."""
-    value = use.inputs[1] if len(use.inputs) > 1 else None
-    return value, use.names[1] if value is None and len(use.names) > 1 else None
+    value = call.optional(1)
+    return value, call.names[1] if value is None and len(call.names) > 1 else None
 
 
 @TABLE.op("SoftmaxOutput")
-def softmax_output(use: Use) -> Value:
+def softmax_output(call: Call) -> Value:
     """Softmax over the last axis, axis 1 with `multi_output`, or everything but the batch."""
-    multiple, preserve = use.attrs.flag("multi_output"), use.attrs.flag("preserve_shape")
+    multiple, preserve = call.flag("multi_output"), call.flag("preserve_shape")
     axis = 1 if multiple else -1
-    if not multiple and not preserve and use.rank(use.x) > 2:  # everything but the batch is one distribution
+    if not multiple and not preserve and call.rank() > 2:  # everything but the batch is one distribution
         axis = 0
-    value, name = _label(use)
-    use.attrs.ignore("out_grad")  # whether a gradient from above scales the head's own
-    return use.b.op(
+    value, name = _label(call)
+    call.ignore("out_grad")  # whether a gradient from above scales the head's own
+    return call.op(
         "regraft.SoftmaxOutput",
-        use.x,
+        call.value(0),
         value,
         axis=axis,
         label=name,
-        grad_scale=use.attrs.float("grad_scale", 1.0),
-        ignore_label=use.attrs.float("ignore_label", -1.0) if use.attrs.flag("use_ignore") else None,
-        normalization=use.attrs.text("normalization", "null"),
-        smooth_alpha=use.attrs.float("smooth_alpha", 0.0),
+        grad_scale=call.float("grad_scale", 1.0),
+        ignore_label=call.float("ignore_label", -1.0) if call.flag("use_ignore") else None,
+        normalization=call.text("normalization", "null"),
+        smooth_alpha=call.float("smooth_alpha", 0.0),
     )
 
 
 @TABLE.op("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput")
-def regression_output(use: Use) -> Value:
+def regression_output(call: Call) -> Value:
     """The data, or its sigmoid for the logistic one."""
-    value, name = _label(use)
-    scale = use.attrs.float("grad_scale", 1.0)
-    return use.b.op(f"regraft.{use.node.op}", use.x, value, label=name, grad_scale=scale)
+    value, name = _label(call)
+    scale = call.float("grad_scale", 1.0)
+    return call.op(f"regraft.{call.operator}", call.value(0), value, label=name, grad_scale=scale)
 
 
 @TABLE.op("SVMOutput")
-def svm_output(use: Use) -> Value:
+def svm_output(call: Call) -> Value:
     """The data."""
-    value, name = _label(use)
-    return use.b.op(
+    value, name = _label(call)
+    return call.op(
         "regraft.SVMOutput",
-        use.x,
+        call.value(0),
         value,
         label=name,
-        margin=use.attrs.float("margin", 1.0),
-        regularization_coefficient=use.attrs.float("regularization_coefficient", 1.0),
-        use_linear=use.attrs.flag("use_linear"),
+        margin=call.float("margin", 1.0),
+        regularization_coefficient=call.float("regularization_coefficient", 1.0),
+        use_linear=call.flag("use_linear"),
     )
 
 
 @TABLE.op("MakeLoss")
-def make_loss(use: Use) -> Value:
+def make_loss(call: Call) -> Value:
     """The data, which is a loss."""
-    return use.b.op(
+    return call.op(
         "regraft.MakeLoss",
-        use.x,
-        grad_scale=use.attrs.float("grad_scale", 1.0),
-        normalization=use.attrs.text("normalization", "null"),
-        valid_thresh=use.attrs.float("valid_thresh", 0.0),
+        call.value(0),
+        grad_scale=call.float("grad_scale", 1.0),
+        normalization=call.text("normalization", "null"),
+        valid_thresh=call.float("valid_thresh", 0.0),
     )
 
 
 @TABLE.op("BlockGrad")
-def block_grad(use: Use) -> Value:
+def block_grad(call: Call) -> Value:
     """The data, and no gradient back."""
-    return use.b.op("regraft.StopGradient", use.x)
+    return call.op("regraft.StopGradient", call.value(0))

@@ -7,9 +7,10 @@ from math import pi
 import numpy as np
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 TABLE.direct(
     {
         "_copy": "Identity",
@@ -78,202 +79,207 @@ _COMPARISONS = {
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
-def _number(use: Use) -> Value:
-    use.attrs.ignore("is_int")
-    return use.b.scalar_like(use.attrs.float("scalar"), use.x)
+def _number(call: Call) -> Value:
+    call.ignore("is_int")
+    return call.scalar_like(call.float("scalar"), call.value(0))
 
 
 @TABLE.op(*_SCALAR)
-def with_scalar(use: Use) -> Value:
+def with_scalar(call: Call) -> Value:
     """With a number, which comes first in the operators whose name starts with r."""
-    target, first = _SCALAR[use.node.op]
-    x, number = use.x, _number(use)
-    return use.b.op(target, number, x) if first else use.b.op(target, x, number)
+    target, first = _SCALAR[call.operator]
+    x, number = call.value(0), _number(call)
+    return call.op(target, number, x) if first else call.op(target, x, number)
 
 
-def _compare(use: Use, kind: str, x: Value, y: Value) -> Value:
+def _compare(call: Call, kind: str, x: Value, y: Value) -> Value:
     """A comparison, which MXNet answers with 0 and 1 of the operands' own type."""
-    result = use.b.op(_COMPARISONS[kind], x, y)
+    result = call.op(_COMPARISONS[kind], x, y)
     if kind == "not_equal":
-        result = use.b.op("Not", result)
-    return use.cast(result, use.dtype(use.x))
+        result = call.op("Not", result)
+    return call.cast(result, call.dtype_of())
 
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _COMPARISONS), *(f"_{kind}" for kind in _COMPARISONS))
-def comparison(use: Use) -> Value:
+def comparison(call: Call) -> Value:
     """0 and 1 in the type of the operands."""
-    return _compare(use, use.node.op.removeprefix("broadcast_").removeprefix("_"), use.x, use.input(1))
+    return _compare(
+        call, call.operator.removeprefix("broadcast_").removeprefix("_"), call.value(0), call.value(1)
+    )
 
 
 @TABLE.op(*(f"_{kind}_scalar" for kind in _COMPARISONS))
-def comparison_with_scalar(use: Use) -> Value:
+def comparison_with_scalar(call: Call) -> Value:
     """0 and 1 in the type of the operand."""
-    return _compare(use, use.node.op.removeprefix("_").removesuffix("_scalar"), use.x, _number(use))
+    return _compare(
+        call, call.operator.removeprefix("_").removesuffix("_scalar"), call.value(0), _number(call)
+    )
 
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _LOGICAL), *(f"_{kind}" for kind in _LOGICAL))
-def logical(use: Use) -> Value:
+def logical(call: Call) -> Value:
     """0 and 1 in the type of the operands; what is not 0 is true."""
-    kind = use.node.op.removeprefix("broadcast_").removeprefix("_")
-    result = use.b.op(_LOGICAL[kind], use.cast(use.x, "bool"), use.cast(use.input(1), "bool"))
-    return use.cast(result, use.dtype(use.x))
+    kind = call.operator.removeprefix("broadcast_").removeprefix("_")
+    result = call.op(_LOGICAL[kind], call.cast(call.value(0), "bool"), call.cast(call.value(1), "bool"))
+    return call.cast(result, call.dtype_of())
 
 
 @TABLE.op(*(f"_{kind}_scalar" for kind in _LOGICAL))
-def logical_with_scalar(use: Use) -> Value:
+def logical_with_scalar(call: Call) -> Value:
     """0 and 1 in the type of the operand."""
-    kind = use.node.op.removeprefix("_").removesuffix("_scalar")
-    result = use.b.op(_LOGICAL[kind], use.cast(use.x, "bool"), use.b.constant(use.attrs.float("scalar") != 0))
-    use.attrs.ignore("is_int")
-    return use.cast(result, use.dtype(use.x))
+    kind = call.operator.removeprefix("_").removesuffix("_scalar")
+    result = call.op(
+        _LOGICAL[kind], call.cast(call.value(0), "bool"), call.constant(call.float("scalar") != 0)
+    )
+    call.ignore("is_int")
+    return call.cast(result, call.dtype_of())
 
 
 @TABLE.op("logical_not")
-def logical_not(use: Use) -> Value:
+def logical_not(call: Call) -> Value:
     """0 and 1 in the type of the operand."""
-    return use.cast(use.b.op("Not", use.cast(use.x, "bool")), use.dtype(use.x))
+    return call.cast(call.op("Not", call.cast(call.value(0), "bool")), call.dtype_of())
 
 
 @TABLE.op("broadcast_mod", "_mod")
-def modulo(use: Use) -> Value:
+def modulo(call: Call) -> Value:
     """The remainder has the sign of the divisor."""
-    return _modulo(use, use.x, use.input(1))
+    return _modulo(call, call.value(0), call.value(1))
 
 
 @TABLE.op("_mod_scalar", "_rmod_scalar")
-def modulo_with_scalar(use: Use) -> Value:
+def modulo_with_scalar(call: Call) -> Value:
     """The remainder has the sign of the divisor."""
-    operands = (use.x, _number(use))
-    return _modulo(use, *(operands if use.node.op == "_mod_scalar" else operands[::-1]))
+    operands = (call.value(0), _number(call))
+    return _modulo(call, *(operands if call.operator == "_mod_scalar" else operands[::-1]))
 
 
-def _modulo(use: Use, x: Value, y: Value) -> Value:
+def _modulo(call: Call, x: Value, y: Value) -> Value:
     """The remainder with the divisor's sign, and 0 for the divisor 0."""
-    b = use.b
-    zero = b.scalar_like(0, x)
-    if use.dtype(use.x).startswith(("int", "uint")):
-        safe = b.op("Where", b.op("Equal", y, zero), b.scalar_like(1, x), y)
-        return b.op("Mod", x, safe)
-    remainder = b.op("Mod", x, y, fmod=1)
-    differs = b.op("Less", b.op("Mul", remainder, y), zero)
-    signed = b.op("Where", differs, b.op("Add", remainder, y), remainder)
-    return b.op("Where", b.op("Equal", y, zero), zero, signed)
+    zero = call.scalar_like(0, x)
+    if call.dtype_of().startswith(("int", "uint")):
+        safe = call.op("Where", call.op("Equal", y, zero), call.scalar_like(1, x), y)
+        return call.op("Mod", x, safe)
+    remainder = call.op("Mod", x, y, fmod=1)
+    differs = call.op("Less", call.op("Mul", remainder, y), zero)
+    signed = call.op("Where", differs, call.op("Add", remainder, y), remainder)
+    return call.op("Where", call.op("Equal", y, zero), zero, signed)
 
 
 @TABLE.op("square")
-def square(use: Use) -> Value:
+def square(call: Call) -> Value:
     """X * x."""
-    return use.b.op("Mul", use.x, use.x)
+    return call.op("Mul", call.value(0), call.value(0))
 
 
-def _times(use: Use, x: Value, factor: float) -> Value:
-    return use.b.op("Mul", x, use.b.scalar_like(factor, x))
+def _times(call: Call, x: Value, factor: float) -> Value:
+    return call.op("Mul", x, call.scalar_like(factor, x))
 
 
 @TABLE.op("rsqrt")
-def rsqrt(use: Use) -> Value:
+def rsqrt(call: Call) -> Value:
     """1 / sqrt(x)."""
-    return use.b.op("Reciprocal", use.b.op("Sqrt", use.x))
+    return call.op("Reciprocal", call.op("Sqrt", call.value(0)))
 
 
 @TABLE.op("cbrt", "rcbrt")
-def cube_root(use: Use) -> Value:
+def cube_root(call: Call) -> Value:
     """The real cube root, of negative numbers too, or one over it."""
-    b, x = use.b, use.x
-    root = b.op("Mul", b.op("Sign", x), b.op("Pow", b.op("Abs", x), b.scalar_like(1 / 3, x)))
-    return root if use.node.op == "cbrt" else b.op("Reciprocal", root)
+    x = call.value(0)
+    root = call.op("Mul", call.op("Sign", x), call.op("Pow", call.op("Abs", x), call.scalar_like(1 / 3, x)))
+    return root if call.operator == "cbrt" else call.op("Reciprocal", root)
 
 
 @TABLE.op("expm1")
-def expm1(use: Use) -> Value:
+def expm1(call: Call) -> Value:
     """exp(x) - 1."""
-    return use.b.op("Sub", use.b.op("Exp", use.x), use.b.scalar_like(1, use.x))
+    return call.op("Sub", call.op("Exp", call.value(0)), call.scalar_like(1, call.value(0)))
 
 
 @TABLE.op("log1p")
-def log1p(use: Use) -> Value:
+def log1p(call: Call) -> Value:
     """log(1 + x)."""
-    return use.b.op("Log", use.b.op("Add", use.x, use.b.scalar_like(1, use.x)))
+    return call.op("Log", call.op("Add", call.value(0), call.scalar_like(1, call.value(0))))
 
 
 @TABLE.op("log2", "log10")
-def log_of_base(use: Use) -> Value:
+def log_of_base(call: Call) -> Value:
     """The logarithm to the base 2 or 10."""
-    base = {"log2": 2, "log10": 10}[use.node.op]
-    return _times(use, use.b.op("Log", use.x), 1 / float(np.log(base)))
+    base = {"log2": 2, "log10": 10}[call.operator]
+    return _times(call, call.op("Log", call.value(0)), 1 / float(np.log(base)))
 
 
 @TABLE.op("degrees", "radians")
-def angle(use: Use) -> Value:
+def angle(call: Call) -> Value:
     """Radians to degrees, or back."""
-    return _times(use, use.x, 180 / pi if use.node.op == "degrees" else pi / 180)
+    return _times(call, call.value(0), 180 / pi if call.operator == "degrees" else pi / 180)
 
 
 @TABLE.op("_hypot", "broadcast_hypot")
-def hypotenuse(use: Use) -> Value:
+def hypotenuse(call: Call) -> Value:
     """sqrt(x * x + y * y)."""
-    b, (x, y) = use.b, use.values()
-    return b.op("Sqrt", b.op("Add", b.op("Mul", x, x), b.op("Mul", y, y)))
+    x, y = call.operands()
+    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
 
 
 @TABLE.op("_hypot_scalar")
-def hypotenuse_with_scalar(use: Use) -> Value:
+def hypotenuse_with_scalar(call: Call) -> Value:
     """sqrt(x * x + y * y)."""
-    b, x, y = use.b, use.x, _number(use)
-    return b.op("Sqrt", b.op("Add", b.op("Mul", x, x), b.op("Mul", y, y)))
+    x, y = call.value(0), _number(call)
+    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
 
 
 @TABLE.op("trunc", "fix")
-def truncate(use: Use) -> Value:
+def truncate(call: Call) -> Value:
     """Towards 0."""
-    return use.b.op("Mul", use.b.op("Sign", use.x), use.b.op("Floor", use.b.op("Abs", use.x)))
+    return call.op("Mul", call.op("Sign", call.value(0)), call.op("Floor", call.op("Abs", call.value(0))))
 
 
 @TABLE.op("round")
-def round_half_away(use: Use) -> Value:
+def round_half_away(call: Call) -> Value:
     """To the nearest, ties away from 0."""
-    b, x = use.b, use.x
-    half = b.op("Floor", b.op("Add", b.op("Abs", x), b.scalar_like(0.5, x)))
-    return b.op("Mul", b.op("Sign", x), half)
+    x = call.value(0)
+    half = call.op("Floor", call.op("Add", call.op("Abs", x), call.scalar_like(0.5, x)))
+    return call.op("Mul", call.op("Sign", x), half)
 
 
 @TABLE.op("rint")
-def round_half_down(use: Use) -> Value:
+def round_half_down(call: Call) -> Value:
     """To the nearest, ties down: 0.5 becomes 0, -2.5 becomes -3."""
-    b, x = use.b, use.x
-    return b.op("Ceil", b.op("Sub", x, b.scalar_like(0.5, x)))
+    x = call.value(0)
+    return call.op("Ceil", call.op("Sub", x, call.scalar_like(0.5, x)))
 
 
 @TABLE.op("clip")
-def clip(use: Use) -> Value:
+def clip(call: Call) -> Value:
     """Between `a_min` and `a_max`."""
-    x = use.x
-    low = use.b.scalar_like(use.attrs.float("a_min"), x)
-    return use.b.op("Clip", x, low, use.b.scalar_like(use.attrs.float("a_max"), x))
+    x = call.value(0)
+    low = call.scalar_like(call.float("a_min"), x)
+    return call.op("Clip", x, low, call.scalar_like(call.float("a_max"), x))
 
 
 @TABLE.op("smooth_l1")
-def smooth_l1(use: Use) -> Value:
+def smooth_l1(call: Call) -> Value:
     """Quadratic near 0, linear beyond 1 / sigma squared."""
-    b, x, square = use.b, use.x, use.attrs.float("scalar", 1.0) ** 2
-    size = b.op("Abs", x)
-    near = _times(use, b.op("Mul", x, x), 0.5 * square)
-    return b.op(
+    x, square = call.value(0), call.float("scalar", 1.0) ** 2
+    size = call.op("Abs", x)
+    near = _times(call, call.op("Mul", x, x), 0.5 * square)
+    return call.op(
         "Where",
-        b.op("Less", size, b.scalar_like(1 / square, x)),
+        call.op("Less", size, call.scalar_like(1 / square, x)),
         near,
-        b.op("Sub", size, b.scalar_like(0.5 / square, x)),
+        call.op("Sub", size, call.scalar_like(0.5 / square, x)),
     )
 
 
 @TABLE.op("_contrib_div_sqrt_dim")
-def div_sqrt_dim(use: Use) -> Value:
+def div_sqrt_dim(call: Call) -> Value:
     """Divided by the root of the size of the last axis."""
-    (size,) = use.static(use.x, [-1])
-    return use.b.op("Div", use.x, use.b.scalar_like(size**0.5, use.x))
+    (size,) = call.static_shape(axes=[-1])
+    return call.op("Div", call.value(0), call.scalar_like(size**0.5, call.value(0)))
 
 
 @TABLE.op("Cast", "amp_cast")
-def cast(use: Use) -> Value:
+def cast(call: Call) -> Value:
     """Another element type; floats are cut off on their way to integers."""
-    return use.cast(use.x, use.attrs.text("dtype"))
+    return call.cast(call.value(0), call.text("dtype"))

@@ -6,92 +6,98 @@ from math import prod
 from typing import Any
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 from .conv import check_layout, spatial
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
 @TABLE.op("Pooling", "Pooling_v1")
-def pooling(use: Use) -> Value:
+def pooling(call: Call) -> Value:
     """The stride is 1 unless told; averages count padding unless told."""
-    kind = use.attrs.text("pool_type", "max")
-    power = use.attrs.optional_int("p_value")
-    everything = use.attrs.flag("global_pool")
-    convention = use.attrs.text("pooling_convention", "valid")
-    rank = use.rank(use.x) - 2
-    check_layout(use)
-    use.attrs.ignore("cudnn_off")
+    kind = call.text("pool_type", "max")
+    power = call.optional_int("p_value")
+    everything = call.flag("global_pool")
+    convention = call.text("pooling_convention", "valid")
+    rank = call.rank() - 2
+    check_layout(call)
+    call.ignore("cudnn_off")
     if kind not in ("max", "avg", "sum", "lp") or (kind == "lp" and power not in (1, 2, 3)):
-        raise use.unsupported(
+        raise call.unsupported(
             f"expected a pool_type max, avg, sum or lp with p_value 1 to 3, got {kind} {power}"
         )
     if everything:
-        use.attrs.ignore("kernel", "stride", "pad", "count_include_pad")
-        return _global(use, kind, power)
-    kernel = spatial(use, "kernel", rank, 1)
+        call.ignore("kernel", "stride", "pad", "count_include_pad")
+        return _global(call, kind, power)
+    kernel = spatial(call, "kernel", rank, 1)
     window: dict[str, Any] = {
         "kernel_shape": kernel,
-        "strides": spatial(use, "stride", rank, 1),
-        "pads": spatial(use, "pad", rank, 0) * 2,
+        "strides": spatial(call, "stride", rank, 1),
+        "pads": spatial(call, "pad", rank, 0) * 2,
     }
-    padding_counts = use.attrs.flag("count_include_pad", default=True)
+    padding_counts = call.flag("count_include_pad", default=True)
     if convention not in ("valid", "full"):
-        raise use.unsupported(f"expected the pooling_convention valid or full, got {convention}")
+        raise call.unsupported(f"expected the pooling_convention valid or full, got {convention}")
     if kind == "lp":
-        return _lp(use, power or 1, convention, window)
+        return _lp(call, power or 1, convention, window)
     if convention == "full":
         mode = {"max": "max", "avg": "average", "sum": "sum"}[kind]
-        return use.b.op("regraft.FullPool", use.x, mode=mode, count_include_pad=padding_counts, **window)
+        return call.op(
+            "regraft.FullPool", call.value(0), mode=mode, count_include_pad=padding_counts, **window
+        )
     if kind == "max":
-        return use.b.op("MaxPool", use.x, **window)
+        return call.op("MaxPool", call.value(0), **window)
     if kind == "avg":
-        return use.b.op("AveragePool", use.x, count_include_pad=padding_counts, **window)
-    return _sum(use, use.x, window)
+        return call.op("AveragePool", call.value(0), count_include_pad=padding_counts, **window)
+    return _sum(call, call.value(0), window)
 
 
-def _sum(use: Use, x: Value, window: dict[str, Any]) -> Value:
-    mean = use.b.op("AveragePool", x, count_include_pad=1, **window)
-    return use.b.op("Mul", mean, use.b.scalar_like(prod(window["kernel_shape"]), mean))
+def _sum(call: Call, x: Value, window: dict[str, Any]) -> Value:
+    mean = call.op("AveragePool", x, count_include_pad=1, **window)
+    return call.op("Mul", mean, call.scalar_like(prod(window["kernel_shape"]), mean))
 
 
-def _lp(use: Use, power: int, convention: str, window: dict[str, Any]) -> Value:
-    raised = _raised(use, power)
+def _lp(call: Call, power: int, convention: str, window: dict[str, Any]) -> Value:
+    raised = _raised(call, power)
     if convention == "full":
-        total = use.b.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)
+        total = call.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)
     else:
-        total = _sum(use, raised, window)
-    return _root(use, total, power)
+        total = _sum(call, raised, window)
+    return _root(call, total, power)
 
 
-def _raised(use: Use, power: int) -> Value:
-    return use.x if power == 1 else use.b.op("Pow", use.x, use.b.scalar_like(power, use.x))
+def _raised(call: Call, power: int) -> Value:
+    return (
+        call.value(0) if power == 1 else call.op("Pow", call.value(0), call.scalar_like(power, call.value(0)))
+    )
 
 
-def _root(use: Use, total: Value, power: int) -> Value:
+def _root(call: Call, total: Value, power: int) -> Value:
     """The root of a sum of powers; MXNet's odd powers and roots keep the sign."""
-    b = use.b
     if power == 1:
         return total
     if power == 2:
-        return b.op("Sqrt", total)
-    root = b.op("Pow", b.op("Abs", total), b.scalar_like(1 / power, total))
-    return b.op("Mul", b.op("Sign", total), root)
+        return call.op("Sqrt", total)
+    root = call.op("Pow", call.op("Abs", total), call.scalar_like(1 / power, total))
+    return call.op("Mul", call.op("Sign", total), root)
 
 
-def _global(use: Use, kind: str, power: int | None) -> Value:
-    b, x = use.b, use.x
+def _global(call: Call, kind: str, power: int | None) -> Value:
+    x = call.value(0)
     if kind == "max":
-        return b.op("GlobalMaxPool", x)
+        return call.op("GlobalMaxPool", x)
     if kind == "avg":
-        return b.op("GlobalAveragePool", x)
-    axes = b.constant(list(range(2, use.rank(x))))
+        return call.op("GlobalAveragePool", x)
+    axes = call.constant(list(range(2, call.rank(x))))
     power = 1 if kind == "sum" else power or 1
-    return _root(use, b.op("ReduceSum", _raised(use, power), axes), power)
+    return _root(call, call.op("ReduceSum", _raised(call, power), axes), power)
 
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")
-def adaptive_average_pooling(use: Use) -> Value:
+def adaptive_average_pooling(call: Call) -> Value:
     """Averages of a given output size, one unless told."""
-    size = use.attrs.ints("output_size", ()) or [1]
-    return use.b.op("regraft.AdaptiveAveragePool", use.x, output_size=size * 2 if len(size) == 1 else size)
+    size = call.ints("output_size", ()) or [1]
+    return call.op(
+        "regraft.AdaptiveAveragePool", call.value(0), output_size=size * 2 if len(size) == 1 else size
+    )

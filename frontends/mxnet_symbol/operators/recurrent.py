@@ -9,9 +9,10 @@ from math import prod
 import numpy as np
 
 from ....ir import ModelError, Parameter, TensorData, Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 _KINDS = {"lstm": ("LSTM", 4), "gru": ("GRU", 3), "rnn_tanh": ("RNN", 1), "rnn_relu": ("RNN", 1)}
 """Mode -> (composite, number of gates); the gates are in the composite's order."""
@@ -59,33 +60,31 @@ def _in_order(found: list[Piece], layers: int, directions: int) -> Iterator[Piec
 
 
 @TABLE.op("RNN")
-def rnn(use: Use) -> list[Value]:
+def rnn(call: Call) -> list[Value]:
     """A stack of layers over (sequence, batch, input); the final states only with `state_outputs`."""
-    mode, hidden, layers = use.attrs.text("mode"), use.attrs.int("state_size"), use.attrs.int("num_layers")
+    mode, hidden, layers = call.text("mode"), call.int("state_size"), call.int("num_layers")
     if mode not in _KINDS:
-        raise use.unsupported(f"expected a mode among {', '.join(_KINDS)}, got `{mode}`")
-    (kind, gates), ratio = _KINDS[mode], use.attrs.float("p", 0.0)
-    directions = 2 if use.attrs.flag("bidirectional") else 1
-    _refuse_options(use)
-    data = use.x
-    (inputs,) = use.static(data, [2])
-    states = [
-        use.inputs[slot] if slot < len(use.inputs) else None for slot in range(2, 4 if gates == 4 else 3)
-    ]
+        raise call.unsupported(f"expected a mode among {', '.join(_KINDS)}, got `{mode}`")
+    (kind, gates), ratio = _KINDS[mode], call.float("p", 0.0)
+    directions = 2 if call.flag("bidirectional") else 1
+    _refuse_options(call)
+    data = call.value(0)
+    (inputs,) = call.static_shape(data, [2])
+    states = [call.optional(slot) for slot in range(2, 4 if gates == 4 else 3)]
     given = [s for s in states if s is not None]
-    lengths = use.input(len(use.inputs) - 1) if use.attrs.flag("use_sequence_length") else None
-    batches = {use.shape(data)[1], *(use.shape(s)[1] for s in given)}
+    lengths = call.value(call.count - 1) if call.flag("use_sequence_length") else None
+    batches = {call.shape(data)[1], *(call.shape(s)[1] for s in given)}
     if len(batches) > 1:
-        raise use.unsupported(f"aligns batches of {' and '.join(map(str, sorted(batches, key=str)))}")
+        raise call.unsupported(f"aligns batches of {' and '.join(map(str, sorted(batches, key=str)))}")
     if given and len(given) < len(states):
-        raise use.unsupported("expected both initial states or none")
+        raise call.unsupported("expected both initial states or none")
     found = pieces(inputs, hidden, layers, directions, gates)
-    outputs = use.b.ops(
+    outputs = call.ops(
         f"regraft.{kind}",
         data,
         lengths,
         *states,
-        *_parameters(use, found, list(_in_order(found, layers, directions))),
+        *_parameters(call, found, list(_in_order(found, layers, directions))),
         outputs=1 + len(states),
         hidden_size=hidden,
         num_layers=layers if layers > 1 else None,
@@ -93,56 +92,56 @@ def rnn(use: Use) -> list[Value]:
         dropout=ratio if ratio and layers > 1 else None,
         nonlinearity="relu" if mode == "rnn_relu" else None,
     )
-    return outputs if use.attrs.flag("state_outputs") else outputs[:1]
+    return outputs if call.flag("state_outputs") else outputs[:1]
 
 
-def _refuse_options(use: Use) -> None:
+def _refuse_options(call: Call) -> None:
     for name in ("projection_size", "lstm_state_clip_min", "lstm_state_clip_max"):
-        if use.attrs.text(name, "None") != "None":
-            raise use.unsupported(f"expected no `{name}`")
-    use.attrs.ignore("lstm_state_clip_nan")  # of no effect without the bounds
+        if call.text(name, "None") != "None":
+            raise call.unsupported(f"expected no `{name}`")
+    call.ignore("lstm_state_clip_nan")  # of no effect without the bounds
 
 
-def _parameters(use: Use, found: list[Piece], wanted: list[Piece]) -> list[Value]:
+def _parameters(call: Call, found: list[Piece], wanted: list[Piece]) -> list[Value]:
     """The tensors that the vector holds: parameters of their own, or slices of a vector that is computed."""
-    packed = use.input(1)
-    (size,) = use.static(packed, [0])
+    packed = call.value(1)
+    (size,) = call.static_shape(packed, [0])
     if size != found[-1].stop:
         raise ModelError(
             "E103",
-            f"expected {found[-1].stop} elements of `{use.names[1]}` for data "
-            f"{use.b.type_of(use.x)}, got {size}",
-            place=use.node.place,
+            f"expected {found[-1].stop} elements of `{call.names[1]}` for data "
+            f"{call.type_of(call.value(0))}, got {size}",
+            place=call.node.place,
             hint="check the shape given with --input, and that the parameters belong to this symbol",
         )
-    node = use.b.graph.node(packed.node)
-    holders = [m for m in use.b.graph.modules if packed.node in m.parameters.values()]
-    if not isinstance(node, Parameter) or len(holders) != 1 or use.b.graph.users(packed):
-        return [_slice(use, packed, piece) for piece in wanted]
-    values = {piece: _part(use, node, piece) for piece in found}
+    node = call.graph.node(packed.node)
+    holders = [m for m in call.graph.modules if packed.node in m.parameters.values()]
+    if not isinstance(node, Parameter) or len(holders) != 1 or call.graph.users(packed):
+        return [_slice(call, packed, piece) for piece in wanted]
+    values = {piece: _part(call, node, piece) for piece in found}
     held = holders[0].parameters
     held.clear()
     held |= {piece.name: value.node for piece, value in values.items()}
-    use.b.graph.remove(packed.node)
+    call.graph.remove(packed.node)
     return [values[piece] for piece in wanted]
 
 
-def _slice(use: Use, packed: Value, piece: Piece) -> Value:
-    bounds = [use.b.constant([n]) for n in (piece.start, piece.stop, 0)]
-    part = use.b.op("Slice", packed, *bounds)
-    return part if len(piece.shape) == 1 else use.reshape(part, piece.shape)
+def _slice(call: Call, packed: Value, piece: Piece) -> Value:
+    bounds = [call.constant([n]) for n in (piece.start, piece.stop, 0)]
+    part = call.op("Slice", packed, *bounds)
+    return part if len(piece.shape) == 1 else call.reshape(part, piece.shape)
 
 
-def _part(use: Use, packed: Parameter, piece: Piece) -> Value:
+def _part(call: Call, packed: Parameter, piece: Piece) -> Value:
     """A parameter on the vector's memory, named as gluon names it."""
     data = packed.data
 
     def load() -> np.ndarray:
         return data.numpy()[piece.start : piece.stop].reshape(piece.shape)
 
-    stem = packed.name.removesuffix("parameters").rstrip("_") or use.node.name
+    stem = packed.name.removesuffix("parameters").rstrip("_") or call.node.name
     name = f"{stem}_{piece.name}"
-    return use.b.graph.add_parameter(
+    return call.graph.add_parameter(
         Parameter(
             name,
             name,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 _REDUCTIONS = {
     "sum": "ReduceSum",
@@ -16,84 +17,86 @@ _REDUCTIONS = {
 }
 
 
-def _axes(use: Use, rank: int) -> tuple[list[int], bool]:
+def _axes(call: Call, rank: int) -> tuple[list[int], bool]:
     """The axes to reduce, and whether they are kept with size 1."""
-    given = use.attrs.optional_ints("axis")
-    axes = [use.axis(a, rank) for a in given or [] if a is not None]
-    if use.attrs.flag("exclude"):
+    given = call.optional_ints("axis")
+    axes = [call.from_front(a, rank) for a in given or [] if a is not None]
+    if call.flag("exclude"):
         axes = [a for a in range(rank) if a not in axes]
     elif not axes:
         axes = list(range(rank))
-    return axes, use.attrs.flag("keepdims")
+    return axes, call.flag("keepdims")
 
 
-def _finish(use: Use, y: Value) -> Value:
-    return use.b.op("Reshape", y, use.b.constant([1])) if use.rank(y) == 0 else y
+def _finish(call: Call, y: Value) -> Value:
+    return call.op("Reshape", y, call.constant([1])) if call.rank(y) == 0 else y
 
 
-def _reduce(use: Use, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
+def _reduce(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
     if not axes:
         return x
-    return _finish(use, use.b.op(target, x, use.b.constant(axes), keepdims=keep))
+    return _finish(call, call.op(target, x, call.constant(axes), keepdims=keep))
 
 
 @TABLE.op(*_REDUCTIONS)
-def reduction(use: Use) -> Value:
+def reduction(call: Call) -> Value:
     """Over `axis`, or over all but it with `exclude`."""
-    axes, keep = _axes(use, use.rank(use.x))
-    if use.attrs.text("dtype", "None") != "None":
-        raise use.unsupported("expected no dtype to accumulate in")
-    return _reduce(use, _REDUCTIONS[use.node.op], use.x, axes, keep=keep)
+    axes, keep = _axes(call, call.rank())
+    if call.text("dtype", "None") != "None":
+        raise call.unsupported("expected no dtype to accumulate in")
+    return _reduce(call, _REDUCTIONS[call.operator], call.value(0), axes, keep=keep)
 
 
 @TABLE.op("nansum", "nanprod")
-def reduction_without_nan(use: Use) -> Value:
+def reduction_without_nan(call: Call) -> Value:
     """Sums and products that leave NaN out."""
-    b, x = use.b, use.x
-    axes, keep = _axes(use, use.rank(x))
-    neutral = 0 if use.node.op == "nansum" else 1
-    clean = b.op("Where", b.op("IsNaN", x), b.scalar_like(neutral, x), x)
-    return _reduce(use, _REDUCTIONS[use.node.op.removeprefix("nan")], clean, axes, keep=keep)
+    x = call.value(0)
+    axes, keep = _axes(call, call.rank(x))
+    neutral = 0 if call.operator == "nansum" else 1
+    clean = call.op("Where", call.op("IsNaN", x), call.scalar_like(neutral, x), x)
+    return _reduce(call, _REDUCTIONS[call.operator.removeprefix("nan")], clean, axes, keep=keep)
 
 
 @TABLE.op("norm")
-def norm(use: Use) -> Value:
+def norm(call: Call) -> Value:
     """The sum of absolute values, or the root of the sum of squares."""
-    order = use.attrs.int("ord", 2)
-    axes, keep = _axes(use, use.rank(use.x))
-    use.attrs.ignore("out_dtype")
+    order = call.int("ord", 2)
+    axes, keep = _axes(call, call.rank())
+    call.ignore("out_dtype")
     if order not in (1, 2):
-        raise use.unsupported(f"expected ord 1 or 2, got {order}")
-    return _reduce(use, f"ReduceL{order}", use.x, axes, keep=keep)
+        raise call.unsupported(f"expected ord 1 or 2, got {order}")
+    return _reduce(call, f"ReduceL{order}", call.value(0), axes, keep=keep)
 
 
 @TABLE.op("argmax", "argmin")
-def arg_extreme(use: Use) -> Value:
+def arg_extreme(call: Call) -> Value:
     """Where the extreme is, as float32; without an axis in the flattened data."""
-    b, x, axis = use.b, use.x, use.attrs.optional_int("axis")
-    keep = use.attrs.flag("keepdims")
-    target = "ArgMax" if use.node.op == "argmax" else "ArgMin"
+    x, axis = call.value(0), call.optional_int("axis")
+    keep = call.flag("keepdims")
+    target = "ArgMax" if call.operator == "argmax" else "ArgMin"
     if axis is None:
-        flat = b.op("Reshape", x, b.constant([-1]))
-        found, rank = b.op(target, flat, axis=0, keepdims=1), use.rank(x)
-        found = b.op("Reshape", found, b.constant([1] * rank)) if keep else found
+        flat = call.op("Reshape", x, call.constant([-1]))
+        found, rank = call.op(target, flat, axis=0, keepdims=1), call.rank(x)
+        found = call.op("Reshape", found, call.constant([1] * rank)) if keep else found
     else:
-        found = _finish(use, b.op(target, x, axis=use.axis(axis, use.rank(x)), keepdims=keep))
-    return use.cast(found, "float32")
+        found = _finish(call, call.op(target, x, axis=call.from_front(axis, call.rank(x)), keepdims=keep))
+    return call.cast(found, "float32")
 
 
 @TABLE.op("argmax_channel")
-def argmax_channel(use: Use) -> Value:
+def argmax_channel(call: Call) -> Value:
     """Where the maximum along axis 1 is, in the type of the data."""
-    return use.cast(use.b.op("ArgMax", use.x, axis=1, keepdims=0), use.dtype(use.x))
+    return call.cast(call.op("ArgMax", call.value(0), axis=1, keepdims=0), call.dtype_of())
 
 
 @TABLE.op("moments")
-def moments(use: Use) -> list[Value]:
+def moments(call: Call) -> list[Value]:
     """Mean and variance."""
-    b, x, keep = use.b, use.x, use.attrs.flag("keepdims")
-    given = use.attrs.optional_ints("axes") or range(use.rank(x))
-    axes = b.constant([use.axis(a or 0, use.rank(x)) for a in given])
-    centred = b.op("Sub", x, b.op("ReduceMean", x, axes))
-    mean, variance = (b.op("ReduceMean", v, axes, keepdims=keep) for v in (x, b.op("Mul", centred, centred)))
-    return [_finish(use, mean), _finish(use, variance)]
+    x, keep = call.value(0), call.flag("keepdims")
+    given = call.optional_ints("axes") or range(call.rank(x))
+    axes = call.constant([call.from_front(a or 0, call.rank(x)) for a in given])
+    centred = call.op("Sub", x, call.op("ReduceMean", x, axes))
+    mean, variance = (
+        call.op("ReduceMean", v, axes, keepdims=keep) for v in (x, call.op("Mul", centred, centred))
+    )
+    return [_finish(call, mean), _finish(call, variance)]

@@ -3,68 +3,68 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..call import Use, new_table
+from ...lowering_table import LoweringTable
+from ..call import Call
 
-TABLE = new_table()
+TABLE = LoweringTable[Call]("MXNet")
 
 
 @TABLE.op("UpSampling")
-def up_sampling(use: Use) -> Value:
+def up_sampling(call: Call) -> Value:
     """By a whole scale; several inputs are scaled to one size, then joined."""
-    b = use.b
-    use.attrs.ignore("num_args", "workspace", "num_filter")
-    scale, kind = use.attrs.int("scale"), use.attrs.text("sample_type")
-    merge = use.attrs.text("multi_input_mode", "concat")
+    call.ignore("workspace", "num_filter")
+    scale, kind = call.int("scale"), call.text("sample_type")
+    merge = call.text("multi_input_mode", "concat")
     if kind == "bilinear":  # a transposed convolution by the given weight, each channel for itself
         even = scale % 2
-        channels = use.static(use.x, [1])[0]
+        channels = call.static_shape(axes=[1])[0]
         pad = -(-(scale - 1) // 2)
-        return b.op(
-            "ConvTranspose", *use.values(), kernel_shape=[2 * scale - even] * 2, strides=[scale] * 2,
+        return call.op(
+            "ConvTranspose", *call.operands(), kernel_shape=[2 * scale - even] * 2, strides=[scale] * 2,
             pads=[pad] * 4, group=channels,
         )  # fmt: skip
     if kind != "nearest":
-        raise use.unsupported(f"expected the sample_type nearest or bilinear, got {kind}")
-    target = [scale * n for n in use.static(use.x, [2, 3])]
-    scaled = [_nearest(use, v, target) for v in use.values()]
+        raise call.unsupported(f"expected the sample_type nearest or bilinear, got {kind}")
+    target = [scale * n for n in call.static_shape(axes=[2, 3])]
+    scaled = [_nearest(call, v, target) for v in call.operands()]
     if len(scaled) == 1:
         return scaled[0]
-    return b.op("Concat", *scaled, axis=1) if merge == "concat" else b.op("Sum", *scaled)
+    return call.op("Concat", *scaled, axis=1) if merge == "concat" else call.op("Sum", *scaled)
 
 
-def _nearest(use: Use, x: Value, target: list[int]) -> Value:
-    b, sizes = use.b, use.static(x, [2, 3])
+def _nearest(call: Call, x: Value, target: list[int]) -> Value:
+    sizes = call.static_shape(x, [2, 3])
     if any(t % n for t, n in zip(target, sizes, strict=True)):
-        raise use.unsupported(f"expected whole scales, got {sizes} to {target}")
+        raise call.unsupported(f"expected whole scales, got {sizes} to {target}")
     factors = [t // n for t, n in zip(target, sizes, strict=True)]
-    scales = b.constant([1.0, 1.0, *map(float, factors)])
-    type_ = b.type_of(x)
-    return b.op(
+    scales = call.constant([1.0, 1.0, *map(float, factors)])
+    type_ = call.type_of(x)
+    return call.op(
         "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric",
         nearest_mode="floor", types=[type_.with_shape((*(type_.shape or ())[:2], *target))],
     )  # fmt: skip
 
 
 @TABLE.op("_contrib_BilinearResize2D")
-def bilinear_resize(use: Use) -> Value:
+def bilinear_resize(call: Call) -> Value:
     """To a size, by scales, or like another value; corners are aligned unless told."""
-    b, x = use.b, use.x
-    mode, aligned = use.attrs.text("mode", "size"), use.attrs.flag("align_corners", default=True)
-    height, width = use.attrs.int("height", 1), use.attrs.int("width", 1)
-    scales = [use.attrs.text("scale_height", "None"), use.attrs.text("scale_width", "None")]
-    sizes = use.static(x, [2, 3])
+    x = call.value(0)
+    mode, aligned = call.text("mode", "size"), call.flag("align_corners", default=True)
+    height, width = call.int("height", 1), call.int("width", 1)
+    scales = [call.text("scale_height", "None"), call.text("scale_width", "None")]
+    sizes = call.static_shape(x, [2, 3])
     if mode == "like":
-        target = use.static(use.input(1), [2, 3])
+        target = call.static_shape(call.value(1), [2, 3])
     elif mode == "size" and "None" in scales:
         target = [height, width]
     elif mode == "size":
-        factors = [use.attrs.float("scale_height"), use.attrs.float("scale_width")]
+        factors = [call.float("scale_height"), call.float("scale_width")]
         target = [int(n * f) for n, f in zip(sizes, factors, strict=True)]
     else:
-        raise use.unsupported(f"expected the mode size or like, got {mode}")
-    type_ = b.type_of(x)
-    return b.op(
-        "Resize", x, None, None, b.constant(target), axes=[2, 3], mode="linear",
+        raise call.unsupported(f"expected the mode size or like, got {mode}")
+    type_ = call.type_of(x)
+    return call.op(
+        "Resize", x, None, None, call.constant(target), axes=[2, 3], mode="linear",
         coordinate_transformation_mode="align_corners" if aligned else "half_pixel",
         types=[type_.with_shape((*(type_.shape or ())[:2], *target))],
     )  # fmt: skip

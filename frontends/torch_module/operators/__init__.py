@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lowering_table import LoweringTable
-from ..call import Lowering
+from ..call import Call
 from . import (
     activation,
     attention,
@@ -21,7 +21,7 @@ from . import (
     shape,
 )
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch").include(
+TABLE = LoweringTable[Call]("torch").include(
     activation.TABLE,
     attention.TABLE,
     conv.TABLE,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 TABLE.direct(
     {
         "aten.relu.default": "Relu",
@@ -20,7 +20,7 @@ TABLE.direct(
 @TABLE.op("aten.gelu.default")
 def gelu(call: Call) -> Value:
     """Exact, or by the tanh approximation."""
-    return call.op("Gelu", call.value("self"), approximate=str(call.arg("approximate")))
+    return call.op("Gelu", call.value("self"), approximate=call.text("approximate"))
 
 
 @TABLE.op("aten.leaky_relu.default")
@@ -49,7 +49,7 @@ def celu(call: Call) -> Value:
     x, alpha = call.value("self"), call.float("alpha")
     if call.dtype == "float32":
         return call.op("Celu", x, alpha=alpha)
-    zero, one, scale = (call.b.scalar_like(n, x) for n in (0, 1, alpha))
+    zero, one, scale = (call.scalar_like(n, x) for n in (0, 1, alpha))
     below = call.op("Sub", call.op("Exp", call.op("Div", call.op("Min", x, zero), scale)), one)
     return call.op("Add", call.op("Max", x, zero), call.op("Mul", scale, below))
 
@@ -89,12 +89,12 @@ def relu6(call: Call) -> Value:
 def softplus(call: Call) -> Value:
     """``log(1 + exp(beta * x)) / beta``; torch is linear above a threshold where the two agree."""
     x, beta, threshold = call.value("self"), call.float("beta"), call.float("threshold")
-    scale = call.b.scalar_like(beta, x)
+    scale = call.scalar_like(beta, x)
     scaled = x if beta == 1 else call.op("Mul", x, scale)
     y = call.op("Softplus", scaled) if beta == 1 else call.op("Div", call.op("Softplus", scaled), scale)
     if threshold >= 20:  # above which it makes no difference
         return y
-    return call.op("Where", call.op("Greater", scaled, call.b.scalar_like(threshold, x)), x, y)
+    return call.op("Where", call.op("Greater", scaled, call.scalar_like(threshold, x)), x, y)
 
 
 @TABLE.op("aten.log_sigmoid.default")
@@ -138,17 +138,15 @@ def softshrink(call: Call) -> Value:
 def glu(call: Call) -> Value:
     """One half gated by the sigmoid of the other."""
     axis = call.axis("dim")
-    left, right = call.b.ops("Split", call.value("self"), outputs=2, axis=axis, num_outputs=2)
+    left, right = call.ops("Split", call.value("self"), outputs=2, axis=axis, num_outputs=2)
     return call.op("Mul", left, call.op("Sigmoid", right))
 
 
-def _softmax(op_type: str) -> Lowering:
+def _softmax(op_type: str) -> Lowering[Call]:
     def softmax(call: Call) -> Value:
         x = call.value("self")
-        if "dtype" in call.attributes:
-            call.ignore("dtype")  # the result has it
-        if "half_to_float" in call.attributes:
-            call.ignore("half_to_float")  # likewise
+        call.ignore("dtype")  # the result has it
+        call.ignore("half_to_float")  # likewise
         x = call.cast(x, call.dtype)
         if call.rank("self") == 0:
             call.ignore("dim")
@@ -170,7 +168,7 @@ def dropout(call: Call) -> Value:
         raise call.unsupported(
             "expected `training=self.training`, got a dropout that is active in evaluation too"
         )
-    if call.target.startswith("aten.feature_dropout") and call.rank("input") != 2:
+    if call.operator.startswith("aten.feature_dropout") and call.rank("input") != 2:
         ratio = call.float("p")
         return (
             call.op("regraft.FeatureDropout", call.value("input"), ratio=ratio)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....ir import Value
 from ....ir.composites.multihead import INPUTS
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 @TABLE.op("aten.scaled_dot_product_attention.default")
@@ -41,7 +41,7 @@ def multihead_attention(call: Call) -> list[Value | None]:
             "expected `is_causal=False` where the layer adds a key (`add_bias_kv`, `add_zero_attn`), got "
             "True, with which torch hides that key from the queries, whatever the mask says"
         )
-    found = call.b.ops(
+    found = call.ops(
         "regraft.MultiheadAttention",
         *operands,
         outputs=2 if weighs else 1,
@@ -61,5 +61,5 @@ def _repeated_heads(call: Call, value: Value, name: str) -> Value:
         return value
     times = wanted // shape[-3]
     split = call.reshape(value, [*shape[:-2], 1, *shape[-2:]])
-    spread = call.op("Expand", split, call.context.sizes([*shape[:-2], times, *shape[-2:]]))
+    spread = call.op("Expand", split, call.shape_value([*shape[:-2], times, *shape[-2:]]))
     return call.reshape(spread, [*shape[:-3], wanted, *shape[-2:]])

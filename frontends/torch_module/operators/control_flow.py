@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ....ir import Graph, TensorType, UnsupportedError, Value
-from ..call import Context, Result
+from ..context import Context, Result
 from ..nested_graphs import Region
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
     """
     condition, body, carried, operands = arguments
     context, types = bodies.context, _result_types(bodies, node, place)
-    carried = [v if isinstance(v, Value) else context.size_scalar(v) for v in carried]
+    carried = [v if isinstance(v, Value) else context.size_value(v) for v in carried]
     first = bodies.run_nested(condition, [*_read(context, condition, carried), *operands], context)
     region = Region(context)
     inner = region.enter("body")
@@ -78,7 +78,7 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
         value = inner.graph.add_input(f"carried_{len(state)}", stated)
         inner.state_training(value, trains=trains and is_tensor)
         if is_tensor:
-            inner.saw(value, fake)
+            inner.note_sizes(value, fake)
         state.append(value)
     outer = [inner.captured(o) for o in operands]
     new = _values(inner, bodies.run_nested(body, [*_read(inner, body, state), *outer], inner), place)
@@ -105,7 +105,7 @@ def _read(context: Context, body: GraphModule, values: Sequence[Value]) -> list[
     found: list[Result] = []
     for value, fake in zip(values, formal, strict=False):
         if not hasattr(fake, "dtype"):
-            context.counted(value, fake)
+            context.note_number(value, fake)
         found.append(value if hasattr(fake, "dtype") else context.symbols.size(fake))
     return found
 
@@ -132,7 +132,7 @@ def _values(context: Context, results: Sequence[Result], place: str) -> list[Val
         elif isinstance(result, bool) or type(result).__name__ == "SymBool":
             found.append(_relation(context, result, place))
         elif isinstance(result, int) or hasattr(result, "free_symbols"):
-            found.append(context.size_scalar(result))
+            found.append(context.size_value(result))
         else:
             raise _no_tensor(place)
     return found
@@ -157,7 +157,8 @@ def _relation(context: Context, predicate: Any, place: str) -> Value:
     if name is None:
         raise UnsupportedError("E203", f"expected a relation of two sizes, got `{relation}`", place=place)
     sides = [
-        context.b.op("Squeeze", context.sizes([side]), context.b.constant([0])) for side in relation.args
+        context.b.op("Squeeze", context.shape_value([side]), context.b.constant([0]))
+        for side in relation.args
     ]
     found = context.b.op(name, *sides)
     return context.b.op("Not", found) if negated else found

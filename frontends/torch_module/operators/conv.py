@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 def _spatial(call: Call, name: str) -> list[int]:
@@ -40,7 +40,7 @@ def _convolution(call: Call, pads: list[int] | None, auto_pad: str | None = None
         x,
         call.value("weight"),
         call.optional("bias"),
-        kernel_shape=list(call.static_shape("weight"))[2:],
+        kernel_shape=call.static_shape("weight")[2:],
         strides=_spatial(call, "stride"),
         dilations=_spatial(call, "dilation"),
         group=call.int("groups"),
@@ -60,7 +60,7 @@ def conv(call: Call) -> Value:
 def conv_padding(call: Call) -> Value:
     """Padding "same" (stride 1 only; an odd total goes to the end) or "valid", as explicit pads."""
     call.require("padding", "same", "valid")
-    kernel = list(call.static_shape("weight"))[2:]
+    kernel = call.static_shape("weight")[2:]
     if call.arg("padding") == "valid":
         return _convolution(call, [0] * 2 * len(kernel))
     totals = [d * (k - 1) for d, k in zip(_spatial(call, "dilation"), kernel, strict=True)]
@@ -75,7 +75,7 @@ def _transposed(call: Call) -> Value:
         x,
         call.value("weight"),
         call.optional("bias"),
-        kernel_shape=list(call.static_shape("weight"))[2:],
+        kernel_shape=call.static_shape("weight")[2:],
         strides=_spatial(call, "stride"),
         dilations=_spatial(call, "dilation"),
         group=call.int("groups"),

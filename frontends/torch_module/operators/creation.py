@@ -6,9 +6,9 @@ import numpy as np
 
 from ....ir import Value, numpy_dtype
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 @TABLE.op(
@@ -32,7 +32,7 @@ def _filled(call: Call, value: object) -> Value:
     shape = call.result_shape
     if not shape:
         return number
-    return call.op("Expand", number, call.context.sizes(shape))
+    return call.op("Expand", number, call.shape_value(shape))
 
 
 @TABLE.op("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
@@ -88,24 +88,24 @@ def copy(call: Call) -> Value:
     source = call.cast(call.value("src"), call.dtype)
     if call.shape("src") == call.result_shape:
         return source
-    return call.op("Expand", source, call.context.sizes(call.result_shape))
+    return call.op("Expand", source, call.shape_value(call.result_shape))
 
 
 @TABLE.op("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
 def arange(call: Call) -> Value:
     """Evenly spaced numbers: a constant where the bounds are static."""
     call.ignore("dtype", "layout", "device", "pin_memory")
-    start = call.arg("start") if "start" in call.attributes else 0
-    step, end = call.arg("step") if "step" in call.attributes else 1, call.arg("end")
+    start = call.arg("start") if "start" in call else 0
+    step, end = call.arg("step") if "step" in call else 1, call.arg("end")
     if all(isinstance(v, (int, float)) for v in (start, end, step)):
         import torch
 
         values = torch.arange(start, end, step, dtype=call.fake.dtype)
         return call.constant(values.numpy().astype(numpy_dtype(call.dtype)))
     if not call.dtype.startswith("int"):
-        numbers = [call.context.size_scalar(v) for v in (start, end, step)]
+        numbers = [call.size_value(v) for v in (start, end, step)]
         return call.cast(call.op("Range", *numbers), call.dtype)
-    bounds = [call.cast(call.context.size_scalar(v), call.dtype) for v in (start, end, step)]
+    bounds = [call.cast(call.size_value(v), call.dtype) for v in (start, end, step)]
     return call.op("Range", *bounds)
 
 
@@ -113,7 +113,7 @@ def arange(call: Call) -> Value:
 def tril(call: Call) -> Value:
     """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
     diagonal = call.constant(call.int("diagonal"))
-    return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.target)
+    return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.operator)
 
 
 @TABLE.op("aten.eye.default", "aten.eye.m")
@@ -123,7 +123,7 @@ def eye(call: Call) -> Value:
     rows, columns = call.result_shape
     if isinstance(rows, int) and isinstance(columns, int):
         return call.constant(np.eye(rows, columns, dtype=numpy_dtype(call.dtype)))
-    down, across = (call.op("Range", *map(call.context.size_scalar, (0, n, 1))) for n in (rows, columns))
+    down, across = (call.op("Range", *map(call.size_value, (0, n, 1))) for n in (rows, columns))
     return call.cast(call.op("Equal", call.op("Unsqueeze", down, call.constant([1])), across), call.dtype)
 
 
@@ -156,9 +156,9 @@ def window(call: Call) -> Value:
     import torch
 
     call.ignore("dtype", "layout", "device", "pin_memory")
-    given = {name: call.arg(name) for name in _NUMBERS if name in call.attributes}
+    given = {name: call.arg(name) for name in _NUMBERS if name in call}
     if not all(isinstance(number, (bool, int, float)) for number in given.values()):
         raise call.unsupported(f"expected static numbers, got {given}")
-    _, name, overload = call.target.split(".")
+    _, name, overload = call.operator.split(".")
     values = getattr(getattr(torch.ops.aten, name), overload)(**given, dtype=call.fake.dtype)
     return call.constant(values.numpy())

@@ -6,10 +6,10 @@ import numpy as np
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 from ..symbols import Size
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 _END = np.iinfo(np.int64).max
 
 
@@ -27,7 +27,7 @@ def embedding(call: Call) -> Value:
 def select(call: Call) -> Value:
     """One slice, without its axis."""
     index = call.arg("index")
-    at = call.constant(index) if isinstance(index, int) else call.context.size_scalar(index)
+    at = call.constant(index) if isinstance(index, int) else call.size_value(index)
     return call.op("Gather", call.value("self"), at, axis=call.axis("dim"))
 
 
@@ -41,7 +41,7 @@ def slice_(call: Call) -> Value:
     whole = isinstance(end, int) and (end == _END or (isinstance(size, int) and end >= size))
     if step == 1 and isinstance(start, int) and start == 0 and (whole or end == size):
         return x
-    bounds = (call.context.sizes([v]) for v in (start, end))
+    bounds = (call.shape_value([v]) for v in (start, end))
     return call.op("Slice", x, *bounds, call.constant([axis]), call.constant([step]))
 
 
@@ -49,7 +49,7 @@ def slice_(call: Call) -> Value:
 def narrow(call: Call) -> Value:
     """A range by its start and length."""
     start = call.arg("start")
-    bounds = (call.context.sizes([v]) for v in (start, start + call.arg("length")))
+    bounds = (call.shape_value([v]) for v in (start, start + call.arg("length")))
     return call.op("Slice", call.value("self"), *bounds, call.constant([call.axis("dim")]))
 
 
@@ -133,7 +133,7 @@ def _without_masks(call: Call) -> list[Value | None]:
         if given is None or call.dtype_of(given) != "bool":
             found.append(given)
             continue
-        rank = call.graph.known_type(given).rank or 0
+        rank = call.type_of(given).rank or 0
         if not rank:
             raise call.unsupported("expected indices with axes, got a single truth value")
         places = call.op("NonZero", given)
@@ -157,21 +157,21 @@ def _stacked(call: Call, indices: list[Value]) -> Value:
 @TABLE.op("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(call: Call) -> Value:
     """A write by advanced indices."""
-    call.ignore("unsafe") if "unsafe" in call.attributes else None
+    call.ignore("unsafe") if "unsafe" in call else None
     indices = call.arg("indices")
     x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
     mask = indices[0] if len(indices) == 1 else None
-    masked = 0 if mask is None else call.graph.known_type(mask).rank or 0
+    masked = 0 if mask is None else call.type_of(mask).rank or 0
     same = call.rank("values") <= call.rank("self") - masked and not call.flag("accumulate")
     if mask is not None and call.dtype_of(mask) == "bool" and same:
-        for _ in range(call.rank("self") - (call.graph.known_type(mask).rank or 0)):
+        for _ in range(call.rank("self") - (call.type_of(mask).rank or 0)):
             mask = call.op("Unsqueeze", mask, call.constant([-1]))
         return call.op("Where", mask, values, x)
     indices = _without_masks(call)
     axes = [a for a, i in enumerate(indices) if i is not None]
     rank = call.rank("self")
     at = _stacked(call, [i for i in indices if i is not None])
-    found = (call.graph.known_type(at).rank or 1) - 1
+    found = (call.type_of(at).rank or 1) - 1
     perm = axes + [a for a in range(rank) if a not in axes]
     moved = perm != sorted(perm)
     x = call.op("Transpose", x, perm=perm) if moved else x
@@ -191,9 +191,9 @@ def index_put(call: Call) -> Value:
 @TABLE.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
 def scatter(call: Call) -> Value:
     """A write element by element along an axis; a single number is written as a vector of one."""
-    axis, reduction = call.axis("dim"), "add" if "scatter_add" in call.target else "none"
+    axis, reduction = call.axis("dim"), "add" if "scatter_add" in call.operator else "none"
     x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
-    if "src" in call.attributes:
+    if "src" in call:
         source = _with_axis(call, call.value("src"), call.rank("src"))
         if call.shape("src") != call.shape("index"):
             starts = call.constant([0] * max(call.rank("index"), 1))
@@ -234,9 +234,9 @@ def masked_select(call: Call) -> Value:
 def unique(call: Call) -> list[Value | None]:
     """Each value once, sorted; where each went, and how often it was."""
     call.ignore("sorted")
-    asked = [n in call.attributes and call.flag(n) for n in ("return_inverse", "return_counts")]
-    axis = call.axis("dim") if "dim" in call.attributes else None
-    y, _, inverse, counts = call.b.ops("Unique", call.value("self"), outputs=4, sorted=1, axis=axis)
+    asked = [n in call and call.flag(n) for n in ("return_inverse", "return_counts")]
+    axis = call.axis("dim") if "dim" in call else None
+    y, _, inverse, counts = call.ops("Unique", call.value("self"), outputs=4, sorted=1, axis=axis)
     inverse = call.reshape(inverse, call.shape("self")) if axis is None else inverse
     return [y, *(v if given else None for given, v in zip(asked, (inverse, counts), strict=True))]
 
@@ -271,10 +271,10 @@ def replaced(
     along = call.constant([axis])
     parts = [part]
     if start != 0:
-        head = (call.context.sizes([bound]) for bound in (0, start))
+        head = (call.shape_value([bound]) for bound in (0, start))
         parts.insert(0, call.op("Slice", x, *head, along))
     if end not in (_END, size):
-        tail = (call.context.sizes([bound]) for bound in (end, _END))
+        tail = (call.shape_value([bound]) for bound in (end, _END))
         parts.append(call.op("Slice", x, *tail, along))
     return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
 

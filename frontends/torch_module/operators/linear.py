@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 TABLE.direct({"aten.matmul.default": "MatMul", "aten.mm.default": "MatMul", "aten.bmm.default": "MatMul"})
 TABLE.direct({"aten.mv.default": "MatMul", "aten.dot.default": "MatMul"})
 
@@ -25,16 +25,16 @@ def linear(call: Call) -> Value:
 
 def _scaled(call: Call, value: Value, name: str) -> Value:
     factor = call.arg(name)
-    return value if factor == 1 else call.op("Mul", value, call.b.scalar_like(factor, value))
+    return value if factor == 1 else call.op("Mul", value, call.scalar_like(factor, value))
 
 
 @TABLE.op("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default", "aten.addbmm.default")
 def addmm(call: Call) -> Value:
     """``beta * self + alpha * a @ b``; of `addbmm`, the sum of the products of a batch."""
-    names = [n for n in ("mat1", "mat", "batch1") if n in call.attributes]
-    others = [n for n in ("mat2", "vec", "batch2") if n in call.attributes]
+    names = [n for n in ("mat1", "mat", "batch1") if n in call]
+    others = [n for n in ("mat2", "vec", "batch2") if n in call]
     product = call.op("MatMul", call.value(names[0]), call.value(others[0]))
-    if "addbmm" in call.target.replace("baddbmm", ""):
+    if "addbmm" in call.operator.replace("baddbmm", ""):
         product = call.op("ReduceSum", product, call.constant([0]), keepdims=0)
     return call.op("Add", _scaled(call, product, "alpha"), _scaled(call, call.value("self"), "beta"))
 
@@ -43,7 +43,7 @@ def addmm(call: Call) -> Value:
 def einsum(call: Call) -> Value:
     """The same equation language, blanks removed."""
     call.require("path", None)
-    equation = str(call.arg("equation")).replace(" ", "")
+    equation = call.text("equation").replace(" ", "")
     return call.op("Einsum", *call.values("tensors"), equation=equation)
 
 
@@ -66,7 +66,7 @@ def grouped_matmul(call: Call) -> Value:
     groups = call.shape("weight")[0]
     if not isinstance(groups, int):
         raise call.unsupported(f"expected a static number of groups, got `{groups}`")
-    rows = call.op("Range", *(call.context.size_scalar(n) for n in (0, call.shape("input")[0], 1)))
+    rows = call.op("Range", *(call.size_value(n) for n in (0, call.shape("input")[0], 1)))
     starts = call.op(
         "Concat", call.constant([0]), call.op("Slice", ends, call.constant([0]), call.constant([-1])), axis=0
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 _COMPARISONS = {
     "eq": "Equal",
@@ -17,7 +17,7 @@ _COMPARISONS = {
 }
 
 
-def _comparison(op_type: str, negated: bool = False) -> Lowering:
+def _comparison(op_type: str, negated: bool = False) -> Lowering[Call]:
     def compare(call: Call) -> Value:
         dtype = call.promoted("self", "other")
         if dtype == "bool" and op_type != "Equal":
@@ -33,14 +33,14 @@ for _name, _op_type in _COMPARISONS.items():
 TABLE.op("aten.ne.Tensor", "aten.ne.Scalar")(_comparison("Equal", negated=True))
 
 
-def _logical(op_type: str) -> Lowering:
+def _logical(op_type: str) -> Lowering[Call]:
     def logic(call: Call) -> Value:
         return call.op(op_type, call.operand("self", "bool"), call.operand("other", "bool"))
 
     return logic
 
 
-def _bitwise(op_type: str) -> Lowering:
+def _bitwise(op_type: str) -> Lowering[Call]:
     def bitwise(call: Call) -> Value:
         kind = op_type if call.dtype == "bool" else f"Bitwise{op_type}"
         return call.op(kind, call.operand("self", call.dtype), call.operand("other", call.dtype))
@@ -120,7 +120,7 @@ def clamp_max(call: Call) -> Value:
     return _extreme(call, "Min", call.operand("self", call.dtype), call.operand("max", call.dtype))
 
 
-def _of_two(op_type: str, *, ignores_nan: bool) -> Lowering:
+def _of_two(op_type: str, *, ignores_nan: bool) -> Lowering[Call]:
     def extreme(call: Call) -> Value:
         x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
         found = _extreme(call, op_type, x, y)

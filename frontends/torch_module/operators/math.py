@@ -5,10 +5,10 @@ from __future__ import annotations
 import math as numbers
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 _FLOAT_UNARY = {
     "exp": "Exp",
@@ -33,7 +33,7 @@ _FLOAT_UNARY = {
 """Functions that torch computes in floating point whatever they are given."""
 
 
-def _float_unary(op_type: str) -> Lowering:
+def _float_unary(op_type: str) -> Lowering[Call]:
     def unary(call: Call) -> Value:
         return call.op(op_type, call.operand("self", call.dtype))
 
@@ -56,7 +56,7 @@ def _is_floating(call: Call, name: str = "self") -> bool:
     return call.dtype_of(call.value(name)).startswith(("float", "bfloat"))
 
 
-def _rounded(op_type: str) -> Lowering:
+def _rounded(op_type: str) -> Lowering[Call]:
     """A whole number is what it is."""
     return lambda call: call.op(op_type, call.value("self")) if _is_floating(call) else call.value("self")
 
@@ -65,7 +65,7 @@ for _name in ("ceil", "floor", "round"):
     TABLE.op(f"aten.{_name}.default")(_rounded(_name.title()))
 
 
-def _of_floats(op_type: str) -> Lowering:
+def _of_floats(op_type: str) -> Lowering[Call]:
     """A property that no whole number has."""
 
     def test(call: Call) -> Value:
@@ -96,29 +96,29 @@ def square(call: Call) -> Value:
 def log1p(call: Call) -> Value:
     """``log(1 + x)``."""
     x = call.operand("self", call.dtype)
-    return call.op("Log", call.op("Add", x, call.b.scalar_like(1, x)))
+    return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
 
 
 @TABLE.op("aten.expm1.default")
 def expm1(call: Call) -> Value:
     """``exp(x) - 1``."""
     x = call.operand("self", call.dtype)
-    return call.op("Sub", call.op("Exp", x), call.b.scalar_like(1, x))
+    return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
 
 
 @TABLE.op("aten.log2.default", "aten.log10.default")
 def log_to_base(call: Call) -> Value:
     """``log(x) / log(base)``."""
-    base = 2 if "log2" in call.target else 10
+    base = 2 if "log2" in call.operator else 10
     logarithm = call.op("Log", call.operand("self", call.dtype))
-    return call.op("Div", logarithm, call.b.scalar_like(numbers.log(base), logarithm))
+    return call.op("Div", logarithm, call.scalar_like(numbers.log(base), logarithm))
 
 
 @TABLE.op("aten.round.decimals")
 def round_decimals(call: Call) -> Value:
     """To a number of decimal places."""
     x, factor = call.value("self"), 10.0 ** call.int("decimals")
-    scale = call.b.scalar_like(factor if factor >= 1 else 10.0 ** -call.int("decimals"), x)
+    scale = call.scalar_like(factor if factor >= 1 else 10.0 ** -call.int("decimals"), x)
     there, back = ("Mul", "Div") if factor >= 1 else ("Div", "Mul")
     return call.op(back, call.op("Round", call.op(there, x, scale)), scale)
 
@@ -140,7 +140,7 @@ def atan2(call: Call) -> Value:
 
 def _is_negative(call: Call, x: Value) -> Value:
     """The sign bit, that of -0.0 included: its reciprocal is below zero."""
-    zero = call.b.scalar_like(0, x)
+    zero = call.scalar_like(0, x)
     below = call.op("Less", x, zero)
     if not call.dtype_of(x).startswith(("float", "bfloat")):
         return below
@@ -168,7 +168,7 @@ def copysign(call: Call) -> Value:
 def angle(call: Call) -> Value:
     """0 or pi, of real numbers."""
     x = call.operand("self", call.dtype)
-    zero, pi = call.b.scalar_like(0, x), call.b.scalar_like(numbers.pi, x)
+    zero, pi = call.scalar_like(0, x), call.scalar_like(numbers.pi, x)
     found = call.op("Where", call.op("Less", x, zero), pi, zero)
     return call.op("Where", call.op("IsNaN", x), x, found)
 
@@ -297,13 +297,13 @@ def trunc(call: Call) -> Value:
     if not call.dtype.startswith(("float", "bfloat")):
         return x
     whole = call.op("Mul", call.op("Sign", x), call.op("Floor", call.op("Abs", x)))
-    return call.op("Sub", x, whole) if "frac" in call.target else whole
+    return call.op("Sub", x, whole) if "frac" in call.operator else whole
 
 
 @TABLE.op("aten.addcmul.default", "aten.addcdiv.default")
 def addcmul(call: Call) -> Value:
     """``self + value * tensor1 * tensor2``, or the quotient."""
-    op_type = "Mul" if "addcmul" in call.target else "Div"
+    op_type = "Mul" if "addcmul" in call.operator else "Div"
     left, right = call.operand("tensor1", call.dtype), call.operand("tensor2", call.dtype)
     term = call.op(op_type, left, right)
     if call.arg("value") != 1:
@@ -319,7 +319,7 @@ def lerp(call: Call) -> Value:
     return call.op("Add", x, call.op("Mul", call.operand("weight", call.dtype), step))
 
 
-def _shift(direction: str) -> Lowering:
+def _shift(direction: str) -> Lowering[Call]:
     """ONNX shifts unsigned integers; by powers of two, negative numbers shift as torch has it."""
 
     def shift(call: Call) -> Value:

@@ -6,9 +6,9 @@ import numpy as np
 
 from ....ir import Value
 from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 def _filled(call: Call, value: float, size: int, dtype: str) -> Value:
@@ -18,7 +18,7 @@ def _filled(call: Call, value: float, size: int, dtype: str) -> Value:
 
 def _input(call: Call) -> Value:
     """The input in the element type of the parameters, in which torch computes; autocast makes two of it."""
-    given = (call.optional(n) for n in ("weight", "bias", "running_mean") if n in call.attributes)
+    given = (call.optional(n) for n in ("weight", "bias", "running_mean") if n in call)
     dtypes = [call.dtype_of(value) for value in given if value is not None]
     return call.cast(call.value("input"), dtypes[0]) if dtypes else call.value("input")
 
@@ -82,7 +82,7 @@ def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsi
     axes = call.constant([a for a in range(rank) if a != 1])
     centred = call.op("Sub", x, call.op("ReduceMean", x, axes))
     variance = call.op("ReduceMean", call.op("Mul", centred, centred), axes)
-    deviation = call.op("Sqrt", call.op("Add", variance, call.b.scalar_like(epsilon, x)))
+    deviation = call.op("Sqrt", call.op("Add", variance, call.scalar_like(epsilon, x)))
     shape = call.constant([1, -1] + [1] * (rank - 2))
     scale, bias = call.op("Reshape", scale, shape), call.op("Reshape", bias, shape)
     return call.op("Add", call.op("Mul", call.op("Div", centred, deviation), scale), bias)

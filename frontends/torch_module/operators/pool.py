@@ -6,11 +6,11 @@ from math import prod
 from typing import Any
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 from ..symbols import Size
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 def _per_axis(given: list[int], rank: int) -> list[int]:
@@ -40,7 +40,7 @@ def _window(call: Call, rank: int) -> dict[str, Any]:
     }
 
 
-def _max_pool(rank: int) -> Lowering:
+def _max_pool(rank: int) -> Lowering[Call]:
     def max_pool(call: Call) -> Value:
         x, added = _batched(call, rank)
         y = call.op("MaxPool", x, dilations=_per_axis(call.ints("dilation"), rank), **_window(call, rank))
@@ -49,7 +49,7 @@ def _max_pool(rank: int) -> Lowering:
     return max_pool
 
 
-def _max_pool_with_indices(rank: int) -> Lowering:
+def _max_pool_with_indices(rank: int) -> Lowering[Call]:
     """The places count within their plane in torch, over the whole tensor in ONNX."""
 
     def max_pool(call: Call) -> list[Value | None]:
@@ -58,7 +58,7 @@ def _max_pool_with_indices(rank: int) -> Lowering:
         x, added = _batched(call, rank)
         dilations = _per_axis(call.ints("dilation"), rank)
         plane = _product(call, call.shape("self")[-rank:])
-        y, at = call.b.ops("MaxPool", x, outputs=2, dilations=dilations, **_window(call, rank))
+        y, at = call.ops("MaxPool", x, outputs=2, dilations=dilations, **_window(call, rank))
         return [_unbatched(call, v, added) for v in (y, call.op("Mod", at, plane))]
 
     return max_pool
@@ -68,12 +68,12 @@ def _product(call: Call, sizes: tuple[Size, ...]) -> Value:
     """The number of places of a plane."""
     if all(isinstance(s, int) for s in sizes):
         return call.constant(prod(sizes))
-    return call.op("ReduceProd", call.context.sizes(sizes), keepdims=0)
+    return call.op("ReduceProd", call.shape_value(sizes), keepdims=0)
 
 
-def _average_pool(rank: int) -> Lowering:
+def _average_pool(rank: int) -> Lowering[Call]:
     def average_pool(call: Call) -> Value:
-        divisor = call.arg("divisor_override") if "divisor_override" in call.attributes else None
+        divisor = call.arg("divisor_override") if "divisor_override" in call else None
         x, added = _batched(call, rank)
         window, counts = _window(call, rank), call.flag("count_include_pad")
         if divisor is None:
@@ -98,12 +98,12 @@ def _divided(call: Call, x: Value, window: dict[str, Any], rank: int, divisor: i
     ]
     if any([*pads, *ends]):
         axes = call.constant(list(range(2, 2 + rank)))
-        x = call.op("Pad", x, call.constant([*pads, *ends]), call.b.scalar_like(0, x), axes)
+        x = call.op("Pad", x, call.constant([*pads, *ends]), call.scalar_like(0, x), axes)
     y = call.op("AveragePool", x, kernel_shape=kernel, strides=strides)
-    return call.op("Mul", y, call.b.scalar_like(prod(kernel) / divisor, y))
+    return call.op("Mul", y, call.scalar_like(prod(kernel) / divisor, y))
 
 
-def _adaptive_average_pool(rank: int) -> Lowering:
+def _adaptive_average_pool(rank: int) -> Lowering[Call]:
     def adaptive_average_pool(call: Call) -> Value:
         given = call.arg("output_size")
         given = given if isinstance(given, list) else [given]
@@ -119,7 +119,7 @@ def _adaptive_average_pool(rank: int) -> Lowering:
     return adaptive_average_pool
 
 
-def _adaptive_max_pool(rank: int) -> Lowering:
+def _adaptive_max_pool(rank: int) -> Lowering[Call]:
     def adaptive_max_pool(call: Call) -> list[Value | None]:
         """Values of equal windows; all else is left to the expansion, which knows the places too."""
         output = _per_axis(call.ints("output_size"), rank)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....ir import Operator, Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
-def _stack(kind: str, **attributes: object) -> Lowering:
+def _stack(kind: str, **attributes: object) -> Lowering[Call]:
     def stack(call: Call) -> list[Value]:
         """All layers as one operator; states of zeros are what the composite starts from anyway."""
         call.ignore("train")
@@ -19,15 +19,15 @@ def _stack(kind: str, **attributes: object) -> Lowering:
         directions = 2 if call.flag("bidirectional") else 1
         bias, batch_first = call.flag("has_biases"), call.flag("batch_first")
         projected = len(parameters) == (3 + 2 * bias) * directions * layers
-        width = call.graph.known_type(parameters[-1]).static_shape()[0]
-        return call.b.ops(
+        width = call.type_of(parameters[-1]).static_shape()[0]
+        return call.ops(
             f"regraft.{kind}",
             call.value("input"),
             None,
             *given,
             *parameters,
             outputs=1 + len(states),
-            hidden_size=call.graph.known_type(parameters[0]).static_shape()[0] // _GATES[kind],
+            hidden_size=call.type_of(parameters[0]).static_shape()[0] // _GATES[kind],
             num_layers=layers if layers > 1 else None,
             bidirectional=1 if directions == 2 else None,
             has_bias=None if bias else 0,
@@ -61,7 +61,7 @@ TABLE.op("aten.rnn_relu.input")(_stack("RNN", nonlinearity="relu"))
 @TABLE.op("aten.lstm_cell.default")
 def lstm_cell(call: Call) -> list[Value]:
     """One step."""
-    return call.b.ops("regraft.LSTMCell", *_step(call, call.values("hx")), outputs=2)
+    return call.ops("regraft.LSTMCell", *_step(call, call.values("hx")), outputs=2)
 
 
 @TABLE.op("aten.gru_cell.default")
@@ -73,7 +73,7 @@ def gru_cell(call: Call) -> Value:
 @TABLE.op("aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default")
 def rnn_cell(call: Call) -> Value:
     """One step."""
-    relu = "relu" if "relu" in call.target else None
+    relu = "relu" if "relu" in call.operator else None
     return call.op("regraft.RNNCell", *_step(call, [call.value("hx")]), nonlinearity=relu)
 
 

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 _OF_NOTHING = {"ReduceSum": 0, "ReduceProd": 1}
@@ -18,27 +18,26 @@ _OF_NOTHING = {"ReduceSum": 0, "ReduceProd": 1}
 
 
 def _is_of_nothing(call: Call) -> bool:
-    axes = call.axes("dim") if "dim" in call.attributes else range(call.rank("self"))
+    axes = call.axes("dim") if "dim" in call else range(call.rank("self"))
     return any(call.shape("self")[a] == 0 for a in axes)
 
 
 def _everywhere(call: Call, number: float | bool) -> Value:
     """A number in the shape of the result."""
     value = call.constant(number, call.dtype)
-    return call.op("Expand", value, call.context.sizes(call.result_shape)) if call.result_shape else value
+    return call.op("Expand", value, call.shape_value(call.result_shape)) if call.result_shape else value
 
 
-def _reduction(op_type: str) -> Lowering:
+def _reduction(op_type: str) -> Lowering[Call]:
     """Over the given axes, or all; torch's `dtype` is the result's."""
 
     def reduction(call: Call) -> Value:
-        if "dtype" in call.attributes:
-            call.ignore("dtype")
+        call.ignore("dtype")
         x = call.cast(call.value("self"), call.dtype)
-        keep = "keepdim" in call.attributes and call.flag("keepdim")
+        keep = call.flag("keepdim", False)
         if op_type in _OF_NOTHING and _is_of_nothing(call):
             return _everywhere(call, _OF_NOTHING[op_type])
-        if "dim" not in call.attributes or call.arg("dim") in (None, []):
+        if "dim" not in call or call.arg("dim") in (None, []):
             return call.op(op_type, x, keepdims=keep)
         return call.op(op_type, x, call.constant(call.axes("dim")), keepdims=keep)
 
@@ -51,15 +50,15 @@ def _mean(call: Call, x: Value, axes: list[int], keep: bool) -> Value:
     if all(call.shape("self")[a] != 0 for a in axes):
         return call.op("ReduceMean", x, along, keepdims=keep)
     total = call.op("ReduceSum", x, along, keepdims=keep)
-    return call.op("Add", total, call.b.scalar_like(np.nan, total))
+    return call.op("Add", total, call.scalar_like(np.nan, total))
 
 
 @TABLE.op("aten.mean.dim", "aten.mean.default")
 def mean(call: Call) -> Value:
     """Over the given axes, or all."""
     call.ignore("dtype")
-    keep = "keepdim" in call.attributes and call.flag("keepdim")
-    axes = call.axes("dim") if "dim" in call.attributes else []
+    keep = call.flag("keepdim", False)
+    axes = call.axes("dim") if "dim" in call else []
     x = call.cast(call.value("self"), call.dtype)
     if not axes or len(axes) == call.rank("self"):
         every = list(range(call.rank("self")))
@@ -74,21 +73,21 @@ TABLE.op("aten.prod.dim_int", "aten.prod.default")(_reduction("ReduceProd"))
 TABLE.op("aten.logsumexp.default")(_reduction("ReduceLogSumExp"))
 
 
-def _truth(op_type: str) -> Lowering:
+def _truth(op_type: str) -> Lowering[Call]:
     """Any and all, as the largest and smallest of 0 and 1."""
 
     def truth(call: Call) -> Value:
         x = call.cast(call.cast(call.value("self"), "bool"), "int32")
-        keep = "keepdim" in call.attributes and call.flag("keepdim")
+        keep = call.flag("keepdim", False)
         if _is_of_nothing(call):
             return _everywhere(call, op_type == "ReduceMin")
-        axes = call.constant(call.axes("dim")) if "dim" in call.attributes else None
+        axes = call.constant(call.axes("dim")) if "dim" in call else None
         return call.cast(call.op(op_type, x, axes, keepdims=keep), "bool")
 
     return truth
 
 
-def _extreme(op_type: str) -> Lowering:
+def _extreme(op_type: str) -> Lowering[Call]:
     """Of numbers as they are; of truth values, any and all."""
     of_numbers, of_truth = _reduction(op_type), _truth(op_type)
     return lambda call: (of_truth if call.dtype == "bool" else of_numbers)(call)
@@ -104,7 +103,7 @@ TABLE.op("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true
 )
 
 
-def _extreme_with_index(op_type: str, index_type: str) -> Lowering:
+def _extreme_with_index(op_type: str, index_type: str) -> Lowering[Call]:
     def extreme(call: Call) -> list[Value]:
         x, axis, keep = call.value("self"), call.axis("dim"), call.flag("keepdim")
         if not call.rank("self"):
@@ -123,7 +122,7 @@ TABLE.op("aten.max.dim")(_extreme_with_index("ReduceMax", "ArgMax"))
 TABLE.op("aten.min.dim")(_extreme_with_index("ReduceMin", "ArgMin"))
 
 
-def _index_of_extreme(op_type: str) -> Lowering:
+def _index_of_extreme(op_type: str) -> Lowering[Call]:
     def index(call: Call) -> Value:
         x, keep = call.value("self"), call.flag("keepdim")
         if not call.rank("self"):
@@ -142,24 +141,23 @@ TABLE.op("aten.argmin.default")(_index_of_extreme("ArgMin"))
 
 
 def _norm(call: Call, order: float) -> Value:
-    if "dtype" in call.attributes:
-        call.ignore("dtype")
+    call.ignore("dtype")
     x = call.cast(call.value("self"), call.dtype)
-    keep = "keepdim" in call.attributes and call.flag("keepdim")
-    axes = call.axes("dim") if "dim" in call.attributes else list(range(call.rank("self")))
+    keep = call.flag("keepdim", False)
+    axes = call.axes("dim", default=None)
     axes = call.constant(axes, "int64")
     if order == 1:
         return call.op("ReduceL1", x, axes, keepdims=keep)
     if order == 2:
         return call.op("ReduceL2", x, axes, keepdims=keep)
     if order == 0:
-        present = call.cast(call.op("Not", call.op("Equal", x, call.b.scalar_like(0, x))), call.dtype)
+        present = call.cast(call.op("Not", call.op("Equal", x, call.scalar_like(0, x))), call.dtype)
         return call.op("ReduceSum", present, axes, keepdims=keep)
     if order in (np.inf, -np.inf):
         op_type = "ReduceMax" if order > 0 else "ReduceMin"
         return call.op(op_type, call.op("Abs", x), axes, keepdims=keep)
-    power = call.op("Pow", call.op("Abs", x), call.b.scalar_like(order, x))
-    return call.op("Pow", call.op("ReduceSum", power, axes, keepdims=keep), call.b.scalar_like(1 / order, x))
+    power = call.op("Pow", call.op("Abs", x), call.scalar_like(order, x))
+    return call.op("Pow", call.op("ReduceSum", power, axes, keepdims=keep), call.scalar_like(1 / order, x))
 
 
 @TABLE.op("aten.linalg_vector_norm.default")
@@ -177,9 +175,9 @@ def norm(call: Call) -> Value:
 def _variance(call: Call) -> tuple[Value, Value]:
     """The variance and mean over the given axes, with torch's correction."""
     x, shape = call.value("self"), call.shape("self")
-    axes = call.axes("dim") if "dim" in call.attributes else list(range(len(shape)))
-    keep = "keepdim" in call.attributes and call.flag("keepdim")
-    correction = call.arg("correction") if "correction" in call.attributes else int(call.flag("unbiased"))
+    axes = call.axes("dim", default=None)
+    keep = call.flag("keepdim", False)
+    correction = call.arg("correction") if "correction" in call else int(call.flag("unbiased"))
     correction = 1 if correction is None else correction
     along = call.constant(axes)
     mean = _mean(call, x, axes, True)
@@ -190,10 +188,10 @@ def _variance(call: Call) -> tuple[Value, Value]:
         return _mean(call, squares, axes, keep), mean
     total, count = call.op("ReduceSum", squares, along, keepdims=keep), prod(shape[a] for a in axes)
     if isinstance(count, int):
-        return call.op("Div", total, call.b.scalar_like(max(count - correction, 0), total)), mean
-    number = call.context.size_scalar(count, call.dtype_of(x))
-    rest = call.op("Sub", number, call.b.scalar_like(correction, total))
-    return call.op("Div", total, call.op("Max", rest, call.b.scalar_like(0, total))), mean
+        return call.op("Div", total, call.scalar_like(max(count - correction, 0), total)), mean
+    number = call.size_value(count, call.dtype_of(x))
+    rest = call.op("Sub", number, call.scalar_like(correction, total))
+    return call.op("Div", total, call.op("Max", rest, call.scalar_like(0, total))), mean
 
 
 @TABLE.op(
@@ -203,7 +201,7 @@ def _variance(call: Call) -> tuple[Value, Value]:
 def var(call: Call) -> Value:
     """Variance, or its root."""
     variance, _ = _variance(call)
-    return call.op("Sqrt", variance) if ".std." in call.target else variance
+    return call.op("Sqrt", variance) if ".std." in call.operator else variance
 
 
 @TABLE.op(
@@ -213,7 +211,7 @@ def var(call: Call) -> Value:
 def var_mean(call: Call) -> list[Value]:
     """Variance, or its root, and mean."""
     variance, mean = _variance(call)
-    return [call.op("Sqrt", variance) if ".std_" in call.target else variance, mean]
+    return [call.op("Sqrt", variance) if ".std_" in call.operator else variance, mean]
 
 
 @TABLE.op("aten.cumsum.default")
@@ -230,7 +228,7 @@ def _ranked(call: Call, k: Value, largest: bool) -> list[Value]:
     x = x if call.rank("self") else call.op("Unsqueeze", x, call.constant([0]))
     wide = "int32" if call.dtype_of(x) == "bool" else call.dtype_of(x)
     attributes = {"axis": axis, "largest": largest, "sorted": True}
-    values, indices = call.b.ops("TopK", call.cast(x, wide), k, outputs=2, **attributes)
+    values, indices = call.ops("TopK", call.cast(x, wide), k, outputs=2, **attributes)
     found = [call.cast(values, call.dtype_of(x)), indices]
     return found if call.rank("self") else [call.op("Squeeze", v, call.constant([0])) for v in found]
 
@@ -245,10 +243,9 @@ def topk(call: Call) -> list[Value]:
 @TABLE.op("aten.sort.default", "aten.sort.stable")
 def sort(call: Call) -> list[Value]:
     """All of an axis by TopK, whose order among equals is the stable one."""
-    if "stable" in call.attributes:
-        call.ignore("stable")
+    call.ignore("stable")
     shape = call.shape("self")
-    length = call.context.sizes([shape[call.axis("dim")] if shape else 1])
+    length = call.shape_value([shape[call.axis("dim")] if shape else 1])
     return _ranked(call, length, call.flag("descending"))
 
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 from ..symbols import Size, as_dim
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any) -> Value:
     """Resize by torch's own scales where it uses them, else to its own sizes."""
-    sizes = call.shape("input" if "input" in call.attributes else "self")[2:]
+    sizes = call.shape("input" if "input" in call else "self")[2:]
     wanted = call.result_shape[2:]
     if scales is None:
         return _resized_to_size(call, x, **attributes)
@@ -26,7 +26,7 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
         return _resized_to_size(call, x, **attributes)  # the scales have no part in it
     given = call.type.with_shape(tuple(as_dim(s) for s in (*call.result_shape[:2], *found)))
     scale = call.constant([1.0, 1.0, *factors], "float32")
-    y = call.b.op("Resize", x, None, scale, None, types=[given], **attributes)
+    y = call.op("Resize", x, None, scale, None, types=[given], **attributes)
     for axis, (size, least) in enumerate(zip(found, wanted, strict=True), start=2):
         if size < least:
             raise call.unsupported(f"expected at most {size} places on axis {axis}, got {least}")
@@ -36,7 +36,7 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
 
 
 def _resized_to_size(call: Call, x: Value, **attributes: Any) -> Value:
-    return call.op("Resize", x, None, None, call.context.sizes(call.result_shape), **attributes)
+    return call.op("Resize", x, None, None, call.shape_value(call.result_shape), **attributes)
 
 
 def _factor(scale: float, size: Size, wanted: Size) -> np.float32:
@@ -54,20 +54,20 @@ def _scaled(factor: np.float32, size: Size, wanted: Size) -> Size:
 def _scales(call: Call) -> list[float] | None:
     """The scale factors given, which torch uses as they are even where the size was rounded."""
     call.ignore("output_size", "size")
-    if "scale_factors" in call.attributes:
+    if "scale_factors" in call:
         given = call.arg("scale_factors")
         return None if given is None else [float(s) for s in given]
-    found = [call.arg(n) for n in ("scales_d", "scales_h", "scales_w", "scales") if n in call.attributes]
+    found = [call.arg(n) for n in ("scales_d", "scales_h", "scales_w", "scales") if n in call]
     return None if any(s is None for s in found) else [float(s) for s in found]
 
 
 def _nearest(call: Call) -> Value:
-    exact = "exact" in call.target
+    exact = "exact" in call.operator
     mode = "half_pixel" if exact else "asymmetric"
     rounding = "round_prefer_ceil" if exact else "floor"
     return _resized(
         call,
-        call.value("input" if "input" in call.attributes else "self"),
+        call.value("input" if "input" in call else "self"),
         _scales(call),
         mode="nearest",
         coordinate_transformation_mode=mode,
@@ -80,11 +80,11 @@ def _as_products(call: Call) -> Value:
     import torch
 
     call.ignore("output_size", "scale_factors", "scales_h", "scales_w")
-    name = "input" if "input" in call.attributes else "self"
+    name = "input" if "input" in call else "self"
     before, after = call.shape(name)[2:], call.result_shape[2:]
     if not all(isinstance(size, int) for size in (*before, *after)):
         raise call.unsupported(f"expected static sizes, got {[str(s) for s in (*before, *after)]}")
-    resize = getattr(torch.ops.aten, call.target.split(".")[1]).default
+    resize = getattr(torch.ops.aten, call.operator.split(".")[1]).default
     down, across = (
         resize(torch.eye(size)[None, None], [size, wanted], True)[0, 0].numpy()
         for size, wanted in zip(before, after, strict=True)
@@ -93,10 +93,10 @@ def _as_products(call: Call) -> Value:
     return call.op("MatMul", call.constant(down.T.copy(), call.dtype), y)
 
 
-def _smooth(mode: str) -> Lowering:
+def _smooth(mode: str) -> Lowering[Call]:
     def smooth(call: Call) -> Value:
         transformation = "align_corners" if call.flag("align_corners") else "half_pixel"
-        smoothed = "_aa" in call.target
+        smoothed = "_aa" in call.operator
         if smoothed and call.flag("align_corners"):
             return _as_products(call)
         extra: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if smoothed else {}
@@ -104,7 +104,7 @@ def _smooth(mode: str) -> Lowering:
             extra["cubic_coeff_a"] = -0.5 if smoothed else -0.75
         return _resized(
             call,
-            call.value("input" if "input" in call.attributes else "self"),
+            call.value("input" if "input" in call else "self"),
             _scales(call),
             mode=mode,
             coordinate_transformation_mode=transformation,

@@ -9,10 +9,10 @@ from math import prod
 import numpy as np
 
 from ....ir import Value
-from ...lowering_table import LoweringTable
-from ..call import Call, Lowering, normalised_axis
+from ...lowering_table import Lowering, LoweringTable
+from ..call import Call
 
-TABLE: LoweringTable[Lowering] = LoweringTable("torch")
+TABLE = LoweringTable[Call]("torch")
 
 
 def _identity(call: Call) -> Value:
@@ -32,7 +32,7 @@ def alias(call: Call) -> Value:
 @TABLE.op("aten.detach.default", "aten.detach_copy.default")
 def detach(call: Call) -> Value:
     """The same values without a gradient."""
-    return call.context.stopped(call.value("self"))
+    return call.context.stop_gradient(call.value("self"))
 
 
 def _reshaped(call: Call) -> Value:
@@ -65,14 +65,14 @@ def flatten(call: Call) -> Value:
 @TABLE.op("aten.unsqueeze.default")
 def unsqueeze(call: Call) -> Value:
     """A new axis of size 1."""
-    axis = normalised_axis(call.int("dim"), call.rank("self") + 1)
+    axis = call.from_front(call.int("dim"), call.rank("self") + 1)
     return call.op("Unsqueeze", call.value("self"), call.constant([axis]))
 
 
 @TABLE.op("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default")
 def squeeze(call: Call) -> Value:
     """Without those of the given axes that have size 1."""
-    axes = call.axes("dim") if "dim" in call.attributes else list(range(call.rank("self")))
+    axes = call.axes("dim", default=None)
     sizes = [call.shape("self")[a] for a in axes] if call.rank("self") else []
     if call.context.ones.intersection(sizes):
         raise call.unsupported("expected axes of static size, got one that is 1 in the example only")
@@ -89,7 +89,7 @@ def _permuted(call: Call, perm: list[int]) -> Value:
 def transpose(call: Call) -> Value:
     """Two axes swapped."""
     perm = list(range(call.rank("self")))
-    names = ("dim0", "dim1") if "dim0" in call.attributes else ("axis0", "axis1")
+    names = ("dim0", "dim1") if "dim0" in call else ("axis0", "axis1")
     a, b = (call.axis(name) for name in names)
     if perm:
         perm[a], perm[b] = perm[b], perm[a]
@@ -100,7 +100,7 @@ def transpose(call: Call) -> Value:
 def t(call: Call) -> Value:
     """The last two axes swapped; of rank 2, but for `mT`."""
     perm = list(range(call.rank("self")))
-    if "numpy_T" in call.target:
+    if "numpy_T" in call.operator:
         return _permuted(call, perm[::-1])
     return _permuted(call, perm[:-2] + perm[-2:][::-1])
 
@@ -108,15 +108,15 @@ def t(call: Call) -> Value:
 @TABLE.op("aten.permute.default")
 def permute(call: Call) -> Value:
     """Axes in a given order."""
-    return _permuted(call, [normalised_axis(a, call.rank("self")) for a in call.ints("dims")])
+    return _permuted(call, [call.from_front(a, call.rank("self")) for a in call.ints("dims")])
 
 
 @TABLE.op("aten.movedim.int", "aten.movedim.intlist")
 def movedim(call: Call) -> Value:
     """Some axes moved to given places, the others in their order."""
     rank = call.rank("self")
-    source = [normalised_axis(a, rank) for a in call.ints("source")]
-    target = [normalised_axis(a, rank) for a in call.ints("destination")]
+    source = [call.from_front(a, rank) for a in call.ints("source")]
+    target = [call.from_front(a, rank) for a in call.ints("destination")]
     placed = dict(zip(target, source, strict=True))
     others = iter(a for a in range(rank) if a not in source)
     return _permuted(call, [placed[i] if i in placed else next(others) for i in range(rank)])
@@ -127,7 +127,7 @@ def _expanded(call: Call) -> Value:
     x, shape = call.value("self"), call.result_shape
     if tuple(call.shape("self")) == tuple(shape):
         return x
-    return call.op("Expand", x, call.context.sizes(shape))
+    return call.op("Expand", x, call.shape_value(shape))
 
 
 TABLE.op("aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.default")(_expanded)
@@ -140,7 +140,7 @@ def repeat(call: Call) -> Value:
     added = len(repeats) - call.rank("self")
     if added:
         x = call.reshape(x, [1] * added + list(call.shape("self")))
-    return call.op("Tile", x, call.context.sizes(repeats))
+    return call.op("Tile", x, call.shape_value(repeats))
 
 
 @TABLE.op("aten.tile.default")
@@ -151,7 +151,7 @@ def tile(call: Call) -> Value:
     added = len(repeats) - call.rank("self")
     if added:
         x = call.reshape(x, [1] * added + list(call.shape("self")))
-    return call.op("Tile", x, call.context.sizes(repeats))
+    return call.op("Tile", x, call.shape_value(repeats))
 
 
 # -- joining and splitting -------------------------------------------------------------------------------
@@ -161,16 +161,16 @@ def tile(call: Call) -> Value:
 def cat(call: Call) -> Value:
     """Along an axis; torch skips empty vectors of any rank, whatever the others are."""
     rank = len(call.result_shape)
-    values = [v for v in call.values("tensors") if call.graph.known_type(v).rank == rank]
+    values = [v for v in call.values("tensors") if call.type_of(v).rank == rank]
     values = [call.cast(v, call.dtype) for v in values]
-    axis = normalised_axis(call.int("dim"), rank)
+    axis = call.from_front(call.int("dim"), rank)
     return values[0] if len(values) == 1 else call.op("Concat", *values, axis=axis)
 
 
 @TABLE.op("aten.stack.default")
 def stack(call: Call) -> Value:
     """Along a new axis."""
-    axis = normalised_axis(call.int("dim"), len(call.result_shape))
+    axis = call.from_front(call.int("dim"), len(call.result_shape))
     parts = [
         call.op("Unsqueeze", call.cast(v, call.dtype), call.constant([axis])) for v in call.values("tensors")
     ]
@@ -186,13 +186,13 @@ def _split(call: Call) -> list[Value]:
         return [call.value("self")]
     x, count = call.value("self"), len(sizes)
     if all(isinstance(s, int) for s in sizes):
-        return call.b.ops("Split", x, call.constant(sizes), outputs=count, axis=axis)
+        return call.ops("Split", x, call.constant(sizes), outputs=count, axis=axis)
     if len(set(sizes)) == 1:
-        return call.b.ops("Split", x, outputs=count, axis=axis, num_outputs=count)
+        return call.ops("Split", x, outputs=count, axis=axis, num_outputs=count)
     ends = list(accumulate(sizes))
     starts = [0, *ends[:-1]]
     return [
-        call.op("Slice", x, call.context.sizes([start]), call.context.sizes([end]), call.constant([axis]))
+        call.op("Slice", x, call.shape_value([start]), call.shape_value([end]), call.constant([axis]))
         for start, end in zip(starts, ends, strict=True)
     ]
 
@@ -227,13 +227,13 @@ def roll(call: Call) -> Value:
             [0],
         )
     for shift, dim in zip(shifts, dims, strict=True):
-        axis = normalised_axis(dim, len(shape))
+        axis = call.from_front(dim, len(shape))
         size = shape[axis]
         if not isinstance(size, int):
             raise call.unsupported(f"expected a static size of the rolled axis {axis}, got `{size}`")
         if size and shift % size:
             cut = call.constant([size - shift % size, shift % size])
-            head, tail = call.b.ops("Split", x, cut, outputs=2, axis=axis)
+            head, tail = call.ops("Split", x, cut, outputs=2, axis=axis)
             x = call.op("Concat", tail, head, axis=axis)
     return call.reshape(x, call.shape("self"))
 
@@ -257,7 +257,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 def _padded(call: Call, mode: str, value: Value | None) -> Value:
     """Torch lists pads from the last axis backwards, ONNX all begins and then all ends."""
-    given, rank = call.ints("pad" if "pad" in call.attributes else "padding"), call.rank("self")
+    given, rank = call.ints("pad" if "pad" in call else "padding"), call.rank("self")
     axes = [rank - 1 - i for i in range(len(given) // 2)]
     pads = call.constant([*given[0::2], *given[1::2]])
     return call.op("Pad", call.value("self"), pads, value, call.constant(axes), mode=mode)
@@ -266,7 +266,7 @@ def _padded(call: Call, mode: str, value: Value | None) -> Value:
 @TABLE.op("aten.pad.default")
 def pad(call: Call) -> Value:
     """Any mode; negative pads crop."""
-    mode = str(call.arg("mode"))
+    mode = call.text("mode")
     value = call.arg("value")
     constant = call.constant(value or 0, call.dtype) if mode == "constant" else None
     return _padded(call, _PAD_MODES[mode], constant)
@@ -278,7 +278,7 @@ def constant_pad_nd(call: Call) -> Value:
     return _padded(call, "constant", call.operand("value", call.dtype))
 
 
-def _mode_pad(mode: str) -> Lowering:
+def _mode_pad(mode: str) -> Lowering[Call]:
     return lambda call: _padded(call, mode, None)
 
 
@@ -311,14 +311,14 @@ def meshgrid(call: Call) -> list[Value]:
     """Every vector spread over an axis of its own; "xy" swaps the first two."""
     vectors = call.values("tensors")
     order = list(range(len(vectors)))
-    if "indexing" in call.attributes and call.arg("indexing") == "xy" and len(order) > 1:
+    if "indexing" in call and call.arg("indexing") == "xy" and len(order) > 1:
         order[:2] = [1, 0]
     sizes = [call.context.symbols.size(s) for s in call.fake[0].shape]
     out: list[Value] = []
     for vector, axis in zip(vectors, order, strict=True):
         shape = [-1 if a == axis else 1 for a in range(len(vectors))]
         out.append(
-            call.op("Expand", call.op("Reshape", vector, call.constant(shape)), call.context.sizes(sizes))
+            call.op("Expand", call.op("Reshape", vector, call.constant(shape)), call.shape_value(sizes))
         )
     return out
 
