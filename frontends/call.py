@@ -16,6 +16,7 @@ from ..ir import (
     merge_types,
     onnx_dtype,
 )
+from ..ir.types import contradicts
 from .arguments import REQUIRED, Arguments, Key, described, is_list
 
 __all__ = ["REQUIRED", "Call", "Key"]
@@ -275,7 +276,7 @@ class Call(Arguments):
     def _state_type(self, value: Value, stated: TensorType) -> None:
         producer = self.graph.node(value.node)
         found = producer.types[value.output]
-        if found is not None and not _agree(stated, found):
+        if found is not None and contradicts(stated, found):
             raise InvalidGraphError(
                 "E301",
                 f"the lowering of `{self.operator}` gives {found}, {self.framework} says {stated}",
@@ -283,14 +284,3 @@ class Call(Arguments):
             )
         if isinstance(producer, Operator):
             producer.types[value.output] = merge_types(stated, found)
-
-
-def _agree(a: TensorType, b: TensorType) -> bool:
-    """Whether two types may be the same: what both state is equal."""
-    if a.dtype != b.dtype:
-        return False
-    if a.shape is None or b.shape is None:
-        return True
-    return len(a.shape) == len(b.shape) and all(
-        x == y for x, y in zip(a.shape, b.shape, strict=True) if isinstance(x, int) and isinstance(y, int)
-    )

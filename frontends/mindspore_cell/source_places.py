@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CellPlace:
     """A Cell and the Cells above it, whose classes are searched for the line that registered it.
 
     Attributes:
@@ -20,7 +20,7 @@ class Places:
     """
 
     owner: Any
-    above: Places | None = None
+    above: CellPlace | None = None
 
     def of_class(self) -> str:
         """File and line of the owner's class, empty for one of MindSpore's own."""

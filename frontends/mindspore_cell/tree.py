@@ -11,7 +11,7 @@ from ...ir import Graph, Parameter, TensorData, dtype_name
 from .initializers import initial_distribution
 from .operators.dropout import drops_in_training_only
 from .operators.recurrent import recurrent_kind
-from .source_places import Places
+from .source_places import CellPlace
 
 _CONTAINERS = {"SequentialCell": "sequential", "CellList": "list", "CellDict": "dict"}
 _RUNNING = ("moving_mean", "moving_variance")
@@ -44,12 +44,14 @@ def walk(graph: Graph, root: Any) -> CellTree:
     a module that stands for the list, marked by the argument ``unregistered``, and a note says so.
     """
     tree = CellTree()
-    _add_cell(graph, tree, root, None, "", Places(root))
+    _add_cell(graph, tree, root, None, "", CellPlace(root))
     _add_unregistered(graph, tree)
     return tree
 
 
-def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name: str, places: Places) -> None:
+def _add_cell(
+    graph: Graph, tree: CellTree, cell: Any, parent: int | None, name: str, place: CellPlace
+) -> None:
     if id(cell) in tree.modules and parent is not None:
         graph.modules.register(parent, _safe(name), tree.modules[id(cell)])
         return
@@ -58,7 +60,7 @@ def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name:
         parent,
         _safe(name),
         container=_container(cell),
-        location=places.of_registration(name) if parent is not None else places.of_class(),
+        location=place.of_registration(name) if parent is not None else place.of_class(),
         arguments=_arguments(cell),
     )
     tree.modules[id(cell)], tree.cells[key] = key, cell
@@ -68,7 +70,7 @@ def _add_cell(graph: Graph, tree: CellTree, cell: Any, parent: int | None, name:
             _add_parameter(graph, tree, cell, key, attribute, parameter)
     for child_name, child in cell._cells.items():
         if child is not None and not recurrent_kind(cell):  # what MindSpore builds a recurrent layer of
-            _add_cell(graph, tree, child, key, child_name, Places(child, places))
+            _add_cell(graph, tree, child, key, child_name, CellPlace(child, place))
 
 
 def _lost_in_training(cell: Any, path: str) -> list[str]:
@@ -154,8 +156,8 @@ def _add_unregistered(graph: Graph, tree: CellTree) -> None:
             if not fresh:
                 continue
             kind = "dict" if isinstance(value, dict) else "list"
-            places = Places(cell)
-            where = Places(None, places).of_registration(attribute)
+            place = CellPlace(cell)
+            where = CellPlace(None, place).of_registration(attribute)
             holder = graph.modules.add(
                 type(value).__name__,
                 key,
@@ -166,7 +168,7 @@ def _add_unregistered(graph: Graph, tree: CellTree) -> None:
             )
             before = set(tree.cells)
             for name, child in items:
-                _add_cell(graph, tree, child, holder, name, Places(child, places))
+                _add_cell(graph, tree, child, holder, name, CellPlace(child, place))
             pending += [(k, c) for k, c in tree.cells.items() if k not in before]
             path = graph.modules.path(key)
             tree.notes.append(

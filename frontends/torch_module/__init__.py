@@ -91,7 +91,7 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     """The graph of a capture, with the lowering's notes."""
     from .autocast import state_casts
     from .export.capture import assigned_values
-    from .lowering import Lowering
+    from .lowering import Lowerer
     from .modules.tree import tree_of_module, tree_of_program
 
     state_casts(captured.program)
@@ -101,14 +101,14 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
         if captured.module is None
         else tree_of_module(graph, captured.module)
     )
-    lowering = Lowering(captured, tree, partial=options.partial)
-    lowering.run()
+    lowerer = Lowerer(captured, tree, partial=options.partial)
+    lowerer.run()
     values = assigned_values(captured)
     for key, paths in graph.parameter_paths().items() if values else ():
         for path in values.keys() & set(paths):
             graph.parameter(key).data = TensorData.of(values[path])
     graph.origin.notes = [
-        *lowering.context.notes,
+        *lowerer.context.notes,
         *(
             f"the forward assigns `{n}.data`: the graph has its values after a run on the inputs given"
             for n in values

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import Dim, TensorType, Value
 from .. import call
 from ..arguments import Key
 from .context import Context, Result
+from .environment import Environment
+from .nodes import argument_names, target_name
 from .symbols import Size, as_dim, dtype_of
+
+if TYPE_CHECKING:
+    from torch.fx import Node
 
 
 class Call(call.Call):
@@ -134,3 +139,39 @@ class Call(call.Call):
             if isinstance(value, Value) and hasattr(fake, "dtype"):
                 self.context.note_sizes(value, fake)
         return result
+
+
+def call_of(node: Node, name: str, context: Context, environment: Environment, place: str) -> Call:
+    """Return the call that a node is: arguments by schema name, defaults filled in, with their fake tensors.
+
+    Args:
+        node: the node.
+        name: the operator whose lowering is used: its own, or of an in-place operator the functional twin.
+        context: of the graph that is built.
+        environment: what fx nodes stand for.
+        place: where it is, for messages.
+    """
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    names = argument_names(node.target, name)
+    values: dict[str, Any] = {}
+    fakes: dict[Key, Any] = {}
+    for position, (key, argument) in enumerate(zip(names, arguments, strict=True)):
+        if position < len(node.args):
+            raw: Any = node.args[position]
+        elif argument.name in node.kwargs:
+            raw = node.kwargs[argument.name]
+        else:
+            raw = argument.default_value
+        values[key] = environment.resolve(raw)
+        fake: Any = raw.meta.get("val") if hasattr(raw, "meta") else None
+        if hasattr(fake, "dtype"):
+            fakes[key] = fake
+            if isinstance(values[key], Value):
+                context.note_sizes(values[key], fake)
+    call = Call(context, name, values, fakes, node.meta.get("val"), place)
+    call.reads = {
+        at
+        for user in node.users
+        if target_name(user.target) == "operator.getitem" and isinstance(at := user.args[1], int)
+    }
+    return call

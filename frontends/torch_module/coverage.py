@@ -9,6 +9,7 @@ from .decompositions import Untraceable, decomposed
 from .export.tensors import tensor_placeholders
 from .nodes import (
     CONTROL_FLOW,
+    IGNORED,
     RUN_WHOLE,
     functional_name,
     graph_modules,
@@ -16,14 +17,14 @@ from .nodes import (
     is_tensor_result,
     target_name,
 )
-from .operators import IGNORED, TABLE
+from .operators import TABLE
 from .refusals import COMPLEX, explained, has_complex
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule, Node
 
-    from .source_places import Places
+    from .source_places import NodePlaces
     from .symbols import Symbols
 
 
@@ -46,7 +47,7 @@ class Coverage:
         reasons: name of an operator -> why it has no expansion.
     """
 
-    def __init__(self, program: ExportedProgram, symbols: Symbols, places: Places) -> None:
+    def __init__(self, program: ExportedProgram, symbols: Symbols, places: NodePlaces) -> None:
         self._program, self._symbols, self._places = program, symbols, places
         self.symbolic = self._count_symbolic()
         self.decomposed: dict[Node, tuple[GraphModule, list[Node]]] = {}

@@ -1,4 +1,4 @@
-"""Lowering an exported program: placeholders, module calls, operators, outputs."""
+"""Lowering an exported program: every node in order, through the tables of the family files."""
 
 from __future__ import annotations
 
@@ -6,30 +6,24 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Graph, TensorData, UnsupportedError, Value
-from ..arguments import Key
+from ...ir import Graph, UnsupportedError, Value
 from .aliases import Aliases, written_argument
-from .call import Call
-from .complex_numbers import Pair, on_a_last_axis, part_of
+from .call import call_of
+from .complex_numbers import part_of
 from .context import Context, Result
 from .coverage import Coverage
-from .export.capture import Captured
-from .export.module_stacks import normalised_stack
-from .export.tensors import array_of, tensor_placeholders
+from .environment import Environment
+from .export.capture import Captured, array_of, tensor_placeholders
 from .known_values import KnownValues
+from .module_calls import ModuleCalls, has_stack
 from .modules.tree import Tree
-from .nodes import (
-    CONTROL_FLOW,
-    RUN_WHOLE,
-    argument_names,
-    functional_name,
-    is_tensor_result,
-    target_name,
-)
-from .operators import IGNORED, TABLE
+from .nodes import CONTROL_FLOW, IGNORED, RUN_WHOLE, functional_name, is_tensor_result, target_name
+from .operators import TABLE
 from .operators.control_flow import conditional, loop
-from .refusals import COMPLEX, advised, has_complex, tensor_arguments, written_call
-from .source_places import Places, source_line
+from .program_boundary import ProgramBoundary
+from .refusals import COMPLEX, has_complex
+from .source_places import NodePlaces, source_line
+from .stubs import add_stub
 from .symbols import Symbols
 from .view_writes import INVERSES
 
@@ -37,23 +31,31 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
 
-class Lowering:
-    """Lowers one captured program into the graph that already holds its module tree."""
+class Lowerer:
+    """Lowers one captured program into the graph that already holds its module tree.
+
+    Args:
+        captured: the program.
+        tree: its modules and parameters, in the graph.
+        partial: leave a stub in place of an operator without a lowering.
+    """
 
     def __init__(self, captured: Captured, tree: Tree, *, partial: bool = False) -> None:
-        self.captured, self.tree, self.partial = captured, tree, partial
+        self.captured, self.partial = captured, partial
         self.graph: Graph = tree.graph
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
-        self.context = Context(self.graph, Symbols(tensors))
-        self.places = Places(self.program.graph_module)
-        self.coverage = Coverage(self.program, self.context.symbols, self.places)
-        sizes = [self.context.symbols.sizes(fake) for _, fake in tensors]
+        symbols = Symbols(tensors)
+        self.context = Context(self.graph, symbols)
+        self.places = NodePlaces(self.program.graph_module)
+        self.coverage = Coverage(self.program, symbols, self.places)
+        sizes = [symbols.sizes(fake) for _, fake in tensors]
         for shape, example in zip(sizes, captured.examples, strict=False):
             self.context.ones |= {s for s, n in zip(shape, example.shape, strict=True) if n == 1} - {1}
         self.b = self.context.b
-        self.calls: dict[str, int] = {}
-        self.environment: dict[Node, Result] = {}
+        self.calls = ModuleCalls(tree)
+        self.environment = Environment(symbols)
+        self.boundary = ProgramBoundary(captured, tree, self.context, self.environment)
         self.stubs: set[str] = set()
         self.known_values = KnownValues(self.program)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
@@ -65,15 +67,17 @@ class Lowering:
             UnsupportedError: listing every operator without a lowering, or naming a form not covered.
         """
         self._require_lowerings()
-        self._add_calls()
-        self._placeholders()
+        self.calls.add_all(self.captured)
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                self.boundary.add_input(node)
+                self.aliases.add(node)
         for node in self.program.graph.nodes:
             if node.op != "placeholder":
                 self._node(node)
-        self._outputs()
-        self._drop_dead()
-
-    # -- before any operator -------------------------------------------------------------------
+        self.boundary.add_outputs(self.calls.root)
+        self.context.notes.extend(self.aliases.notes)
+        self.graph.remove_dead()  # shapes computed for checks, constants read as attributes
 
     def _require_lowerings(self) -> None:
         """Find a lowering or an expansion for every operator, or complain about all that have neither."""
@@ -82,77 +86,6 @@ class Lowering:
             self.stubs = {name for name, _ in missing}
         else:
             self.coverage.refuse(missing)
-
-    def _add_calls(self) -> None:
-        """Add module calls in execution order: those recorded while tracing, then any that operators name."""
-        for keys, module in self.captured.calls:
-            self._call_of(keys, id(module) if module is not None else None)
-        for node in self.program.graph.nodes:
-            self._call_of(normalised_stack(node.meta.get("nn_module_stack") or {}), None)
-        if not self.calls:
-            self._call_of(("",), None)
-
-    def _call_of(self, keys: tuple[str, ...], last: int | None) -> int | None:
-        """The call of a chain of keys, added where it is new; unregistered modules belong to their caller."""
-        parent: int | None = None
-        for at, key in enumerate(keys):
-            if key not in self.calls:
-                path = key.partition("@")[0]
-                module = self.tree.modules.get(last) if last is not None and at == len(keys) - 1 else None
-                if module is None:
-                    found = self.graph.modules.find(path)
-                    module = None if found is None else found.key
-                if module is None:
-                    continue
-                self.calls[key] = self.graph.modules.add_call(module, parent)
-            parent = self.calls[key]
-        return parent
-
-    def _call_without_stack(self, node: Node) -> int | None:
-        """The call of an operator of which torch says nothing: in the bodies of control flow.
-
-        That is the call around it, or where all its parameters are those of one of torch's own layers, a call
-        of that layer.
-        """
-        around = self.b.call
-        if around is None or target_name(node.target) in CONTROL_FLOW:
-            return self.calls.get("") if around is None else around
-        values = [v for n in node.all_input_nodes if isinstance(v := self.environment.get(n), Value)]
-        keys = {k for v in values if (k := self.context.parameter_of(v)) is not None}
-        layer = self.tree.layer_of(keys) if keys else None
-        return around if layer is None else self.graph.modules.add_call(layer, around)
-
-    # -- nodes ---------------------------------------------------------------------------------
-
-    def _placeholders(self) -> None:
-        program, signature = self.program, self.program.graph_signature
-        held = {**signature.inputs_to_buffers, **signature.inputs_to_parameters}  # made anew when asked for
-        constants = signature.inputs_to_lifted_tensor_constants
-        for node in program.graph.nodes:
-            if node.op != "placeholder":
-                continue
-            name = node.name
-            if name in held:
-                self.environment[node] = Value(self._parameter(held[name]))
-            elif name in constants:
-                tensor: Any = program.constants[constants[name]]
-                data = TensorData.of(array_of(tensor))
-                self.environment[node] = self.graph.add_constant(data)
-            elif hasattr(node.meta.get("val"), "shape"):
-                value = self.graph.add_input(name, self.context.symbols.type(node.meta["val"]))
-                self.environment[node] = self.context.inputs[name] = value
-            else:
-                self.environment[node] = self._plain(node.meta.get("val"))
-            self.aliases.add(node)
-
-    def _parameter(self, target: str) -> int:
-        """The parameter node of a name in the program's signature, by the identity of its tensor."""
-        module = self.captured.module
-        if module is not None:
-            path, _, leaf = target.rpartition(".")
-            return self.tree.parameters[id(getattr(module.get_submodule(path), leaf))]
-        state = self.program.state_dict
-        return self.tree.parameters[id(state[target] if target in state else self.program.constants[target])]
 
     def _node(self, node: Node, *, own_call: bool = True) -> None:
         self.aliases.started.add(node)
@@ -163,8 +96,7 @@ class Lowering:
             is_tensor = hasattr(found, "dtype")
             self.environment[node] = self.b.constant(array_of(found)) if is_tensor else found
             return
-        keys = normalised_stack(node.meta.get("nn_module_stack") or {})
-        call = self._call_of(keys, None) if keys else self._call_without_stack(node)
+        call = self._module_call(node)
         with self.b.inside(call, source_line(node) or self.b.location) if own_call else nullcontext():
             known = self.known_values.of(node)
             self.environment[node] = self._lower(node) if known is None else self.b.constant(known)
@@ -175,6 +107,21 @@ class Lowering:
             self.aliases.mutated(node, mutated, self.places.of(node))
             if target_name(node.target) == "aten.embedding_renorm_.default":
                 self._keep_table(known)
+
+    def _module_call(self, node: Node) -> int | None:
+        """Return the module call of an operator.
+
+        In the bodies of control flow, of which torch says nothing, that is the call around it, or where all
+        its parameters are those of one of torch's own layers, a call of that layer.
+        """
+        if has_stack(node):
+            return self.calls.named_by(node)
+        around = self.b.call
+        if around is None or target_name(node.target) in CONTROL_FLOW:
+            return self.calls.root if around is None else around
+        values = [v for n in node.all_input_nodes if isinstance(v := self.environment.get(n), Value)]
+        keys = {k for v in values if (k := self.context.parameter_of(v)) is not None}
+        return self.calls.around_layer(keys, around)
 
     def _keep_table(self, updates: dict[int, Value]) -> None:
         """Leave a table of embeddings as it is that torch scales down in place (`max_norm`) at each lookup.
@@ -196,24 +143,24 @@ class Lowering:
         if name in IGNORED:
             return None
         if node in self.captured.idle:
-            return self._resolve(node.args[0])
+            return self.environment.resolve(node.args[0])
         if name == "operator.getitem":
-            source, index = self._resolve(node.args[0]), node.args[1]
+            source, index = self.environment.resolve(node.args[0]), node.args[1]
             found = source[index]
             if isinstance(fake, torch.SymInt) and isinstance(found, Value):  # that a loop has carried
                 self.context.note_number(found, fake)
-                return self._plain(fake)
+                return self.environment.without_tensors(fake)
             return found
         if name in RUN_WHOLE:
             return self._inlined(node, RUN_WHOLE[name])
         if name in CONTROL_FLOW:
             return _CONTROL_FLOW[name](
-                self, node, [self._resolve(a) for a in node.args], self.places.of(node)
+                self, node, [self.environment.resolve(a) for a in node.args], self.places.of(node)
             )
         if not is_tensor_result(node):
             if name == "aten.item.default" and isinstance(fake, torch.SymInt):
-                self.context.note_number(self._resolve(node.args[0]), fake)
-            return self._plain(fake)
+                self.context.note_number(self.environment.resolve(node.args[0]), fake)
+            return self.environment.without_tensors(fake)
         if node in self.coverage.in_parts:
             return self._lower_in_parts(node)
         if node in self.coverage.decomposed:
@@ -223,7 +170,7 @@ class Lowering:
             return self._stub(node, self.coverage.reasons.get(name, ""))
         functional = functional_name(node.target)
         table_name = name if name in TABLE else functional or name
-        call = self._make_call(node, table_name)
+        call = call_of(node, table_name, self.context, self.environment, self.places.of(node))
         try:
             result = TABLE.lower(call)
         except UnsupportedError as refusal:
@@ -248,82 +195,10 @@ class Lowering:
         ]
         return found.results(self._run_body(found.body, given, own_calls=False))
 
-    def _stub(self, node: Node, reason: str) -> list[Value] | Value:
-        """A place for an operator that a person is to write: its tensor operands, call and result types."""
-        why, advice = advised(target_name(node.target))
-        fakes = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
-        operands = [self.environment[n] for n in tensor_arguments(node)]
-        types = [self.context.symbols.type(f) for f in fakes]
-        values = self.b.ops(
-            "regraft.Stub",
-            *operands,
-            outputs=len(types),
-            types=types,
-            operator=target_name(node.target),
-            call=written_call(node, [f"x{i}" for i in range(len(operands))]),
-            reason=f"{reason or why}; instead: {advice}",
-        )
-        place = self.places.of(node)
-        self.context.notes.append(
-            f"stub to be written by hand: `{target_name(node.target)}`{f' - at {place}' if place else ''}"
-        )
-        return values if isinstance(node.meta["val"], (list, tuple)) else values[0]
-
-    def _make_call(self, node: Node, name: str) -> Call:
-        """Arguments by schema name, defaults filled in, with torch's own fake tensors beside them."""
-        arguments = node.target._schema.arguments  # type: ignore[union-attr]
-        names = argument_names(node.target, name)
-        values: dict[str, Any] = {}
-        fakes: dict[Key, Any] = {}
-        for position, (key, argument) in enumerate(zip(names, arguments, strict=True)):
-            if position < len(node.args):
-                raw: Any = node.args[position]
-            elif argument.name in node.kwargs:
-                raw = node.kwargs[argument.name]
-            else:
-                raw = argument.default_value
-            values[key] = self._resolve(raw)
-            fake: Any = raw.meta.get("val") if hasattr(raw, "meta") else None
-            if hasattr(fake, "dtype"):
-                fakes[key] = fake
-                if isinstance(values[key], Value):
-                    self.context.note_sizes(values[key], fake)
-        call = Call(self.context, name, values, fakes, node.meta.get("val"), self.places.of(node))
-        call.reads = {
-            at
-            for user in node.users
-            if target_name(user.target) == "operator.getitem" and isinstance(at := user.args[1], int)
-        }
-        return call
-
-    def _resolve(self, raw: Any) -> Any:
-        import torch
-        from torch.fx import Node
-
-        if isinstance(raw, Node):
-            return self.environment[raw]
-        if isinstance(raw, (list, tuple)):
-            return [self._resolve(r) for r in raw]
-        if isinstance(raw, torch.SymInt):  # of a decomposition's trace
-            return self.context.symbols.size(raw)
-        if isinstance(raw, torch.SymFloat):
-            raise UnsupportedError("E203", f"expected a static number, got `{raw}`")
-        return raw
-
-    def _plain(self, value: Any) -> Any:
-        """A size, number, None, or a list of these."""
-        import torch
-
-        if isinstance(value, (list, tuple)):
-            return [self._plain(v) for v in value]
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            return self.context.symbols.size(value)
-        return value
-
     def _inlined(self, node: Node, position: int) -> list[Result]:
         """The results of a higher-order operator that only runs its body, e.g. with gradients disabled."""
-        body: GraphModule = self._resolve(node.args[position])
-        arguments = [self._resolve(a) for a in node.args[position + 1 :]]
+        body: GraphModule = self.environment.resolve(node.args[position])
+        arguments = [self.environment.resolve(a) for a in node.args[position + 1 :]]
         results = self._run_body(body, arguments, own_calls=True)
         if target_name(node.target) == "wrap_with_set_grad_enabled" and node.args[0] is False:
             return [self.context.stop_gradient(r) if isinstance(r, Value) else r for r in results]
@@ -339,7 +214,7 @@ class Lowering:
             if inner.op != "placeholder":
                 self._node(inner, own_call=own_calls)
         output = next(n for n in body.graph.nodes if n.op == "output")
-        return self._resolve(output.args[0])
+        return self.environment.resolve(output.args[0])
 
     def run_nested(self, body: GraphModule, arguments: Sequence[Result], context: Context) -> list[Result]:
         """The results of a body of control flow, computed in the graph of `context`."""
@@ -358,44 +233,14 @@ class Lowering:
     def _write_back(self, view: Node, new: Value) -> Value | None:
         """The new value of what a view operator views, after a write into the view."""
         name = target_name(view.target)
-        return INVERSES[name](self._make_call(view, name), new) if name in INVERSES else None
+        if name not in INVERSES:
+            return None
+        call = call_of(view, name, self.context, self.environment, self.places.of(view))
+        return INVERSES[name](call, new)
 
-    # -- outputs -------------------------------------------------------------------------------
-
-    def _outputs(self) -> None:
-        from .export.output_names import leaf_names
-
-        names = leaf_names(self.program.call_spec.out_spec)
-        specs = [s for s in self.program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
-        by_name = {n.name: n for n in self.program.graph.nodes}
-        for result_name, target in self.program.graph_signature.buffers_to_mutate.items():
-            self.graph.updates[self._parameter(target)] = self.environment[by_name[result_name]]
-        with self.b.inside(self.calls.get(""), ""):
-            for name, spec in zip(names, specs, strict=True):
-                node = by_name.get(spec.arg.name)
-                result = self.environment[node] if node is not None else getattr(spec.arg, "value", None)
-                if result is None:
-                    continue
-                if isinstance(result, str):
-                    self.context.notes.append(f"the output `{name}` is the text `{result}`: left out")
-                    continue
-                if isinstance(result, Pair):
-                    result = on_a_last_axis(self.b, result)
-                    self.context.notes.append(
-                        f"the output `{name}` has real and imaginary part on a last axis"
-                    )
-                if not isinstance(result, Value):
-                    result = (
-                        self.b.constant(result)
-                        if isinstance(result, (int, float))
-                        else self.context.size_value(result)
-                    )
-                self.graph.outputs.append((name, result))
-        self.context.notes.extend(self.aliases.notes)
-
-    def _drop_dead(self) -> None:
-        """Remove what no output needs: shapes computed for checks, constants read as attributes."""
-        self.graph.remove_dead()
+    def _stub(self, node: Node, reason: str) -> list[Value] | Value:
+        place = self.places.of(node)
+        return add_stub(node, self.context, self.environment, place=place, reason=reason)
 
 
 _CONTROL_FLOW = {"cond": conditional, "while_loop": loop}

@@ -9,7 +9,7 @@ from .context import Context, Result
 from .symbols import Size
 
 
-class Region:
+class NestedGraphs:
     """The nested graphs of one operator, and what they capture from the graph around it.
 
     Args:
@@ -38,16 +38,16 @@ class NestedContext(Context):
     """State of the lowering of one nested graph.
 
     Args:
-        region: the graphs of its owner.
+        nested: the graphs of its owner.
         name: of the graph.
     """
 
-    def __init__(self, region: Region, name: str) -> None:
-        outer = region.outer
+    def __init__(self, nested: NestedGraphs, name: str) -> None:
+        outer = nested.outer
         super().__init__(Graph(name, outer.graph.modules), outer.symbols)
         self.notes = outer.notes
         self.b.call, self.b.location = outer.b.call, outer.b.location
-        self._region = region
+        self._nested = nested
         self._inner: dict[Value, Value] = {}
         self._outer: dict[int, Value] = {}
 
@@ -60,7 +60,7 @@ class NestedContext(Context):
         return self._inner[operand]
 
     def _capture(self, value: Value) -> Value:
-        outer, shared = self._region.outer, self._region.values
+        outer, shared = self._nested.outer, self._nested.values
         node = outer.graph.node(value.node)
         if isinstance(node, Constant):
             return self.graph.add_constant(node.data)
@@ -77,7 +77,7 @@ class NestedContext(Context):
     def parameter_of(self, value: Value) -> int | None:
         """The parameter that a captured value is."""
         outer = self._outer.get(value.node)
-        return None if outer is None else self._region.outer.parameter_of(outer)
+        return None if outer is None else self._nested.outer.parameter_of(outer)
 
     def _here(self) -> int | None:
         return None  # a nested graph is read as a whole: its values are at hand in all of it
@@ -86,4 +86,4 @@ class NestedContext(Context):
         """A size that no value of this graph carries: a number of this graph, or computed around it."""
         if size in self._counts:
             return self._counts[size]
-        return self.captured(self._region.outer.shape_value([size]))
+        return self.captured(self._nested.outer.shape_value([size]))

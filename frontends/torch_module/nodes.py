@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .operators import IGNORED
-
 if TYPE_CHECKING:
     import torch
     from torch.fx import Graph, Node
+
+IGNORED = frozenset(
+    {
+        "aten._assert_async.msg",
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range_for_size.default",
+        "aten.sym_constrain_range.default",
+    }
+)
+"""Operators that check and compute nothing."""
 
 RUN_WHOLE = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 """Higher-order operators that run their body: name -> position of the body among the arguments."""

@@ -167,7 +167,8 @@ def refused_operators() -> dict[str, list[str]]:
     from torch._decomp import decomposition_table
 
     from .expansions import EXPANSIONS, IN_PARTS
-    from .operators import IGNORED, TABLE
+    from .nodes import IGNORED
+    from .operators import TABLE
 
     found: dict[str, set[str]] = {}
     for name in torch._C._dispatch_get_all_op_names():

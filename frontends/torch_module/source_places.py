@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-class Places:
+class NodePlaces:
     """The places of the nodes of a program and of the bodies nested in it."""
 
     def __init__(self, program: GraphModule) -> None:

@@ -38,14 +38,3 @@ TABLE = LoweringTable[Call]("torch").include(
     shape.TABLE,
 )
 """Operator name (``aten.conv2d.default``) -> its lowering; in-place operators use their functional twins'."""
-
-IGNORED = frozenset(
-    {
-        "aten._assert_async.msg",
-        "aten._assert_scalar.default",
-        "aten._assert_tensor_metadata.default",
-        "aten.sym_constrain_range_for_size.default",
-        "aten.sym_constrain_range.default",
-    }
-)
-"""Operators that check and compute nothing."""

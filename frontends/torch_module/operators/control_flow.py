@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ....ir import Graph, TensorType, UnsupportedError, Value
 from ..context import Context, Result
-from ..nested_graphs import Region
+from ..nested_graphs import NestedGraphs
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -45,14 +45,14 @@ def conditional(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str
     predicate, then_body, else_body, operands = arguments
     context, types = bodies.context, _result_types(bodies, node, place)
     condition = predicate if isinstance(predicate, Value) else _relation(context, predicate, place)
-    region = Region(context)
+    nested = NestedGraphs(context)
     branches: dict[str, Graph] = {}
     for name, body in (("then_branch", then_body), ("else_branch", else_body)):
-        inner = region.enter(name)
+        inner = nested.enter(name)
         results = bodies.run_nested(body, [inner.captured(o) for o in operands], inner)
         branches[name] = _returning(inner, results, place)
     return context.b.ops(
-        "If", condition, outputs=len(types), types=types, captures=region.complete(), **branches
+        "If", condition, outputs=len(types), types=types, captures=nested.complete(), **branches
     )
 
 
@@ -65,8 +65,8 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
     context, types = bodies.context, _result_types(bodies, node, place)
     carried = [v if isinstance(v, Value) else context.size_value(v) for v in carried]
     first = bodies.run_nested(condition, [*_read(context, condition, carried), *operands], context)
-    region = Region(context)
-    inner = region.enter("body")
+    nested = NestedGraphs(context)
+    inner = nested.enter("body")
     inner.graph.add_input("iteration", TensorType("int64", ()))
     inner.graph.add_input("running", TensorType("bool", ()))
     trains = any(isinstance(v, Value) and context.trains(v) for v in [*carried, *operands])
@@ -91,7 +91,7 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
         outputs=len(types),
         types=types,
         body=_returning(inner, [*again, *new], place),
-        captures=region.complete(),
+        captures=nested.complete(),
     )
 
 
