@@ -211,7 +211,29 @@ class TestCommands:
         assert [r["position"] for r in rows] == list(range(1, len(rows) + 1))
         assert rows[-1]["name"] == "rename-parameters"
 
-    @pytest.mark.parametrize("name", ["rename-parameters", "E201", "tie-weights"])
+    def test_passes_of_a_target_follow_those_of_all(self) -> None:
+        rows = json.loads(invoke("passes", "--to", "mindspore", "--json").stdout)
+        names = [r["name"] for r in rows if r["position"]]
+        assert names[0] == "freeze-state"
+        assert names[-1] == "dissolve-calls"
+        assert names.index("rename-parameters") < names.index("lower-control-flow") < names.index("legalise")
+
+    def test_the_graph_after_a_pass_of_the_target(self, tmp_path: Path) -> None:
+        arguments = (
+            "rewrite",
+            EXAMPLES / "shared_weight-symbol.json",
+            "--input",
+            "data=1x1x3x3",
+            "--no-verify",
+        )
+        to = ("--to", "mindspore", "-o", tmp_path / "out")
+        result = invoke(*arguments, *to, "--print-after", "enclose-in-root-call", "--verify-each")
+        assert result.exit_code == 0, result.output
+        assert result.output.count("graph main {") == 1
+        assert '@ "conv#1"' in result.output
+        assert_refused(invoke(*arguments, *to, "--print-after", "turn-weights"), "E502", "hoist-calls")
+
+    @pytest.mark.parametrize("name", ["rename-parameters", "E201", "tie-weights", "hoist-calls", "OX103"])
     def test_explain(self, name: str) -> None:
         result = invoke("explain", name)
         assert result.exit_code == 0, result.output
