@@ -19,7 +19,7 @@ from .call import Call
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
-from .signatures import parameter_slots
+from .signatures import parameter_slots, slot_names
 from .size_limits import Budget
 from .tree import Tree
 from .variables import Variables
@@ -112,6 +112,11 @@ def _operand(
 
 
 def _lowered(call: Call) -> list[Value]:
+    slots, given = slot_names(call.operator, call.node.attributes), len(call.node.inputs)
+    if slots and given > len(slots):
+        raise call.unsupported(
+            f"expected {len(slots)} inputs ({', '.join(slots)}) with its attributes, got {given}"
+        )
     try:
         result = call.finish(TABLE.lower(call))
     except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
