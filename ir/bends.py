@@ -103,7 +103,7 @@ BENDS: dict[str, _Points] = {
     "Max": _chosen,
     "Min": _chosen,
     "PRelu": _fixed(0),
-    "Relu": _fixed(0, 6),  # where it and ReLU6, which is written for it, part
+    "Relu": _relu,
     "Selu": _fixed(0),
     "Shrink": lambda graph, node: _at(graph, node, -node.float("lambd", 0.5), node.float("lambd", 0.5)),
     "Sign": _fixed(0),
