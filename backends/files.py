@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..ir import UsageError
-from ..ir.outside.own_folders import OwnFolder, is_own, lock, signature, sweep
+from ..ir.outside.own_folders import OwnFolder, is_own, lock, signature, sweep, sweep_temporary_files
 
 _WAIT = 30.0
 """Seconds to wait for another process that is putting files into the same folder."""
@@ -52,6 +52,7 @@ def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterat
         return
     where = target.absolute()
     settle(where, *where.parents[:2])
+    sweep_temporary_files()
     _refuse(target, names, force)
     home = next((p for p in (where, *where.parents) if p.is_dir()), where)
     try:

@@ -136,9 +136,13 @@ def abandon() -> None:
 
 def temporary_folder() -> OwnFolder:
     """A new folder among the system's temporary files; what killed runs left there is deleted first."""
-    parent = Path(tempfile.gettempdir())
-    _swept_once(parent)
-    return OwnFolder(parent, "regraft-")
+    sweep_temporary_files()
+    return OwnFolder(Path(tempfile.gettempdir()), "regraft-")
+
+
+def sweep_temporary_files() -> None:
+    """Delete what killed runs left among the system's temporary files, once in the life of a process."""
+    _swept_once(Path(tempfile.gettempdir()))
 
 
 @cache

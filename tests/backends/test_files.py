@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from pathlib import Path
@@ -285,6 +286,17 @@ class TestSweep:
             process.wait()
         sweep(tmp_path)
         assert not list(tmp_path.iterdir())
+
+    def test_a_run_without_temporary_files_sweeps_them_too(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As one that does not verify, after one that was killed while it did."""
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+        left = tmp_path / "tmp" / "regraft-0123456789ab"
+        left.mkdir(parents=True)
+        (left / "regraft.json").write_text(json.dumps({"made by": "regraft"}))
+        write_new(make_folder(tmp_path / "out"))
+        assert not left.exists()
 
     @pytest.mark.parametrize("name", ["regraft-notes", "regraft-0123456789ab", ".regraft-0123456789ab"])
     def test_folders_of_the_user_stay(self, tmp_path: Path, name: str) -> None:
