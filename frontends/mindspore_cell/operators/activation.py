@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import clip
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -30,8 +31,7 @@ def gelu(call: Call) -> Value:
 
 @TABLE.op("ReLU6")
 def relu6(call: Call) -> Value:
-    x = call.value(0)
-    return call.op("Clip", x, call.scalar_like(0, x), call.scalar_like(6, x))
+    return clip(call, call.value(0), 0, 6)
 
 
 @TABLE.op("HSigmoid")

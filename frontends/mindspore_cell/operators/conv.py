@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir import Value
+from ...formulas import begins_then_ends, per_axis
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -27,7 +28,7 @@ def convolution(call: Call) -> Value:
         "kernel_shape": call.ints("kernel_size"),
     }
     if mode == "pad":
-        attributes["pads"] = interleaved(pads)
+        attributes["pads"] = begins_then_ends(pads)
     elif mode in ("same", "valid"):
         attributes["auto_pad"] = "SAME_UPPER" if mode == "same" else "VALID"
     else:
@@ -89,16 +90,6 @@ def bias_add(call: Call) -> Value:
     if trailing > 0:
         bias = call.op("Unsqueeze", bias, call.constant(list(range(1, 1 + trailing))))
     return call.op("Add", x, bias)
-
-
-def interleaved(pads: list[int]) -> list[int]:
-    """(begin, end) pairs per axis -> all begins, then all ends, as ONNX has them."""
-    return pads[0::2] + pads[1::2]
-
-
-def per_axis(found: list[int], spatial: int) -> list[int]:
-    """One number per spatial axis, of one for all, or of a list that begins with batch and channels."""
-    return found * spatial if len(found) == 1 else found[-spatial:]
 
 
 def _channels_first(call: Call) -> None:

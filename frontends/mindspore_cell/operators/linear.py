@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Parameter, Value
+from ...formulas import swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -17,7 +18,9 @@ def matmul(call: Call) -> Value:
     call.ignore("transpose_a", "transpose_b", "transpose_x1", "transpose_x2")
     if second and not first and isinstance(call.graph.producer(y), Parameter) and call.rank(y) == 2:
         return call.op("regraft.Linear", x, y)
-    return call.op("MatMul", swapped(call, x) if first else x, swapped(call, y) if second else y)
+    return call.op(
+        "MatMul", swap_last_axes(call, x) if first else x, swap_last_axes(call, y) if second else y
+    )
 
 
 @TABLE.op("MatMulExt", "BatchMatMulExt")
@@ -31,9 +34,3 @@ def dense(call: Call) -> Value:
     """X @ w.T + b."""
     bias = call.optional(2)
     return call.op("regraft.Linear", call.value(0), call.value(1), bias)
-
-
-def swapped(call: Call, value: Value) -> Value:
-    """The value with its last two axes exchanged."""
-    rank = call.rank(value)
-    return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])

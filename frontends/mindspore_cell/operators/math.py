@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ... import formulas
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -109,13 +110,12 @@ def cast(call: Call) -> Value:
 
 @TABLE.op("Square")
 def square(call: Call) -> Value:
-    x = call.value(0)
-    return call.op("Mul", x, x)
+    return formulas.square(call, call.value(0))
 
 
 @TABLE.op("Rsqrt")
 def rsqrt(call: Call) -> Value:
-    return call.op("Reciprocal", call.op("Sqrt", call.value(0)))
+    return formulas.reciprocal_root(call, call.value(0))
 
 
 @TABLE.op("Log")
@@ -133,14 +133,12 @@ def log(call: Call) -> Value:
 
 @TABLE.op("Log1p")
 def log1p(call: Call) -> Value:
-    x = call.value(0)
-    return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
+    return formulas.log_plus_one(call, call.value(0))
 
 
 @TABLE.op("Expm1")
 def expm1(call: Call) -> Value:
-    x = call.value(0)
-    return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
+    return formulas.exp_minus_one(call, call.value(0))
 
 
 @TABLE.op("Erfc")
@@ -152,7 +150,7 @@ def erfc(call: Call) -> Value:
 @TABLE.op("FloorDiv")
 def floor_div(call: Call) -> Value:
     first, second = _same_type(call)
-    if call.dtype.startswith("float"):
+    if formulas.is_floating(call.dtype):
         return call.op("Floor", call.op("Div", first, second))
     raise call.unsupported(f"expected floats, got {call.dtype}: ONNX divides integers towards zero")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir import Value
+from ...formulas import begins_then_ends
 from ...lowering_table import LoweringTable
 from ..call import Call
-from .conv import interleaved
 
 TABLE = LoweringTable[Call]("MindSpore")
 
@@ -52,7 +52,7 @@ def max_pool_3d(call: Call) -> Value:
         "ceil_mode": call.flag("ceil_mode"),
     }
     pads = call.ints("pad_list")
-    attributes |= {"pads": interleaved(pads)} if mode == "pad" else {"auto_pad": _auto_pad(call, mode)}
+    attributes |= {"pads": begins_then_ends(pads)} if mode == "pad" else {"auto_pad": _auto_pad(call, mode)}
     return call.op("MaxPool", call.value(0), **attributes)
 
 
@@ -70,7 +70,7 @@ def average_pool_3d(call: Call) -> Value:
         "ceil_mode": call.flag("ceil_mode"),
         "count_include_pad": call.flag("count_include_pad"),
     }
-    attributes |= {"pads": interleaved(pads)} if mode == "pad" else {"auto_pad": _auto_pad(call, mode)}
+    attributes |= {"pads": begins_then_ends(pads)} if mode == "pad" else {"auto_pad": _auto_pad(call, mode)}
     return call.op("AveragePool", call.value(0), **attributes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Operator, Value
+from ... import formulas
 from ...lowering_table import LoweringTable
 from ..batch import Batch
 from ..call import Call
@@ -269,7 +270,7 @@ def _cropped(call: Call, x: Value, begins: list[int], ends: list[int]) -> tuple[
     axes = [i for i in range(len(begins)) if begins[i] < 0 or ends[i] < 0]
     starts = [max(-begins[i], 0) for i in axes]
     stops = [ends[i] if ends[i] < 0 else _END for i in axes]
-    x = call.op("Slice", x, *(call.constant(v) for v in (starts, stops, axes)))
+    x = formulas.slice_axes(call, x, axes, starts, stops)
     return x, [max(v, 0) for v in begins], [max(v, 0) for v in ends]
 
 
@@ -277,7 +278,7 @@ def _cropped(call: Call, x: Value, begins: list[int], ends: list[int]) -> tuple[
 def pad(call: Call) -> Value:
     """Zeros; (begin, end) per axis."""
     pairs = call.ints("paddings")
-    return call.op("Pad", call.value(0), call.constant([*pairs[0::2], *pairs[1::2]]), mode="constant")
+    return call.op("Pad", call.value(0), call.constant(formulas.begins_then_ends(pairs)), mode="constant")
 
 
 @TABLE.op("MirrorPad")
@@ -285,7 +286,7 @@ def mirror_pad(call: Call) -> Value:
     pairs = call.ints(1)
     if call.arg("mode", "REFLECT") != "REFLECT":
         raise call.unsupported("expected mode REFLECT: ONNX has no symmetric padding")
-    return call.op("Pad", call.value(0), call.constant([*pairs[0::2], *pairs[1::2]]), mode="reflect")
+    return call.op("Pad", call.value(0), call.constant(formulas.begins_then_ends(pairs)), mode="reflect")
 
 
 @TABLE.op("Tril", "Triu")
@@ -296,9 +297,7 @@ def triangle(call: Call) -> Value:
 
 @TABLE.op("ReverseV2")
 def reverse(call: Call) -> Value:
-    x, axes = call.value(0), call.ints(1)
-    at = [call.constant(v) for v in ([-1] * len(axes), [-_END] * len(axes), axes, [-1] * len(axes))]
-    return call.op("Slice", x, *at)
+    return formulas.reverse(call, call.value(0), call.ints(1))
 
 
 @TABLE.op("ChannelShuffle")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ....ir import Value
+from ...formulas import swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -26,16 +29,11 @@ def batch_dot(call: Call) -> Value:
     scale = call.float("alpha", 1.0)
     call.ignore("forward_stype", "axis")
     if call.flag("transpose_a"):
-        x = _transposed(call, x)
+        x = swap_last_axes(call, x)
     if call.flag("transpose_b"):
-        y = _transposed(call, y)
+        y = swap_last_axes(call, y)
     product = call.op("MatMul", x, y)
     return product if scale == 1.0 else call.op("Mul", product, call.scalar_like(scale, product))
-
-
-def _transposed(call: Call, x: Value) -> Value:
-    rank = call.rank(x)
-    return call.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 @TABLE.op("dot")
@@ -51,14 +49,7 @@ def dot(call: Call) -> Value:
     if len(right) > 2:
         (rows,) = call.static_shape(y, [0])
         rest = call.static_shape(y, range(1, len(right)))
-        y = call.reshape(y, [rows, _size(rest)])
+        y = call.reshape(y, [rows, prod(rest)])
     product = call.op("MatMul", x, y)
     target = [*left[:-1], *right[1:]]
     return call.reshape(product, target or [1])
-
-
-def _size(dims: list[int]) -> int:
-    size = 1
-    for dim in dims:
-        size *= dim
-    return size

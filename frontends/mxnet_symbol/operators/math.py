@@ -7,6 +7,7 @@ from math import pi
 import numpy as np
 
 from ....ir import Value
+from ... import formulas
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -169,7 +170,7 @@ def _modulo(call: Call, x: Value, y: Value) -> Value:
 @TABLE.op("square")
 def square(call: Call) -> Value:
     """X * x."""
-    return call.op("Mul", call.value(0), call.value(0))
+    return formulas.square(call, call.value(0))
 
 
 def _times(call: Call, x: Value, factor: float) -> Value:
@@ -179,7 +180,7 @@ def _times(call: Call, x: Value, factor: float) -> Value:
 @TABLE.op("rsqrt")
 def rsqrt(call: Call) -> Value:
     """1 / sqrt(x)."""
-    return call.op("Reciprocal", call.op("Sqrt", call.value(0)))
+    return formulas.reciprocal_root(call, call.value(0))
 
 
 @TABLE.op("cbrt", "rcbrt")
@@ -193,13 +194,13 @@ def cube_root(call: Call) -> Value:
 @TABLE.op("expm1")
 def expm1(call: Call) -> Value:
     """exp(x) - 1."""
-    return call.op("Sub", call.op("Exp", call.value(0)), call.scalar_like(1, call.value(0)))
+    return formulas.exp_minus_one(call, call.value(0))
 
 
 @TABLE.op("log1p")
 def log1p(call: Call) -> Value:
     """log(1 + x)."""
-    return call.op("Log", call.op("Add", call.value(0), call.scalar_like(1, call.value(0))))
+    return formulas.log_plus_one(call, call.value(0))
 
 
 @TABLE.op("log2", "log10")
@@ -218,21 +219,19 @@ def angle(call: Call) -> Value:
 @TABLE.op("_hypot", "broadcast_hypot")
 def hypotenuse(call: Call) -> Value:
     """sqrt(x * x + y * y)."""
-    x, y = call.operands()
-    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
+    return formulas.hypotenuse(call, *call.operands())
 
 
 @TABLE.op("_hypot_scalar")
 def hypotenuse_with_scalar(call: Call) -> Value:
     """sqrt(x * x + y * y)."""
-    x, y = call.value(0), _number(call)
-    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
+    return formulas.hypotenuse(call, call.value(0), _number(call))
 
 
 @TABLE.op("trunc", "fix")
 def truncate(call: Call) -> Value:
     """Towards 0."""
-    return call.op("Mul", call.op("Sign", call.value(0)), call.op("Floor", call.op("Abs", call.value(0))))
+    return formulas.round_towards_zero(call, call.value(0))
 
 
 @TABLE.op("round")
@@ -253,9 +252,7 @@ def round_half_down(call: Call) -> Value:
 @TABLE.op("clip")
 def clip(call: Call) -> Value:
     """Between `a_min` and `a_max`."""
-    x = call.value(0)
-    low = call.scalar_like(call.float("a_min"), x)
-    return call.op("Clip", x, low, call.scalar_like(call.float("a_max"), x))
+    return formulas.clip(call, call.value(0), call.float("a_min"), call.float("a_max"))
 
 
 @TABLE.op("smooth_l1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Dim, Value
+from ...formulas import begins_then_ends, slice_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 from ..dimensions import product, quotient
@@ -194,15 +195,6 @@ def _parts(call: Call, axis: int, sizes: list[int], *, squeeze: bool) -> list[Va
 _END = 2**62  # what ONNX clips to the end, whatever the size
 
 
-def sliced(
-    call: Call, x: Value, axes: list[int], begins: list[int], ends: list[int], steps: list[int]
-) -> Value:
-    """A slice along some axes."""
-    return (
-        call.op("Slice", x, *(call.constant(v, "int64") for v in (begins, ends, axes, steps))) if axes else x
-    )
-
-
 @TABLE.op("slice")
 def slice_(call: Call) -> Value:
     """Begin, end and step for each axis from the first; None leaves a bound open."""
@@ -214,7 +206,7 @@ def slice_(call: Call) -> Value:
     ]
     starts = [(0 if steps[i] > 0 else _END) if (a := begins[i]) is None else a for i in kept]
     stops = [(_END if steps[i] > 0 else -_END) if (z := ends[i]) is None else z for i in kept]
-    return sliced(call, call.value(0), kept, starts, stops, [steps[i] for i in kept])
+    return slice_axes(call, call.value(0), kept, starts, stops, [steps[i] for i in kept])
 
 
 @TABLE.op("slice_axis")
@@ -225,7 +217,7 @@ def slice_axis(call: Call) -> Value:
     size = call.shape(0)[axis]
     if end is not None and isinstance(size, int) and end > size:
         raise call.unsupported(f"expected an end of at most {size}, as the axis has, got {end}")
-    return sliced(call, call.value(0), [axis], [begin], [_END if end is None else end], [1])
+    return slice_axes(call, call.value(0), [axis], [begin], [_END if end is None else end], [1])
 
 
 @TABLE.op("slice_like")
@@ -236,7 +228,7 @@ def slice_like(call: Call) -> Value:
     axes = [call.from_front(a, call.rank(x)) for a in given] or list(range(call.rank(x)))
     source, other = call.shape(x), call.shape(like)
     axes = [a for a in axes if source[a] != other[a]]
-    return sliced(call, x, axes, [0] * len(axes), call.static_shape(like, axes), [1] * len(axes))
+    return slice_axes(call, x, axes, [0] * len(axes), call.static_shape(like, axes), [1] * len(axes))
 
 
 @TABLE.op("Crop")
@@ -248,7 +240,7 @@ def crop(call: Call) -> Value:
         size = call.static_shape(call.value(1), [2, 3])
     if call.flag("center_crop"):
         offset = [(n - s) // 2 for n, s in zip(call.static_shape(axes=[2, 3]), size, strict=True)]
-    return sliced(
+    return slice_axes(
         call, call.value(0), [2, 3], offset, [o + s for o, s in zip(offset, size, strict=True)], [1, 1]
     )
 
@@ -261,7 +253,7 @@ def pad(call: Call) -> Value:
     value = call.float("constant_value", 0.0)
     if mode not in ("constant", "edge", "reflect") or len(widths) != 2 * call.rank(x):
         raise call.unsupported(f"expected two widths for every axis and a known mode, got {widths} {mode}")
-    amounts = call.constant(widths[::2] + widths[1::2])
+    amounts = call.constant(begins_then_ends(widths))
     return call.op("Pad", x, amounts, call.scalar_like(value, x) if mode == "constant" else None, mode=mode)
 
 
@@ -296,7 +288,7 @@ def repeat(call: Call) -> Value:
 def reverse(call: Call) -> Value:
     """Axes read backwards."""
     axes = [call.from_front(a, call.rank()) for a in call.ints("axis")]
-    return sliced(call, call.value(0), axes, [-1] * len(axes), [-_END] * len(axes), [-1] * len(axes))
+    return slice_axes(call, call.value(0), axes, [-1] * len(axes), [-_END] * len(axes), [-1] * len(axes))
 
 
 def expanded(call: Call, x: Value, target: list[Dim]) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import is_floating, per_axis
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -11,14 +12,12 @@ TABLE = LoweringTable[Call]("torch")
 
 def _spatial(call: Call, name: str) -> list[int]:
     """A per-axis argument, one number standing for all axes."""
-    rank = call.rank("weight") - 2
-    given = call.ints(name)
-    return given * rank if len(given) == 1 else given
+    return per_axis(call.ints(name), call.rank("weight") - 2)
 
 
 def _batched(call: Call) -> tuple[Value, bool]:
     """The input with a batch axis, which torch allows to be absent."""
-    if not call.dtype.startswith(("float", "bfloat")):
+    if not is_floating(call.dtype):
         raise call.unsupported(
             f"expected floating-point numbers, got {call.dtype}: neither ONNX nor MindSpore has that",
             hint="convolve in float32 and round: `conv(x.float(), w.float()).round().to(x.dtype)`",

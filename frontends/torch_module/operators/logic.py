@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import is_floating
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 
@@ -124,7 +125,7 @@ def _of_two(op_type: str, *, ignores_nan: bool) -> Lowering[Call]:
     def extreme(call: Call) -> Value:
         x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
         found = _extreme(call, op_type, x, y)
-        if not ignores_nan or not call.dtype.startswith(("float", "bfloat")):
+        if not ignores_nan or not is_floating(call.dtype):
             return found
         return call.op("Where", call.op("IsNaN", x), y, call.op("Where", call.op("IsNaN", y), x, found))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math as numbers
 
 from ....ir import Value
+from ... import formulas
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 
@@ -53,7 +54,7 @@ TABLE.direct(
 
 
 def _is_floating(call: Call, name: str = "self") -> bool:
-    return call.dtype_of(call.value(name)).startswith(("float", "bfloat"))
+    return formulas.is_floating(call.dtype_of(call.value(name)))
 
 
 def _rounded(op_type: str) -> Lowering[Call]:
@@ -82,28 +83,25 @@ TABLE.op("aten.isinf.default")(_of_floats("IsInf"))
 @TABLE.op("aten.rsqrt.default")
 def rsqrt(call: Call) -> Value:
     """``1 / sqrt(x)``."""
-    return call.op("Reciprocal", call.op("Sqrt", call.operand("self", call.dtype)))
+    return formulas.reciprocal_root(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.square.default")
 def square(call: Call) -> Value:
     """``x * x``."""
-    x = call.operand("self", call.dtype)
-    return call.op("Mul", x, x)
+    return formulas.square(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.log1p.default")
 def log1p(call: Call) -> Value:
     """``log(1 + x)``."""
-    x = call.operand("self", call.dtype)
-    return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
+    return formulas.log_plus_one(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.expm1.default")
 def expm1(call: Call) -> Value:
     """``exp(x) - 1``."""
-    x = call.operand("self", call.dtype)
-    return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
+    return formulas.exp_minus_one(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.log2.default", "aten.log10.default")
@@ -142,7 +140,7 @@ def _is_negative(call: Call, x: Value) -> Value:
     """The sign bit, that of -0.0 included: its reciprocal is below zero."""
     zero = call.scalar_like(0, x)
     below = call.op("Less", x, zero)
-    if not call.dtype_of(x).startswith(("float", "bfloat")):
+    if not formulas.is_floating(call.dtype_of(x)):
         return below
     return call.op("Or", below, call.op("Less", call.op("Reciprocal", x), zero))
 
@@ -220,7 +218,7 @@ def div(call: Call) -> Value:
 
 def _floor_div(call: Call, x: Value, y: Value) -> Value:
     """The quotient rounded down; ONNX divides integers towards zero."""
-    if call.dtype.startswith(("float", "bfloat")):
+    if formulas.is_floating(call.dtype):
         return call.op("Floor", call.op("Div", x, y))
     quotient = call.op("Div", x, y)
     if call.dtype.startswith("u"):
@@ -243,9 +241,9 @@ def div_mode(call: Call) -> Value:
     if mode == "floor":
         return _floor_div(call, x, y)
     quotient = call.op("Div", x, y)
-    if mode is None or not call.dtype.startswith(("float", "bfloat")):
+    if mode is None or not formulas.is_floating(call.dtype):
         return quotient
-    return call.op("Mul", call.op("Sign", quotient), call.op("Floor", call.op("Abs", quotient)))
+    return formulas.round_towards_zero(call, quotient)
 
 
 @TABLE.op("aten.floor_divide.default", "aten.floor_divide.Scalar")
@@ -258,7 +256,7 @@ def floor_divide(call: Call) -> Value:
 def remainder(call: Call) -> Value:
     """The remainder with the divisor's sign: ONNX's integer Mod; for floats by way of floor."""
     x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
-    if not call.dtype.startswith(("float", "bfloat")):
+    if not formulas.is_floating(call.dtype):
         return call.op("Mod", x, y)
     return call.op("Sub", x, call.op("Mul", y, call.op("Floor", call.op("Div", x, y))))
 
@@ -286,17 +284,16 @@ def pow_(call: Call) -> Value:
 @TABLE.op("aten.hypot.default")
 def hypot(call: Call) -> Value:
     """``sqrt(x * x + y * y)``."""
-    x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
-    return call.op("Sqrt", call.op("Add", call.op("Mul", x, x), call.op("Mul", y, y)))
+    return formulas.hypotenuse(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.trunc.default", "aten.frac.default", "aten.fix.default")
 def trunc(call: Call) -> Value:
     """Rounded towards zero, or what that takes away."""
     x = call.value("self")
-    if not call.dtype.startswith(("float", "bfloat")):
+    if not formulas.is_floating(call.dtype):
         return x
-    whole = call.op("Mul", call.op("Sign", x), call.op("Floor", call.op("Abs", x)))
+    whole = formulas.round_towards_zero(call, x)
     return call.op("Sub", x, whole) if "frac" in call.operator else whole
 
 

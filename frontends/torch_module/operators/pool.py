@@ -6,15 +6,12 @@ from math import prod
 from typing import Any
 
 from ....ir import Value
+from ...formulas import per_axis
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 from ..symbols import Size
 
 TABLE = LoweringTable[Call]("torch")
-
-
-def _per_axis(given: list[int], rank: int) -> list[int]:
-    return given * rank if len(given) == 1 else given
 
 
 def _batched(call: Call, rank: int) -> tuple[Value, bool]:
@@ -30,12 +27,12 @@ def _unbatched(call: Call, y: Value, added: bool) -> Value:
 
 
 def _window(call: Call, rank: int) -> dict[str, Any]:
-    kernel = _per_axis(call.ints("kernel_size"), rank)
+    kernel = per_axis(call.ints("kernel_size"), rank)
     stride = call.arg("stride")
     return {
         "kernel_shape": kernel,
-        "strides": _per_axis(call.ints("stride"), rank) if stride not in (None, []) else kernel,
-        "pads": _per_axis(call.ints("padding"), rank) * 2,
+        "strides": per_axis(call.ints("stride"), rank) if stride not in (None, []) else kernel,
+        "pads": per_axis(call.ints("padding"), rank) * 2,
         "ceil_mode": call.flag("ceil_mode"),
     }
 
@@ -43,7 +40,7 @@ def _window(call: Call, rank: int) -> dict[str, Any]:
 def _max_pool(rank: int) -> Lowering[Call]:
     def max_pool(call: Call) -> Value:
         x, added = _batched(call, rank)
-        y = call.op("MaxPool", x, dilations=_per_axis(call.ints("dilation"), rank), **_window(call, rank))
+        y = call.op("MaxPool", x, dilations=per_axis(call.ints("dilation"), rank), **_window(call, rank))
         return _unbatched(call, y, added)
 
     return max_pool
@@ -56,7 +53,7 @@ def _max_pool_with_indices(rank: int) -> Lowering[Call]:
         if 1 not in call.reads:
             return [_max_pool(rank)(call), None]
         x, added = _batched(call, rank)
-        dilations = _per_axis(call.ints("dilation"), rank)
+        dilations = per_axis(call.ints("dilation"), rank)
         plane = _product(call, call.shape("self")[-rank:])
         y, at = call.ops("MaxPool", x, outputs=2, dilations=dilations, **_window(call, rank))
         return [_unbatched(call, v, added) for v in (y, call.op("Mod", at, plane))]
@@ -109,7 +106,7 @@ def _adaptive_average_pool(rank: int) -> Lowering[Call]:
         given = given if isinstance(given, list) else [given]
         shape = call.shape("self")[-rank:]
         output = [
-            size if out is None else out for out, size in zip(_per_axis(given, rank), shape, strict=True)
+            size if out is None else out for out, size in zip(per_axis(given, rank), shape, strict=True)
         ]
         if not all(isinstance(o, int) for o in output):
             raise call.unsupported(f"expected a static `output_size`, got {[str(o) for o in output]}")
@@ -122,7 +119,7 @@ def _adaptive_average_pool(rank: int) -> Lowering[Call]:
 def _adaptive_max_pool(rank: int) -> Lowering[Call]:
     def adaptive_max_pool(call: Call) -> list[Value | None]:
         """Values of equal windows; all else is left to the expansion, which knows the places too."""
-        output = _per_axis(call.ints("output_size"), rank)
+        output = per_axis(call.ints("output_size"), rank)
         if 1 in call.reads:
             raise call.unsupported("expected the values alone")
         x, added = _batched(call, rank)

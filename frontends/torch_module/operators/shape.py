@@ -6,9 +6,8 @@ import math
 from itertools import accumulate
 from math import prod
 
-import numpy as np
-
 from ....ir import Value
+from ...formulas import begins_then_ends, reverse
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 
@@ -242,12 +241,7 @@ def roll(call: Call) -> Value:
 def flip(call: Call) -> Value:
     """Reversed along axes: slices with step -1."""
     axes = call.axes("dims") if call.ints("dims") else []
-    if not axes:
-        return call.value("self")
-    ends = [np.iinfo(np.int64).min + 1] * len(axes)
-    starts, steps = [-1] * len(axes), [-1] * len(axes)
-    constants = (call.constant(v) for v in (starts, ends, axes, steps))
-    return call.op("Slice", call.value("self"), *constants)
+    return reverse(call, call.value("self"), axes)
 
 
 # -- padding ---------------------------------------------------------------------------------------------
@@ -259,7 +253,7 @@ def _padded(call: Call, mode: str, value: Value | None) -> Value:
     """Torch lists pads from the last axis backwards, ONNX all begins and then all ends."""
     given, rank = call.ints("pad" if "pad" in call else "padding"), call.rank("self")
     axes = [rank - 1 - i for i in range(len(given) // 2)]
-    pads = call.constant([*given[0::2], *given[1::2]])
+    pads = call.constant(begins_then_ends(given))
     return call.op("Pad", call.value("self"), pads, value, call.constant(axes), mode=mode)
 
 

@@ -1,0 +1,97 @@
+"""What several frameworks compute by the same operators of ONNX, and how they write the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir import Value
+from .call import Call
+
+
+def is_floating(dtype: str) -> bool:
+    """Whether an element type is one of floating-point numbers."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+# -- element by element ----------------------------------------------------------------------------------
+
+
+def square(call: Call, x: Value) -> Value:
+    """Build ``x * x``."""
+    return call.op("Mul", x, x)
+
+
+def reciprocal_root(call: Call, x: Value) -> Value:
+    """Build ``1 / sqrt(x)``."""
+    return call.op("Reciprocal", call.op("Sqrt", x))
+
+
+def log_plus_one(call: Call, x: Value) -> Value:
+    """Build ``log(1 + x)``."""
+    return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
+
+
+def exp_minus_one(call: Call, x: Value) -> Value:
+    """Build ``exp(x) - 1``."""
+    return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
+
+
+def hypotenuse(call: Call, x: Value, y: Value) -> Value:
+    """Build ``sqrt(x * x + y * y)``."""
+    return call.op("Sqrt", call.op("Add", square(call, x), square(call, y)))
+
+
+def round_towards_zero(call: Call, x: Value) -> Value:
+    """Build ``sign(x) * floor(abs(x))``."""
+    return call.op("Mul", call.op("Sign", x), call.op("Floor", call.op("Abs", x)))
+
+
+def clip(call: Call, x: Value, low: float, high: float) -> Value:
+    """Build x between two numbers."""
+    return call.op("Clip", x, call.scalar_like(low, x), call.scalar_like(high, x))
+
+
+# -- moved elements --------------------------------------------------------------------------------------
+
+
+def swap_last_axes(call: Call, x: Value) -> Value:
+    """Build the transposed matrices of a stack of them."""
+    rank = call.rank(x)
+    return call.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def slice_axes(
+    call: Call,
+    x: Value,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> Value:
+    """Build a slice along some axes; the value itself along none."""
+    if not axes:
+        return x
+    bounds = [starts, ends, axes] if steps is None else [starts, ends, axes, steps]
+    return call.op("Slice", x, *(call.constant(list(bound), "int64") for bound in bounds))
+
+
+_END = 2**63 - 1  # what ONNX clips to the end, whatever the size
+
+
+def reverse(call: Call, x: Value, axes: Sequence[int]) -> Value:
+    """Build a value read backwards along some axes."""
+    count = len(axes)
+    return slice_axes(call, x, axes, [-1] * count, [-_END] * count, [-1] * count)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+
+
+def begins_then_ends(pairs: Sequence[int]) -> list[int]:
+    """Return (begin, end) pairs as ONNX has them: all begins, then all ends."""
+    return [*pairs[0::2], *pairs[1::2]]
+
+
+def per_axis(given: Sequence[int], rank: int) -> list[int]:
+    """Return one number per axis: of one for all, or of a list that may begin with batch and channels."""
+    return list(given) * rank if len(given) == 1 else list(given[-rank:])
