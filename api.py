@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -11,34 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from .backends import (
-    TARGETS,
-    find_target,
-    infer_target,
-    left_from_before,
-    lowered_for,
-    passes_of,
-    stubs_of,
-    write,
-)
-from .backends.files import settle, staged
-from .backends.renames import Rename, rename_rows
+from .backends import left_from_before
+from .backends.files import settle
+from .backends.renames import rename_rows
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
-from .frontends.user_code import exits_refused
-from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError, system_errors_told
+from .guarding import guarded
+from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import collector_paused
-from .ir.validation import verifying_each
-from .passes import PIPELINES, available_passes, default_pipeline, parse_pass, pipeline, prepared, run_passes
-from .passes import describe as describe_pass
+from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
-from .process_state import as_it_was
 from .verification import Report, read_pair_map
 from .verification import verify as compare
-from .verification.recording import record_calls
-from .verification.verify_written import VerificationError, comparable, is_written, verify_written
+from .verification.verify_written import VerificationError, is_written
+from .writing import (
+    Rewritten,
+    describe,
+    has_stubs,
+    lower,
+    rewrite_file,
+    save,
+    stubs_left,
+    target_names,
+    target_of,
+    target_passes,
+)
 
 __all__ = [
     "Change",
@@ -73,28 +71,6 @@ __all__ = [
     "target_passes",
     "verify",
 ]
-
-
-@contextmanager
-def guarded() -> Iterator[None]:
-    """The walls of every call into the library: process state, the system's errors, exits of user code."""
-    with as_it_was(), system_errors_told(), exits_refused():
-        yield
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """What `rewrite` gives.
-
-    Attributes:
-        graph: a new graph; the one given is as it was.
-        changes: what the passes did, in order.
-        renames: one row a parameter of the source: where it went.
-    """
-
-    graph: Graph
-    changes: list[Change]
-    renames: list[Rename]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,25 +139,6 @@ def load(
     return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial, trust))
 
 
-def has_stubs(graph: Graph) -> bool:
-    """Whether a graph loaded with `partial` holds operators to be written by hand: nothing can run it."""
-    return any(
-        node.qualified_name == "regraft.Stub" for part in graph.subgraphs() for node in part.operators()
-    )
-
-
-def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[str]:
-    """The operators that an output written with `partial` leaves to be written by hand, with their places.
-
-    Args:
-        graph: a rewritten graph.
-        path: as in `save`.
-        to: as in `save`; only MindSpore source can hold a stub.
-    """
-    return stubs_of(graph, target_of(path, to))
-
-
-@guarded()
 def is_data(model: str) -> bool:
     """Whether a model is named by a file that is read as data, which runs no code of its author's."""
     from .frontends.registry import frontend_of_file
@@ -189,6 +146,7 @@ def is_data(model: str) -> bool:
     return frontend_of_file(model) is not None
 
 
+@guarded()
 def load_tree(
     model: object,
     *,
@@ -227,96 +185,6 @@ def rewrite(
     new = graph.copy()
     results = run_passes(new, chosen, verify_each=verify_each, print_after=print_after)
     return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))
-
-
-def describe(name: str) -> str:
-    """What a pass, those of backends included, a finding or an error means: a pass's name or a code.
-
-    Raises:
-        PassError: when there is nothing of that name.
-    """
-    return describe_pass(name, [type(p) for target in TARGETS for p in passes_of(target)])
-
-
-def target_names() -> list[str]:
-    """What a graph can be written as."""
-    return list(TARGETS)
-
-
-def target_passes(to: str) -> list[Pass]:
-    """The passes that only one target has, in order: its pipeline, then its backend's own.
-
-    Raises:
-        UsageError: when there is no such target.
-    """
-    own = passes_of(to)
-    return [*(pipeline(to) if to in PIPELINES else []), *own]
-
-
-@guarded()
-@collector_paused()
-def lower(
-    graph: Graph,
-    path: str | Path,
-    to: str | None = None,
-    *,
-    print_after: Callable[[Pass, Graph], None] | None = None,
-    **options: object,
-) -> Graph:
-    """A graph as a backend brings it to what it writes: what `save` writes, before it is text.
-
-    Args:
-        graph: a rewritten graph.
-        path: as in `save`.
-        to: as in `save`.
-        print_after: called after each of the target's own passes with the pass and the graph.
-        options: as in `save`.
-
-    Raises:
-        UsageError: when the target cannot be told.
-        UnsupportedError: listing every operator that the target cannot express.
-    """
-    target = target_of(path, to)
-    chosen = _preparations(dict(options))
-    return lowered_for(
-        prepared(graph, target, print_after=print_after, **chosen), target, print_after=print_after
-    )
-
-
-@guarded()
-@collector_paused()
-def save(
-    graph: Graph,
-    path: str | Path,
-    to: str | None = None,
-    *,
-    force: bool = False,
-    verify_each: bool = False,
-    **options: object,
-) -> list[Path]:
-    """Write a graph for a target, atomically.
-
-    Args:
-        graph: the graph, after the passes.
-        path: what the target writes: an ``.onnx`` file for "onnx", else a directory.
-        to: a key of `backends.TARGETS`; None infers it from the suffix.
-        force: whether existing files may be replaced.
-        verify_each: validate the whole graph after each of the target's own passes.
-        options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
-            without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
-            ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
-
-    Returns:
-        The files written.
-
-    Raises:
-        UsageError: when the target cannot be told or the output exists.
-        UnsupportedError: listing every operator that the target cannot express; nothing is written.
-    """
-    target = target_of(path, to)
-    with verifying_each(verify_each):
-        emitted = prepared(graph, target, **_preparations(options))
-        return write(emitted, Path(path), target, force=force, **options)
 
 
 @guarded()
@@ -449,74 +317,6 @@ def _captured_or_tree(
 
 
 @guarded()
-def rewrite_file(
-    graph: Graph,
-    rewritten: Rewritten,
-    path: str | Path,
-    to: str | None = None,
-    *,
-    verified: bool = True,
-    force: bool = False,
-    emit_tests: bool = False,
-    oracle: str | Path | None = None,
-    verify_each: bool = False,
-    **options: Any,
-) -> tuple[list[Path], Report | None]:
-    """Write a rewritten graph and keep the files only when they compute what the source computes.
-
-    Args:
-        graph: the source's graph, before any pass.
-        rewritten: what `rewrite` made of it.
-        path: as in `save`.
-        to: as in `save`.
-        verified: whether to compare before the files are put in place.
-        force: whether existing files may be replaced.
-        emit_tests: whether to write ``test_model.py`` too, with the values of the comparison's first inputs:
-            one test for every class of a MindSpore output.
-        oracle: as in `verify`.
-        verify_each: as in `save`.
-        options: the backend's own.
-
-    Raises:
-        UsageError: when the output exists, or tests are asked for that nothing was recorded for.
-        MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
-    """
-    final = Path(path)
-    target = target_of(final, to)
-    row = find_target(target)
-    parent = row.folder_of(final)
-    settle(parent)
-    if not force and row.exists(final):
-        raise UsageError(
-            "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
-        )
-    if emit_tests and not (row.writes_tests and verified):
-        raise UsageError(
-            "E001",
-            "expected a verified MindSpore output to write tests for, got "
-            + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
-            hint="leave out --emit-tests, or give --to mindspore without --no-verify",
-        )
-    if not verified:
-        return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
-    names: list[str] = []
-    with staged(parent, names, force=force) as stage:
-        inner = stage / final.name if row.suffix else stage
-        with verifying_each(verify_each):
-            emitted = prepared(rewritten.graph, target, **_preparations(options))
-            files = write(emitted, inner, target, **options)
-        report = verify_written(graph, rewritten.graph, files, inner, target, oracle)
-        if not report.passed:
-            raise VerificationError(report, final)
-        if emit_tests:
-            grouped = None if emitted is rewritten.graph else emitted
-            source = comparable(graph, rewritten.graph)
-            files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))
-        names += [f.name for f in files]
-    return [parent / name for name in names], report
-
-
-@guarded()
 @wraps(convert)
 def convert_checkpoint(source: str | Path, target: str | Path, map_: str | Path, **options: Any) -> Converted:
     """As `checkpoints.convert.convert_checkpoint`."""
@@ -548,11 +348,6 @@ def _settle_beside(*named: object) -> None:
             settle(path if path.is_dir() else path.parent)
 
 
-def _preparations(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that are not the backend's, taken out of all."""
-    return {name: bool(options.pop(name)) for name in ("group", "fold") if name in options}
-
-
 def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
     """The inputs a caller gave, by the graph's input names; None for none."""
     if inputs is None:
@@ -564,20 +359,6 @@ def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
         for array in arrays_of(value)
     ]
     return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
-
-
-def target_of(path: str | Path, to: str | None = None) -> str:
-    """The target asked for, or the one that an output path implies.
-
-    Raises:
-        UsageError: when neither tells.
-    """
-    target = to or infer_target(Path(path))
-    if target is None:
-        raise UsageError(
-            "E001", f"cannot tell the target from `{path}`", hint=f"give --to {' | '.join(TARGETS)}"
-        )
-    return target
 
 
 def _options(
