@@ -93,7 +93,7 @@ class Layer:
         nested = [(s,) if isinstance(s, int) else s for s in self.inputs]
         return [slot for group in nested for slot in group] + list(self.named.values())
 
-    def call(self, path: str, operand: Callable[[int], Part]) -> Expression:
+    def call(self, path: Part, operand: Callable[[int], Part]) -> Expression:
         """Its call: ``self.lstm(x, (h, c))``.
 
         Args:

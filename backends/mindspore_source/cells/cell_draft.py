@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ....ir import TensorData, Value
 from ..emitting import Extra, Layer, State
-from ..text.expressions import Expression, Part
+from ..text.expressions import Access, Expression, Part, Step
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Statement:
     Attributes:
         targets: the values that it makes.
         expression: what makes them.
-        attribute: of the layer or module called, for naming the result.
+        attribute: of the layer or module called, and the members taken of it: ``("layers", 0)``.
         results: how they are unpacked, ``{}, ({}, _)``; empty where one after the other.
         hints: usual names for the targets.
         branches: for an `if`, and for a `while`, whose body and condition are methods.
@@ -24,10 +24,21 @@ class Statement:
 
     targets: list[Value]
     expression: Expression
-    attribute: str = ""
+    attribute: tuple[Step, ...] = ()
     results: str = ""
     hints: tuple[str, ...] = ()
     branches: Branches | None = None
+
+    @property
+    def name(self) -> str:
+        """The attribute called, where no member of it is; else empty."""
+        plain = len(self.attribute) == 1 and isinstance(self.attribute[0], str)
+        return str(self.attribute[0]) if plain else ""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a member of a container is called."""
+        return any(isinstance(step, int) for step in self.attribute)
 
 
 @dataclass
@@ -65,7 +76,7 @@ class Draft:
     base: str
     path: str
     attributes: list[tuple[str, Part]] = field(default_factory=list)
-    assignments: list[tuple[str, str]] = field(default_factory=list)
+    assignments: list[tuple[Access, Access]] = field(default_factory=list)
     inputs: list[Value] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
@@ -83,7 +94,7 @@ class Unit:
     Attributes:
         module: its key.
         constructor: how its owner constructs it; None until its class is known.
-        children: child module key -> how to write it after the owner (``.conv1``, ``[0]``).
+        children: child module key -> the step from the owner to it: ``"conv1"``, 0.
         state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
         draft: the class, for a unit that is an instance of one.
         length: number of children, for a container.
@@ -92,7 +103,7 @@ class Unit:
 
     module: int
     constructor: Part | None = None
-    children: dict[int, str] = field(default_factory=dict)
+    children: dict[int, Step] = field(default_factory=dict)
     state: dict[int, State] = field(default_factory=dict)
     draft: Draft | None = None
     length: int = 0

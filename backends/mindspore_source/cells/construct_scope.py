@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,19 +10,17 @@ from ....ir import Constant, Parameter, TensorData, Value
 from ..emitters.initializers import ms_dtype
 from ..emitting import Layer
 from ..naming import attribute_name
-from ..text.expressions import Argument, Call, Expression, Literal, Part, Use
+from ..text.expressions import Access, Argument, Call, Expression, Literal, Part, Use
 from .cell_draft import Draft, Statement
-
-if TYPE_CHECKING:
-    from .cell_builder import Units
+from .cells import Cells
 
 
 class DraftScope:
     """The scope of one draft: what its `construct` may refer to."""
 
-    def __init__(self, units: Units, draft: Draft) -> None:
-        self.units, self.draft = units, draft
-        self.explicit = units.explicit
+    def __init__(self, cells: Cells, draft: Draft) -> None:
+        self.cells, self.draft = cells, draft
+        self.explicit = cells.explicit
         self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, str] = {}
 
@@ -35,18 +32,18 @@ class DraftScope:
         """How `construct` writes a value: a variable, an attribute, or a literal."""
         if value in self.draft.inputs:
             return Use(value, level)
-        node = self.units.graph.node(value.node)
+        node = self.cells.graph.node(value.node)
         if isinstance(node, Parameter):
-            if self.draft.module not in self.units.units:  # only asked whether an emitter covers the operator
+            if self.draft.module not in self.cells.units:  # only asked whether an emitter covers the operator
                 return Expression(("self.parameter",))
-            return Expression((f"self{self.units.parameter_path(self.draft.module, node.key)}",))
+            return Expression((self.cells.parameter_path(self.draft.module, node.key),))
         if isinstance(node, Constant):
             return self._constant(value, node)
         return Use(value, level)
 
     def tensor(self, value: Value, level: int) -> Part:
         """How `construct` writes a value where no number will do."""
-        node = self.units.graph.node(value.node)
+        node = self.cells.graph.node(value.node)
         return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 
     def _constant(self, value: Value, node: Constant) -> Part:
@@ -78,17 +75,16 @@ class DraftScope:
         )
         arguments = (Argument("", values), Argument("name", f'"{name}"'), Argument("requires_grad", "False"))
         self.draft.attributes[-1] = (name, Call("Parameter", arguments))
-        if self.draft.module in self.units.units:
-            self.units.units[self.draft.module].constants.append((name, data))
+        if self.draft.module in self.cells.units:
+            self.cells.units[self.draft.module].constants.append((name, data))
         return found
 
     def layer_step(
         self,
-        path: str,
+        path: Part,
         layer: Layer,
         operands: Sequence[Value | None],
         outputs: Sequence[Value],
-        attribute: str = "",
     ) -> Statement:
         """A call of one of MindSpore's layers, with operands and results in its own order and nesting."""
 
@@ -99,6 +95,7 @@ class DraftScope:
 
         used = [v.output for v in outputs]
         hints = tuple(layer.hints[n] for n in used) if layer.hints else ()
+        attribute = path.last if isinstance(path, Access) else ()
         return Statement(list(outputs), layer.call(path, operand), attribute, layer.targets(used), hints)
 
     def attribute(self, name: str, constructor: Part) -> str:

@@ -131,7 +131,7 @@ def holes_of(draft: Draft) -> Iterator[Hole]:
                 yield Hole(literal, default, name, False, slot, word)
     for statement in [step for body in (draft, *draft.methods) for step in body.statements]:
         for literal, default in literals(statement.expression):
-            yield Hole(literal, default, statement.attribute, True)
+            yield Hole(literal, default, statement.name, True)
 
 
 def _own_word(member: Part) -> str:

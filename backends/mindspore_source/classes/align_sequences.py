@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from ..cells.cell_draft import Draft
@@ -14,11 +14,11 @@ from ..text.expressions import (
     MISSING,
     Argument,
     Call,
-    Expression,
     Literal,
     Name,
     Part,
     Slot,
+    accesses,
     emptied,
     literals,
     shape_of,
@@ -112,23 +112,10 @@ def _with_slots(row: Call, places: Sequence[int], model: Call, optional: set[int
 
 def _is_opened(draft: Draft, name: str) -> bool:
     """Whether a draft reaches into a sequence, whose members would have other numbers elsewhere."""
-    opened = f"{name}["
-    texts = [text for pair in draft.assignments for text in pair]
+    reached = [access for pair in draft.assignments for access in pair]
     for statement in [step for body in (draft, *draft.methods) for step in body.statements]:
-        texts += [statement.attribute, *_texts(statement.expression)]
-    return any(opened in text for text in texts)
-
-
-def _texts(part: Part) -> Iterator[str]:
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, Expression):
-        for inner in part.parts:
-            yield from _texts(inner)
-    elif isinstance(part, Call):
-        yield from _texts(part.callee)
-        for argument in part.arguments:
-            yield from _texts(argument.value)
+        reached += accesses(statement.expression)
+    return any(access.opens(name) for access in reached)
 
 
 def _embedding(

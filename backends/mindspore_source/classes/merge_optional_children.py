@@ -117,7 +117,7 @@ def _make_shortcut_optional(draft: Draft, flag: str) -> None:
 
 def _step_of(draft: Draft, child: str) -> tuple[int, Value] | None:
     """The one step that calls a child on one value, and that value."""
-    steps = [i for i, s in enumerate(draft.statements) if s.attribute == child]
+    steps = [i for i, s in enumerate(draft.statements) if s.name == child]
     if len(steps) != 1 or len(draft.statements[steps[0]].targets) != 1 or draft.statements[steps[0]].results:
         return None
     (call, *_) = draft.statements[steps[0]].expression.parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..cells.cell_builder import Units
+from ..cells.cell_builder import CellBuilder
 from ..cells.cell_draft import Draft
 from ..cells.constructor_arguments import Class, Formal, Hole, holes_of, structure, tagged
 from ..naming import class_name, free_name, identifier
@@ -16,14 +16,14 @@ from .simplify_arguments import derive
 from .variadic_inputs import gather
 
 
-def define_classes(units: Units) -> list[Class]:
+def define_classes(builder: CellBuilder) -> list[Class]:
     """Build every unit, callees first, and unify the classes of each level; returns them in writing order."""
     classes: list[Class] = []
     taken: set[str] = set()
-    reserved = units.factories.names()
-    for level in levels(units.tree, units.position, units.children):
+    cells, reserved = builder.cells, builder.factories.names()
+    for level in levels(cells.tree, cells.modules.position, cells.modules.children):
         groups: dict[object, list[Draft]] = {}
-        drafts = [draft for key in level if (draft := units.build(key).draft) is not None]
+        drafts = [draft for key in level if (draft := builder.build(key).draft) is not None]
         gather(drafts)
         align(drafts)
         for draft in drafts:
@@ -41,7 +41,7 @@ def define_classes(units: Units) -> list[Class]:
             derive(found)
             classes.append(found)
             for at, draft in enumerate(drafts):
-                units.units[draft.module].constructor = _construction(found, at)
+                cells.units[draft.module].constructor = _construction(found, at)
     return classes
 
 

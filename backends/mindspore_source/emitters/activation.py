@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Set
 
 import numpy as np
 
@@ -78,16 +77,13 @@ PRECISE_LAYER = '''class {layer}(nn.Cell):
 """The layer with such a function."""
 
 
-def precise_helpers(texts: Sequence[str]) -> list[str]:
-    """What the classes with these texts call of the above."""
+def precise_helpers(called: Set[str]) -> list[str]:
+    """What classes that call these names need of the above."""
     found: list[str] = []
     for function, text in PRECISE_FUNCTIONS.items():
         layer = function.capitalize()
-        has_layer, has_function = (
-            any(re.search(rf"(?<![.\w]){n}\(", t) for t in texts) for n in (layer, function)
-        )
-        found += [text] if has_layer or has_function else []
-        found += [PRECISE_LAYER.format(layer=layer, function=function)] if has_layer else []
+        found += [text] if layer in called or function in called else []
+        found += [PRECISE_LAYER.format(layer=layer, function=function)] if layer in called else []
     return [ON_CPU, *found] if found else []
 
 

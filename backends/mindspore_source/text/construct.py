@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 from ....ir import Value
 from ..cells.cell_draft import Branches, Draft, Method, Statement
@@ -16,12 +17,14 @@ from .expressions import (
     ANY,
     ATOM,
     MULTIPLY,
+    Access,
     Call,
     Expression,
     Literal,
     Name,
     Part,
     Renderer,
+    Step,
     Use,
     literal_source,
     uses,
@@ -40,6 +43,27 @@ _LIGHT = re.compile(
     r"Hardtanh|Softsign)|(nn\.)?(Sigmoid|Tanh)|(ops\.)?(sigmoid|tanh)|ops\.(relu6?|gelu|silu|hardswish|elu|leaky_relu|dropout(\dd)?|mish))$"
 )
 """What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a method.
+
+    Attributes:
+        text: the line.
+        targets: what it assigns to, where a call of what `self` reaches is all that it does.
+        access: the steps from `self` to what it calls, likewise.
+        arguments: what it gives to that.
+        reads: the variables among those.
+        returned: what it returns.
+    """
+
+    text: str
+    targets: str = ""
+    access: tuple[Step, ...] = ()
+    arguments: str = ""
+    reads: frozenset[str] = frozenset()
+    returned: str = ""
 
 
 class ClassRenderer(Renderer):
@@ -108,7 +132,7 @@ class Construct(ClassRenderer):
         """Fold arithmetic, method chains and shape computations into their only use."""
         where: dict[Value, list[int]] = {}
         for statement in statements:
-            indexed = "[" in statement.attribute  # one of a list: such calls become a loop where they can
+            indexed = statement.is_member  # such calls become a loop where they can
             for use in uses(statement.expression):
                 where.setdefault(use.value, []).append(-2 if indexed else use.level)
         for value in self.body.outputs:
@@ -145,9 +169,9 @@ class Construct(ClassRenderer):
         if (
             len(pair) < 2
             or not pair[0].attribute
-            or pair[0].attribute in _IDENTITY
+            or pair[0].name in _IDENTITY
             or pair[0].results
-            or "[" in pair[0].attribute
+            or pair[0].is_member
         ):
             return False
         inner, outer = self.text(pair[0].expression), pair[1].expression
@@ -171,7 +195,7 @@ class Construct(ClassRenderer):
         """The layer or function that a step calls: ``nn.ReLU``, ``ops.relu``."""
         found = statement.expression.parts[0]
         if statement.attribute:
-            found = dict(self.draft.attributes).get(statement.attribute, "")
+            found = dict(self.draft.attributes).get(statement.name, "") if statement.name else ""
         callee = found.callee if isinstance(found, Call) else ""
         if isinstance(callee, Literal) and isinstance(callee.value, Name):
             return callee.value.text
@@ -196,8 +220,12 @@ class Construct(ClassRenderer):
         stars = "*" * (self.method is None and self.draft.gathers)
         name = "construct" if self.method is None else self.method.name
         lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
-        body = accumulated(self._statements())
-        return lines + [f"    {line}" for line in _loops(body, self._lengths())]
+        written = self._statements()
+        found = {line.text: line for line in written}
+        body = [found.get(text, Line(text)) for text in accumulated([line.text for line in written])]
+        return lines + [
+            f"    {line}" for line in _with_loops(body, self._lengths(), set(self.names.values()))
+        ]
 
     def as_expression(self, arguments: list[str]) -> str:
         """What the method returns, given these variables, where that is all it does; else empty."""
@@ -206,7 +234,7 @@ class Construct(ClassRenderer):
         self.names.update(zip(self.body.inputs, arguments, strict=True))
         self._name_results()
         lines = self._statements()
-        return lines[0].removeprefix("return ") if len(lines) == 1 else ""
+        return lines[0].returned if len(lines) == 1 else ""
 
     def _input_names(self) -> list[str]:
         if self.method is None and self.draft.gathers:
@@ -252,7 +280,7 @@ class Construct(ClassRenderer):
         return {v for _, given in step.branches.bodies for v in self._values(Expression(given))}
 
     def _result_name(self, step: Statement, number: int, dying: list[str], live: dict[str, Value]) -> str:
-        attribute = re.sub(r"\[\d+\]", "", step.attribute).strip("._")
+        attribute = next((s for s in step.attribute if isinstance(s, str)), "").strip("._")
         special = _IDENTITY.get(attribute)
         if special and special not in live:
             return special
@@ -281,8 +309,8 @@ class Construct(ClassRenderer):
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _statements(self) -> list[str]:
-        lines: list[str] = []
+    def _statements(self) -> list[Line]:
+        lines: list[Line] = []
         outputs = [self._values(Expression((Use(v),))) for v in self.body.outputs]
         steps = list(self.steps)
         returned = ", ".join(self.text(Use(v)) for v in self.body.outputs)
@@ -293,19 +321,28 @@ class Construct(ClassRenderer):
             and not last.branches
             and last.targets == self.body.outputs
             and len(outputs) == 1
-            and not _IN_LOOP.search(self.text(last.expression))
+            and not _calls_member(last.expression)
         ):
             steps.pop()
             returned = self.text(last.expression)
         for step in steps:
             names = [self.names[t] for t in step.targets]
             if step.branches is not None:
-                lines += self._branching(step.branches, names)
+                lines += map(Line, self._branching(step.branches, names))
                 continue
             targets = step.results.format(*names) if step.results else ", ".join(names)
-            lines.append(f"{targets} = {self.text(step.expression)}")
-        lines.append(f"return {returned}" if returned else "return None")
-        return lines
+            lines.append(self._line(targets, step.expression))
+        returned = returned or "None"
+        return [*lines, Line(f"return {returned}", returned=returned)]
+
+    def _line(self, targets: str, expression: Expression) -> Line:
+        """An assignment, with what it calls where that is all it does."""
+        text = f"{targets} = {self.text(expression)}"
+        call = expression.parts[0]
+        if len(expression.parts) > 1 or not isinstance(call, Call) or not isinstance(call.callee, Access):
+            return Line(text)
+        reads = frozenset(self.names.get(v, "") for v in self._values(expression))
+        return Line(text, targets, call.callee.steps, self.arguments(call), reads)
 
     def _branching(self, branches: Branches, names: list[str]) -> list[str]:
         """An `if`, or a `while` whose condition is one of its variables."""
@@ -340,52 +377,61 @@ class Construct(ClassRenderer):
                 inner = part.arguments
                 if part.callee == "nn.CellList" and isinstance(inner[0].value, Call):
                     inner = inner[0].value.arguments
-                found[f"self.{name}"] = len(inner)
+                found[name] = len(inner)
         return found
 
 
 _NOTHING: Set[Value] = frozenset()
 _PLAIN = re.compile(r"^[\w.]+$")
-_IN_LOOP = re.compile(r"^self\.\w+\[\d+\]\(")
-_STEP = re.compile(
-    r"^(?P<left>(?P<name>\w+)(, _)?) = (?P<path>self\.\w+)\[(?P<index>\d+)\]\((?P<arguments>.*)\)$"
-)
 
 
-def _loops(lines: list[str], lengths: dict[str, int]) -> list[str]:
-    """Runs of ``x = self.layers[i](x)`` over a whole list as a for loop."""
+def _calls_member(expression: Expression) -> bool:
+    """Whether a step begins with a call of a member of a list, ``self.layers[0](…)``."""
+    call = expression.parts[0]
+    callee = call.callee if isinstance(call, Call) else None
+    return isinstance(callee, Access) and len(callee.steps) == 2 and isinstance(callee.steps[1], int)
+
+
+def _with_loops(lines: list[Line], lengths: dict[str, int], taken: set[str]) -> list[str]:
+    """Texts of lines, runs of ``x = self.layers[i](x)`` over a whole list as a for loop.
+
+    Args:
+        lines: the lines.
+        lengths: name of a list -> its length.
+        taken: names of variables.
+    """
     out: list[str] = []
     at = 0
     while at < len(lines):
-        match = _STEP.match(lines[at])
-        count = lengths.get(match["path"], 0) if match and match["index"] == "0" else 0
-        expected = [
-            f"{match['left']} = {match['path']}[{i}]({match['arguments']})"
-            for i in range(count)
-            if match is not None
-        ]
-        if (
-            match
-            and count > 1
-            and lines[at : at + count] == expected
-            and _reads(match["name"], match["arguments"])
-        ):
-            item = _singular(match["path"].removeprefix("self."), lines)
-            out += [f"for {item} in {match['path']}:", f"    {match['left']} = {item}({match['arguments']})"]
+        first = lines[at]
+        name, count = _loop_over(lines[at:], lengths)
+        if count > 1:
+            item = _singular(name, taken)
+            out += [f"for {item} in self.{name}:", f"    {first.targets} = {item}({first.arguments})"]
             at += count
         else:
-            out.append(lines[at])
+            out.append(first.text)
             at += 1
     return out
 
 
-def _reads(name: str, arguments: str) -> bool:
-    return re.search(rf"\b{name}\b", arguments) is not None
+def _loop_over(lines: list[Line], lengths: dict[str, int]) -> tuple[str, int]:
+    """The list whose members the first lines call one after the other, and how many; 0 for none."""
+    first = lines[0]
+    if len(first.access) != 2 or first.access[1] != 0 or not isinstance(first.access[0], str):
+        return "", 0
+    name = first.access[0]
+    count = lengths.get(name, 0)
+    run = [(line.targets, line.access, line.arguments) for line in lines[:count]]
+    variable = first.targets.removesuffix(", _")
+    if run != [(first.targets, (name, i), first.arguments) for i in range(count)]:
+        return "", 0
+    return (name, count) if variable in first.reads else ("", 0)
 
 
-def _singular(name: str, lines: list[str]) -> str:
+def _singular(name: str, taken: set[str]) -> str:
     item = name[:-1] if name.endswith("s") and len(name) > 3 else "layer"
-    return f"{item}_" if any(re.search(rf"(?<![.\w]){item}\b", line) for line in lines) else item
+    return f"{item}_" if item in taken else item
 
 
 def _numbered(name: str, live: dict[str, Value]) -> str:

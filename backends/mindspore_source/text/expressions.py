@@ -88,7 +88,29 @@ class Slot:
     present: bool
 
 
-Part = str | Literal | Use | Call | Expression | Slot
+Step = str | int
+"""An attribute's name, or the number of a member of a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What `self` reaches in steps: ``self.layers[0].conv``."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def last(self) -> tuple[Step, ...]:
+        """The last attribute, with the members taken of it."""
+        at = max((i for i, step in enumerate(self.steps) if isinstance(step, str)), default=0)
+        return self.steps[at:]
+
+    def opens(self, name: str) -> bool:
+        """Whether a member of the container of that name is taken."""
+        pairs = zip(self.steps, self.steps[1:], strict=False)
+        return any(step == name and isinstance(member, int) for step, member in pairs)
+
+
+Part = str | Literal | Use | Call | Expression | Slot | Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +167,7 @@ def literal_source(value: object) -> str:
 
 def as_part(value: object, hint: str = "value") -> Part:
     """A part as it is; any other Python value as a literal."""
-    return value if isinstance(value, (Literal, Use, Call, Expression)) else Literal(value, hint)
+    return value if isinstance(value, (Literal, Use, Call, Expression, Access)) else Literal(value, hint)
 
 
 def call(callee: Part, *positional: object, **keywords: object) -> Expression:
@@ -193,6 +215,19 @@ def uses(part: Part) -> Iterator[Use]:
         yield from uses(part.callee)
         for argument in part.arguments:
             yield from uses(argument.value)
+
+
+def accesses(part: Part) -> Iterator[Access]:
+    """Everything that is reached from `self`, in writing order."""
+    if isinstance(part, Access):
+        yield part
+    elif isinstance(part, Expression):
+        for inner in part.parts:
+            yield from accesses(inner)
+    elif isinstance(part, Call):
+        yield from accesses(part.callee)
+        for argument in part.arguments:
+            yield from accesses(argument.value)
 
 
 def shape_of(part: Part, number: dict[Value, int]) -> object:
@@ -264,6 +299,8 @@ class Renderer:
             return part
         if isinstance(part, Literal):
             return self.literal(part)
+        if isinstance(part, Access):
+            return "self" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in part.steps)
         if isinstance(part, Slot):
             return self.text(part.part)
         if isinstance(part, Use):

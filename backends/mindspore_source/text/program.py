@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....ir import BackendError, Graph, TensorData
-from ..cells.cell_builder import Units
+from ..cells.cell_builder import CellBuilder
+from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
 from ..cells.contraction import Contraction
 from ..classes.shared_classes import define_classes
@@ -24,6 +24,7 @@ from ..emitting import Extra
 from .build_function import epilogue
 from .construct import ClassRenderer, methods
 from .expressions import MISSING, Argument, Call, Part, literal_source
+from .python_names import called_names, used_names
 
 _INITIALIZERS = (
     "Constant",
@@ -92,16 +93,17 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
             place="the root graph",
             hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
-    units = Units(graph, Contraction(graph), explicit=explicit)
-    classes = define_classes(units)
+    builder = CellBuilder(Contraction(graph), explicit=explicit)
+    classes = define_classes(builder)
     program = Program("")
-    _place(units, program)
+    _place(builder.cells, program)
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
-    redrawn = REDRAWN if any("redrawn(" in text for text in texts) else ""
-    padded = PADDED_EMBEDDING if any("PaddedEmbedding(" in text for text in texts) else ""
-    stub = STUB if any("Unsupported(" in text for text in texts) else ""
-    helpers = [*precise_helpers(texts), stub, redrawn, padded]
-    body = "\n\n".join([*helpers, units.factories.text(), *texts])
+    called = called_names("".join(texts))
+    redrawn = REDRAWN if "redrawn" in called else ""
+    padded = PADDED_EMBEDDING if "PaddedEmbedding" in called else ""
+    stub = STUB if "Unsupported" in called else ""
+    helpers = [*precise_helpers(called), stub, redrawn, padded]
+    body = "\n\n".join([*helpers, builder.factories.text(), *texts])
     frozen = sorted(
         {
             t.name
@@ -121,39 +123,39 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     return program
 
 
-def _place(units: Units, program: Program) -> None:
+def _place(cells: Cells, program: Program) -> None:
     """Where every parameter went, and module paths that changed."""
     emitted: dict[int, str] = {0: ""}
-    provenance = units.graph.provenance
-    sources = {**units.paths, **(provenance.modules if provenance else {})}
-    for key in units.position:
+    provenance = cells.graph.provenance
+    sources = {**cells.modules.paths, **(provenance.modules if provenance else {})}
+    for key in cells.modules.position:
         above = emitted[key]
-        for name, child in units.children(key):
-            access = units.units[key].children[child]
-            step = access[1:] if access.startswith(".") else name
+        for name, child in cells.modules.children(key):
+            access = cells.units[key].children[child]
+            step = access if isinstance(access, str) else name
             emitted[child] = f"{above}.{step}" if above else step
             if emitted[child] != sources[child]:
                 program.renamed_modules[sources[child]] = emitted[child]
     for key, other in provenance.merged.items() if provenance else ():
         program.renamed_modules[sources[key]] = emitted[other]
         program.renamed_modules[sources[other]] = emitted[other]
-    for parameter, holders in units.declared.items():
-        state = units.units[holders[0]].state[parameter]
-        data = units.graph.parameter(parameter).data
+    for parameter, holders in cells.modules.declared.items():
+        state = cells.units[holders[0]].state[parameter]
+        data = cells.graph.parameter(parameter).data
         program.targets[parameter] = Target(
             _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
-        node = units.graph.parameter(parameter)
+        node = cells.graph.parameter(parameter)
         if node.is_buffer and law_of(node) is None:
             program.buffers.append(program.targets[parameter].name)
-        forms = {(s.transform, s.shape) for h in holders if (s := units.units[h].state[parameter])}
+        forms = {(s.transform, s.shape) for h in holders if (s := cells.units[h].state[parameter])}
         if len(forms) > 1:
             raise BackendError(
                 "E602",
                 "expected one layout of a tied parameter, got several",
-                place=units.graph.parameter(parameter).name,
+                place=cells.graph.parameter(parameter).name,
             )
-    for key, unit in units.units.items():
+    for key, unit in cells.units.items():
         for name, data in unit.constants:
             program.constants.append((_joined(emitted[key], name), data))
             program.buffers.append(_joined(emitted[key], name))
@@ -194,7 +196,7 @@ def _class_text(class_: Class, grouped: bool) -> str:
             setup += ["# initial distribution unknown"] if name in draft.unknown else []
             before, built = _built(class_, renderer, name, part)
             setup += [*before, f"self.{name} = {built}"]
-    setup += [f"{left} = {right}  # tied" for left, right in draft.assignments]
+    setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in draft.assignments]
     lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
     if draft.has_body:
         texts = ["\n".join(f"    {line}" for line in method) for method in methods(class_)]
@@ -306,26 +308,22 @@ def _wrapped(note: str) -> list[str]:
 
 def _imports(body: str) -> str:
     """The imports that the text needs, and no others."""
-
-    def uses(name: str) -> bool:
-        return re.search(rf"(?<![.\w]){name}\b", body) is not None
-
+    names = used_names(body)
     lines = []
-    if uses("math"):
+    if "math" in names:
         lines.append("import math")
-    if uses("OrderedDict"):
+    if "OrderedDict" in names:
         lines.append("from collections import OrderedDict")
-    if uses("Path"):
+    if "Path" in names:
         lines.append("from pathlib import Path")
     lines += [""] * bool(lines)
-    if uses("ms"):
+    if "ms" in names:
         lines.append("import mindspore as ms")
-    if uses("np"):
+    if "np" in names:
         lines.append("import numpy as np")
-    names = [n for n in ("Parameter", "Tensor", "nn", "ops") if uses(n)]
-    lines.append(f"from mindspore import {', '.join(names)}")
-    laws = [n for n in _INITIALIZERS if re.search(rf"(?<![.\w]){n}\(", body)]
-    laws += ["initializer"] if re.search(r"(?<![.\w])initializer\(", body) else []
+    parts = [n for n in ("Parameter", "Tensor", "nn", "ops") if n in names]
+    lines.append(f"from mindspore import {', '.join(parts)}")
+    laws = [n for n in (*_INITIALIZERS, "initializer") if n in called_names(body)]
     if laws:
         lines.append(f"from mindspore.common.initializer import {', '.join(laws)}")
     return "\n".join(lines) + "\n"

@@ -1,0 +1,114 @@
+"""The steps of a `construct`: what each operator and each call in a body is written as."""
+
+from __future__ import annotations
+
+from ....ir import BackendError, Constant, Operator, Parameter, Value
+from ..emitters import emit_call
+from ..emitting import Layer, Refused, State, View
+from ..regions import Region, regions
+from ..text.expressions import ANY, KEPT, Access, Argument, Call, Expression, Part, Use
+from .cell_draft import Branches, Draft, Method, Statement
+from .cells import Cells
+from .construct_scope import DraftScope
+from .contraction import Body
+from .layer_units import find_layer, owns_state
+
+
+def write_steps(cells: Cells, body: Body, into: Draft | Method, scope: DraftScope) -> None:
+    """The statements of a body, and those that make tensors of what it returns of constants and state."""
+    for item in body.items:
+        _write_step(cells, item, into, scope)
+    for value in dict.fromkeys(into.outputs):
+        if isinstance(cells.graph.node(value.node), (Constant, Parameter)):
+            part = scope.tensor(value, 0)
+            into.statements.append(Statement([value], Expression((part,), outputs=2)))
+
+
+def _write_step(cells: Cells, item: tuple[str, int], into: Draft | Method, scope: DraftScope) -> None:
+    kind, key = item
+    draft = scope.draft
+    if kind == "call" and key in cells.contraction.returned:
+        return  # a method, which its If or Loop calls
+    if kind == "call":
+        body = cells.contraction.bodies[key]
+        path, layer = Access(cells.module_path(draft.module, body.module)), cells.units[body.module].layer
+        if layer is not None:
+            operands = cells.graph.operands(body.items[0][1])
+            step = scope.layer_step(path, layer, operands, body.outputs)
+            into.statements.append(step)
+            return
+        call = Call(path, tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
+        into.statements.append(Statement(list(body.outputs), Expression((call,)), path.last))
+        return
+    operator = cells.graph.operator(key)
+    found = regions(cells.graph, operator)
+    if found:
+        into.statements.append(_branch(cells, operator, found, scope))
+        return
+    view = View(cells.graph, operator, scope)
+    targets = [Value(key, i) for i in range(view.used_outputs())]
+    try:
+        expression = emit_call(view)
+    except Refused:
+        path, layer = _promote_to_layer(cells, operator, draft, scope)
+        into.statements.append(scope.layer_step(path, layer, view.operands, targets))
+        return
+    if expression.host:
+        scope.hosts[targets[0]] = expression.host
+    into.statements.append(Statement(targets, expression))
+
+
+def _promote_to_layer(cells: Cells, operator: Operator, draft: Draft, scope: DraftScope) -> tuple[str, Layer]:
+    """An operator that MindSpore has only as a layer, as an auxiliary attribute; its path."""
+    layer = find_layer(cells, operator, draft)
+    module = cells.tree.module(draft.module)
+    if layer is None or not owns_state(cells, module, operator, layer):
+        raise BackendError(
+            "E602",
+            f"MindSpore has `{operator.op_type}` only as a layer that owns its parameters",
+            place=cells.graph.describe(operator.key),
+        )
+    name = operator.op_type.lower()
+    path = scope.attribute(name, layer.constructor)
+    operands = cells.graph.operands(operator.key)
+    for state in layer.state:
+        value = operands[state.slot]
+        assert value is not None
+        held = cells.units[draft.module].state.get(value.node)
+        if held is not None:
+            draft.attributes = [(n, p) for n, p in draft.attributes if n != held.name]
+        cells.units[draft.module].state[value.node] = State(
+            state.slot, f"{path.removeprefix('self.')}.{state.name}", state.transform, state.shape
+        )
+    prefix = path.removeprefix("self.")
+    cells.units[draft.module].extra += [
+        (f"{prefix}.{n}", fill, size, dtype) for n, fill, size, dtype in layer.extra
+    ]
+    return path, layer
+
+
+def _branch(cells: Cells, operator: Operator, found: list[Region], scope: DraftScope) -> Statement:
+    """An `if` or a `while`, with its bodies as methods of the class."""
+    draft, turns = scope.draft, operator.op_type == "Loop"
+    taken = {n for n, _ in draft.attributes} | {m.name for m in draft.methods}
+    suffixes = ("", *map(str, range(2, 1000)))
+    suffix = next(s for s in suffixes if not any(r.name + s in taken for r in found))
+    bodies: list[tuple[Method, tuple[Part, ...]]] = []
+    for region in found:
+        given = [v for v in cells.contraction.bodies[region.call].inputs if v not in region.state]
+        inputs = [*region.state, *given]
+        names = [cells.modules.input_name(v) for v in inputs]
+        method = Method(region.name + suffix, inputs, names, list(region.results))
+        bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))
+    draft.methods += [method for method, _ in bodies]
+    for region, (method, _) in zip(found, bodies, strict=True):
+        write_steps(cells, cells.contraction.bodies[region.call], method, scope)
+    operands = [v for v in cells.graph.operands(operator.key) if v is not None]
+    count = len(operator.types)
+    state = [scope.tensor(v, 0) for v in operands[1 : 1 + count]] if turns else []
+    initial = tuple(Use(part.value, KEPT) if isinstance(part, Use) else part for part in state)
+    test = scope.part(operands[0], ANY)
+    parts = (test, *initial, *(part for _, given in bodies for part in given))
+    branches = Branches(test, tuple(bodies), initial if turns else None)
+    targets = [Value(operator.key, i) for i in range(count)]
+    return Statement(targets, Expression(parts, outputs=count), branches=branches)

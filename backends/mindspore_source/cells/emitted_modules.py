@@ -1,0 +1,95 @@
+"""Which modules are written, where, and which parameters each of them declares."""
+
+from __future__ import annotations
+
+from ....ir import Graph, Parameter, Value
+from ..regions import is_region
+from .contraction import Body, Contraction
+
+
+class EmittedModules:
+    """The modules of a graph that are written.
+
+    Attributes:
+        bodies: module -> the body of its first call.
+        paths: module -> its path in the source.
+        position: module -> its place in the order in which MindSpore will walk the cells.
+        declared: parameter -> modules that declare it, in that order; the others are tied to the first.
+    """
+
+    def __init__(self, graph: Graph, contraction: Contraction) -> None:
+        self.graph, self.tree, self.contraction = graph, graph.modules, contraction
+        self.bodies: dict[int, Body] = {}
+        for body in contraction.bodies.values():
+            self.bodies.setdefault(body.module, body)
+        self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
+        self.position = {key: at for at, key in enumerate(self._walk())}
+        self._owners = {child: key for key in self.position for _, child in self.children(key)}
+        self.declared = self._declared()
+
+    def _walk(self) -> list[int]:
+        """Emitted modules in the order in which MindSpore will walk the emitted cells."""
+        out: list[int] = []
+        stack = [0]
+        while stack:
+            key = stack.pop()
+            out.append(key)
+            stack.extend(reversed([c for _, c in self.children(key)]))
+        return out
+
+    def registered(self, key: int) -> dict[str, int]:
+        """Name -> child of a module, regions left out."""
+        children = self.tree.module(key).children
+        return {name: child for name, child in children.items() if not is_region(self.tree, child)}
+
+    def children(self, key: int) -> list[tuple[str, int]]:
+        """(name, child) of the children emitted in this module: used, and canonical here."""
+        above = self.paths[key]
+        return [
+            (name, child)
+            for name, child in self.registered(key).items()
+            if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
+        ]
+
+    def _declared(self) -> dict[int, list[int]]:
+        """Parameter key -> modules that declare it, in walking order; the others are tied to the first."""
+        found: dict[int, set[int]] = {}
+        for body in self.contraction.bodies.values():
+            read: list[Value | None] = list(body.outputs)
+            for kind, key in body.items:
+                read += self.graph.operands(key) if kind == "op" else self.contraction.bodies[key].inputs
+            for value in read:
+                if value is not None and isinstance(self.graph.node(value.node), Parameter):
+                    holder = self.contraction.holder(body.module, value.node)
+                    if holder is not None:
+                        found.setdefault(value.node, set()).add(holder)
+        return {
+            p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
+        }
+
+    def above(self, key: int) -> list[int]:
+        """The module, the one that contains it, and so on up to the root."""
+        out = [key]
+        while out[-1] in self._owners:
+            out.append(self._owners[out[-1]])
+        return out
+
+    def place_of(self, key: int) -> tuple[str, str]:
+        """Where a module is written: the class of the nearest module that has one, and the path in it."""
+        path = ""
+        for above in self.above(key)[1:]:
+            path = self.paths[key].removeprefix(self.paths[above])
+            if self.tree.module(above).container is None:
+                return self.tree.module(above).class_name, path
+        return "", self.paths[key]
+
+    def input_names(self, module: int) -> list[str]:
+        """The graph inputs that a module is given, by name, where every call of it is given the same."""
+        bodies = [b for b in self.contraction.bodies.values() if b.module == module]
+        names = zip(*([self.input_name(v) for v in b.inputs] for b in bodies), strict=False)
+        return [found[0] if len(set(found)) == 1 else "" for found in names]
+
+    def input_name(self, value: Value) -> str:
+        """The name of an input of the graph; empty for any other value."""
+        node = self.graph.node(value.node)
+        return getattr(node, "name", "") if node.key in self.graph.inputs else ""
