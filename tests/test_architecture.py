@@ -3,8 +3,10 @@
 import ast
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,8 @@ MAY_IMPORT = {
     "mindspore": ("frontends/mindspore_cell/", "backends/mindspore_source/", "verification/"),
     "mxnet": ("verification/oracle/mxnet_process.py",),  # which runs in another Python
 }
+MOST_FILES = 25
+MOST_LINES = 450
 IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 
 
@@ -116,6 +120,46 @@ def test_every_package_is_installed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     found = {".".join(["regraft", *path.parent.relative_to(ROOT).parts]) for path in source_files()}
     assert set(listed) == found
+
+
+def test_no_circle_of_imports() -> None:
+    """Imports inside functions count too; those for the type checker do not. Text and graph know each other."""
+    arrows = nx.DiGraph()
+    modules = {module_name(path): path for path in source_files()}
+    for name, path in modules.items():
+        tree = ast.parse(path.read_text())
+        skipped = {id(c) for n in ast.walk(tree) if is_type_checking(n) for c in ast.walk(n)}
+        package = list(path.relative_to(ROOT).parent.parts)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level or id(node) in skipped:
+                continue
+            base = [*package[: len(package) - (node.level - 1)], *(node.module or "").split(".")]
+            for alias in node.names:
+                found = ".".join(filter(None, [*base, alias.name]))
+                target = found if found in modules else ".".join(filter(None, base))
+                if target in modules and target != name:
+                    arrows.add_edge(name, target)
+    assert arrows.number_of_edges() > 1000
+    circles = [circle for circle in nx.strongly_connected_components(arrows) if len(circle) > 1]
+    assert circles == [{"ir.graph", "ir.text"}]
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def test_a_folder_can_be_taken_in() -> None:
+    counts = Counter(path.parent for path in source_files())
+    assert {str(f.relative_to(ROOT)): n for f, n in counts.items() if n > MOST_FILES} == {}
+
+
+def test_a_file_can_be_held_in_the_head() -> None:
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in source_files()}
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
 
 
 def test_ir_depends_on_little() -> None:
