@@ -31,7 +31,7 @@ def show(
     """Show MODEL's layers: path, class, output shape, parameters counted once, sharing and unused marked."""
     from .. import api
     from ..ir import render
-    from ..ir.summary import summarise
+    from ..ir.analysis.summary import summarise
 
     with reported(ctx):
         if loading.inputs or api.is_data(model):

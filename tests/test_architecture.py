@@ -123,7 +123,7 @@ def test_every_package_is_installed() -> None:
 
 
 def test_no_circle_of_imports() -> None:
-    """Imports inside functions count too; those for the type checker do not. Text and graph know each other."""
+    """Imports inside functions count; those for the type checker do not. Text and graph know each other."""
     arrows = nx.DiGraph()
     modules = {module_name(path): path for path in source_files()}
     for name, path in modules.items():

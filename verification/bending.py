@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from ..ir import Builder, Graph, ModelError, RegraftError, Value
-from ..ir.bends import Bend, find_bends
+from ..ir.analysis.bends import Bend, find_bends
 from .compare import kind_of
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import CallRecord

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..backends import find_target
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError
-from ..ir.restriction import restricted
+from ..ir.analysis.restriction import restricted
 from .report import Report
 from .verifying import verify
 

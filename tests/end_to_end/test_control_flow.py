@@ -16,7 +16,7 @@ from torch._higher_order_ops.while_loop import while_loop
 
 import regraft
 from regraft.ir import parse, render, validate, walk_operators
-from regraft.ir.summary import summarise
+from regraft.ir.analysis.summary import summarise
 
 from .catalogue import imported
 

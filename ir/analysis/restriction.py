@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import networkx as nx
 
-from .graph import Graph
+from ..graph import Graph
 
 
 def restricted(graph: Graph, inputs: Collection[str]) -> Graph:

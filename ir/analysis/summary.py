@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .graph import Graph
-from .nodes import Operator
-from .types import TensorType
+from ..graph import Graph
+from ..nodes import Operator
+from ..types import TensorType
 
 
 @dataclass(frozen=True, slots=True)

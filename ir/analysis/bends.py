@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from .graph import Graph
-from .nodes import Constant, Input, Operator, Value
+from ..graph import Graph
+from ..nodes import Constant, Input, Operator, Value
 
 
 @dataclass(frozen=True, slots=True)
