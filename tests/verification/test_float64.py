@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.verification.runners.torch_runner import TorchRunner
+from regraft.verification.runners.torch_runner import TorchRunner, double_copy
 
 
 class Casts(nn.Module):
@@ -122,3 +122,15 @@ def test_writes_in_place_reach_what_a_cast_shares() -> None:
             return y
 
     assert (run(Writes(), np.zeros((2, 4))) == 1).all()
+
+
+@pytest.mark.parametrize(("kernel", "cheap"), [(3, True), (7, False)])
+def test_a_convolution_that_torch_would_unfold_beyond_memory_is_not_run_in_float64(
+    kernel: int, cheap: bool
+) -> None:
+    """Windows of 7 x 7 x 7 over 48 channels of 32 x 32 x 32 are 4 GB in float64."""
+    graph = regraft.load(nn.Conv3d(48, 1, kernel, padding="same").eval(), ("1x48x32x32x32",))
+    runner = double_copy(graph)
+    assert (runner is not None) == cheap
+    if runner is not None:
+        runner.close()

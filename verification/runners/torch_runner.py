@@ -20,7 +20,7 @@ from .records import ValueStore
 from .runs import CallRecord, Run, Slot
 
 DOUBLE_LIMIT = 2_000_000_000
-"""Bytes of weights up to which a float64 copy of the model counts as cheap."""
+"""Bytes of weights, or of what one convolution unfolds, up to which a run in float64 counts as cheap."""
 
 
 class TorchRunner:
@@ -378,6 +378,10 @@ def _number(value: Any) -> np.ndarray:
 def double_copy(graph: Graph) -> TorchRunner | None:
     """A runner of a float64 copy, or None where that is not cheap or not possible."""
     if sum(p.data.nbytes for p in graph.parameters()) > DOUBLE_LIMIT:
+        return None
+    from .torch_double import unfolded
+
+    if any(unfolded(graph, node) > DOUBLE_LIMIT for node in graph.operators()):
         return None
     try:
         return TorchRunner(graph, double=True)
