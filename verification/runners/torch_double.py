@@ -20,12 +20,12 @@ def unfolded(graph: Graph, node: Operator) -> int:
     """
     if node.op_type != "Conv" or node.domain:
         return 0
-    data, weight = (graph.operands(node.key)[slot] for slot in (0, 1))
+    data, weight = graph.operands(node.key)[:2]
     entering = None if data is None else graph.type_of(data)
     kernel = None if weight is None else graph.type_of(weight)
     if entering is None or kernel is None or not entering.shape or not kernel.shape or not node.types:
         return 0
-    leaving = node.types[0].shape or ()
+    leaving = (node.types[0].shape if node.types[0] is not None else None) or ()
     sizes = [entering.shape[1], *kernel.shape[2:], *leaving[2:]]
     known = [size for size in sizes if isinstance(size, int)]
     return 8 * prod(known) if len(known) == len(sizes) and prod(known[1 : len(kernel.shape) - 1]) > 1 else 0
