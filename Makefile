@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch mutants fuzz kills golden clean
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch mutants fuzz fuzz-programs kills golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ fuzz: $(READY)  ## mutated inputs for every reader until stopped: SECONDS=60 SEE
 
 kills: $(READY)  ## kill rewrites over existing output at random moments, and look what is left: KILLS=200
 	$(BIN)/python benchmarks/kills.py --kills $(or $(KILLS),200)
+
+fuzz-programs: $(READY)  ## random programs against their framework until stopped: FRONTEND=torch SECONDS=60 SEED=1
+	$(BIN)/python -m tests.fuzz.programs --frontend $(or $(FRONTEND),torch) --seconds $(or $(SECONDS),0) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .venv-* .pytest_cache .ruff_cache build *.egg-info out
