@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from .dims import Dim, differ
 from .errors import InvalidGraphError
-
-Dim = int | str | None
-"""A dimension: a number, a symbol or expression such as ``N`` or ``2*N``, or None when unknown."""
 
 _DTYPES: dict[str, tuple[str, int]] = {
     "float32": ("f32", onnx.TensorProto.FLOAT),
@@ -154,7 +152,7 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
 def contradicts(known: TensorType, other: TensorType) -> bool:
     """Whether no value can have both types: by element type, rank, or a dimension.
 
-    A symbol may be any number, so that only two different numbers contradict each other.
+    A symbol may be any number from 1 on, so that ``N`` contradicts ``N+1`` and no 3, and ``2*N`` does.
     """
     if known == other:
         return False
@@ -163,8 +161,7 @@ def contradicts(known: TensorType, other: TensorType) -> bool:
     if known.shape is None or other.shape is None:
         return False
     return len(known.shape) != len(other.shape) or any(
-        a != b and isinstance(a, int) and isinstance(b, int)
-        for a, b in zip(known.shape, other.shape, strict=True)
+        differ(a, b) for a, b in zip(known.shape, other.shape, strict=True)
     )
 
 

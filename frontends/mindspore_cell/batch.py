@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...ir import TensorType
+from ...ir.dims import Size
 from .mindir import Node, Program
 
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The integer `multiple` * N, where N is the size of the batch."""
-
-    multiple: int = 1
-
-    @property
-    def symbol(self) -> str:
-        """Its form in a type: ``N`` or ``3*N``."""
-        return "N" if self.multiple == 1 else f"{self.multiple}*N"
+BATCH = Size.of("N")
+"""The size of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +20,7 @@ class BatchFill:
     """A constant tensor of one repeated value whose shape has the batch in it."""
 
     value: np.ndarray
-    shape: tuple[int | Batch, ...]
+    shape: tuple[int | Size, ...]
 
 
 class BatchDependenceError(Exception):
@@ -90,7 +82,7 @@ class _Comparison:
             if a.dtype != b.dtype or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
                 raise BatchDependenceError(f"the rank or element type of `{where}` depends on the batch size")
             dims = [self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True)]
-            return a.with_shape(tuple(d.symbol if isinstance(d, Batch) else d for d in dims))
+            return a.with_shape(tuple(d.dim if isinstance(d, Size) else d for d in dims))
         if isinstance(a, tuple) and isinstance(b, tuple):
             if len(a) != len(b):
                 raise BatchDependenceError(f"the number of results of `{where}` depends on the batch size")
@@ -127,5 +119,5 @@ class _Comparison:
         if a == b:
             return a
         if a and b and a * self.sizes[1] == b * self.sizes[0] and a % self.sizes[0] == 0:
-            return Batch(a // self.sizes[0])
+            return BATCH * (a // self.sizes[0])
         raise BatchDependenceError(f"`{where}` has {a} at batch {self.sizes[0]} and {b} at {self.sizes[1]}")

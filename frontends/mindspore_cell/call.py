@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...ir import Builder, Dim, TensorType, Value
+from ...ir.dims import Size
 from .. import call
 from ..arguments import REQUIRED, Key, is_list
-from .batch import Batch, BatchDependenceError, BatchFill
+from .batch import BATCH, BatchDependenceError, BatchFill
 from .mindir import MONAD, Node
 
 _TYPE_IDS = {
@@ -88,7 +89,7 @@ class Call(call.Call):
 
     def mismatch(self, key: Key, expected: str, found: object) -> Exception:
         """Return the error for an argument of another kind; the batch where a number must stand is one."""
-        if any(isinstance(item, Batch) for item in self.items(found)):
+        if any(isinstance(item, Size) for item in self.items(found)):
             return BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
         return super().mismatch(key, expected, found)
 
@@ -97,25 +98,25 @@ class Call(call.Call):
         if isinstance(found, BatchFill):
             shape = self.shape_value(found.shape)
             return self.op("Expand", self.constant(found.value), shape, types=[_fill_type(found)])
-        if isinstance(found, Batch):
+        if isinstance(found, Size):
             return self.op("Squeeze", self.shape_value([found]), self.constant([0]))
-        if is_list(found) and any(isinstance(item, Batch) for item in found):
+        if is_list(found) and any(isinstance(item, Size) for item in found):
             return self.shape_value(found)
         plain = isinstance(found, (np.ndarray, bool, int, float)) or is_list(found)
         if plain and not _holds_values(found):
             return self.constant(found)
         return super().as_value(found, what)
 
-    def sizes(self, key: Key) -> list[int | Batch]:
+    def sizes(self, key: Key) -> list[int | Size]:
         """Return integers among which may be multiples of the batch."""
         found = super().sizes(key)
-        if not all(isinstance(size, (int, Batch)) for size in found):
+        if not all(isinstance(size, (int, Size)) for size in found):
             raise self.mismatch(key, "static integers", found)
         return found
 
-    def static(self, size: int | Batch) -> int:
+    def static(self, size: int | Size) -> int:
         """Return a size that may not depend on the batch."""
-        if isinstance(size, Batch):
+        if isinstance(size, Size):
             raise BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
         return size
 
@@ -130,19 +131,22 @@ class Call(call.Call):
         """Whether nothing else reads an argument."""
         return self.users[position] == 1
 
-    def as_dim(self, size: int | Batch) -> Dim:
+    def as_dim(self, size: int | Size) -> Dim:
         """Return a size as a dimension of a type."""
-        return size.symbol if isinstance(size, Batch) else size
+        return size.dim if isinstance(size, Size) else size
 
-    def shape_value(self, sizes: Sequence[int | Batch]) -> Value:
+    def shape_value(self, sizes: Sequence[int | Size]) -> Value:
         """Return sizes as an int64 vector, the batch read from the first input that has it."""
-        if not any(isinstance(size, Batch) for size in sizes):
+        if not any(isinstance(size, Size) for size in sizes):
             return super().shape_value(sizes)
         parts: list[Value] = []
         for size in sizes:
-            if isinstance(size, Batch):
-                batch, multiple = self._batch_size(), size.multiple
-                parts.append(batch if multiple == 1 else self.op("Mul", batch, self.constant([multiple])))
+            if isinstance(size, Size):
+                batch, multiple = self._batch_size(), size.divided(BATCH)
+                assert multiple is not None, size
+                if multiple.number != 1:
+                    batch = self.op("Mul", batch, self.constant([multiple.number]))
+                parts.append(batch)
             else:
                 parts.append(self.constant([size]))
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
@@ -160,6 +164,4 @@ def _holds_values(argument: Any) -> bool:
 
 
 def _fill_type(fill: BatchFill) -> TensorType:
-    return TensorType(
-        str(fill.value.dtype), tuple(d.symbol if isinstance(d, Batch) else d for d in fill.shape)
-    )
+    return TensorType(str(fill.value.dtype), tuple(d.dim if isinstance(d, Size) else d for d in fill.shape))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
-from .batch import Batch, BatchFill
+from ...ir.dims import Size
+from .batch import BatchFill
 from .call import Call
 from .cell_calls import Attribution, Marker
 from .mindir import MONAD, Node, Program
@@ -135,7 +136,7 @@ class Lowerer:
         if isinstance(found, Value):
             return found
         call = Call(Node("output", "output"), [found], self.builder, cell=None, place="output", users=[0])
-        if isinstance(found, (np.ndarray, Batch, BatchFill, bool, int, float)):
+        if isinstance(found, (np.ndarray, Size, BatchFill, bool, int, float)):
             return call.value(0)
         raise UnsupportedError("E203", f"expected tensors as results, got `{found!r}`")
 

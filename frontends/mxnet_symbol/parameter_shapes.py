@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir import Dim
+from ...ir.dims import product
 from .attributes import TextAttributes
-from .dimensions import product
 
 Shape = tuple[Dim, ...]
 Rule = Callable[[TextAttributes, Shape], dict[str, Shape]]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from ...ir import Constant, Graph, ModelError, Operator, TensorType
+from ...ir import Constant, Dim, Graph, ModelError, Operator, TensorType
+from ...ir.dims import Size
 
 _LEAST, _PER_INPUT, _PER_PARAMETER = 1 << 25, 1024, 8
 """Elements of all values together: so many, or so many for each element of the inputs and the parameters."""
@@ -63,13 +64,13 @@ class Budget:
     def _count(self, type_: TensorType | None) -> int:
         if type_ is None or type_.shape is None:
             return 0
-        return prod(d if isinstance(d, int) else self._size(d or "") for d in type_.shape)
+        return prod(map(self._size, type_.shape))
 
-    def _size(self, dim: str) -> int:
-        """What a symbolic dimension such as ``N`` or ``3*N`` comes to."""
-        factors = dim.split("*")
-        known = all(f.isidentifier() or (f.isascii() and f.isdigit()) for f in factors)
-        return prod(int(f) if f.isdigit() else self._batch for f in factors) if known else self._batch
+    def _size(self, dim: Dim) -> int:
+        """What a dimension such as ``N`` or ``3*N`` comes to; the batch where it is not known."""
+        size = Size.of(self._batch if dim is None else dim)
+        number = size.substitute(dict.fromkeys(size.names, self._batch)).number
+        return self._batch if number is None else number
 
     def _require_few_reads(self, node: Operator, types: list[TensorType | None], place: str) -> None:
         kernel = node.attributes.get("kernel_shape")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ....ir import Operator, Value
+from ....ir.dims import Size
 from ... import formulas
 from ...lowering_table import LoweringTable
-from ..batch import Batch
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MindSpore")
@@ -23,22 +23,22 @@ def reshape(call: Call) -> Value:
     if len(dims) == 2 and len(shape) > 2 and dims[0] in (shape[0], _symbol(shape[0])):
         return call.op("Flatten", x, axis=1)
     stated = call.type.shape or ()
-    codes: list[int | Batch] = []
+    codes: list[int | Size] = []
     for axis, dim in enumerate(dims):
         known = stated[axis] if axis < len(stated) else None
-        if isinstance(dim, Batch) or (dim == -1 and not isinstance(known, int)):
-            keeps = axis < len(shape) and shape[axis] == (dim.symbol if isinstance(dim, Batch) else known)
+        if isinstance(dim, Size) or (dim == -1 and not isinstance(known, int)):
+            keeps = axis < len(shape) and shape[axis] == (dim.dim if isinstance(dim, Size) else known)
             codes.append(0 if keeps and all(shape[i] == stated[i] for i in range(axis)) else dim)
         else:
             codes.append(known if dim == -1 and isinstance(known, int) else dim)
-    open_ = [i for i, c in enumerate(codes) if isinstance(c, Batch) or c == -1]
+    open_ = [i for i, c in enumerate(codes) if isinstance(c, Size) or c == -1]
     if len(open_) == 1:
         codes[open_[0]] = -1
-    if any(isinstance(c, Batch) for c in codes):
+    if any(isinstance(c, Size) for c in codes):
         return call.op(
             "Reshape", x, call.shape_value([c if c != 0 else dims[i] for i, c in enumerate(codes)])
         )
-    return call.op("Reshape", x, call.constant([int(c) for c in codes if not isinstance(c, Batch)]))
+    return call.op("Reshape", x, call.constant([int(c) for c in codes if not isinstance(c, Size)]))
 
 
 def _dense_over_last_axis(call: Call, y: Value) -> Value | None:
@@ -86,11 +86,8 @@ def _rows_of_every_index(call: Call, y: Value) -> Value | None:
 
 
 def _symbol(dim: object) -> object:
-    """The Batch that a symbolic dimension of a type stands for."""
-    if isinstance(dim, str):
-        head, _, tail = dim.partition("*")
-        return Batch(int(head)) if tail else Batch(1)
-    return dim
+    """A symbolic dimension of a type as the programs' sizes are."""
+    return Size.of(dim) if isinstance(dim, str) else dim
 
 
 @TABLE.op("Flatten")
@@ -197,10 +194,10 @@ def strided_slice(call: Call) -> Value:
     return call.op("Squeeze", x, call.constant(dropped)) if dropped else x
 
 
-def _reaches(bound: int | Batch, dim: object) -> bool:
+def _reaches(bound: int | Size, dim: object) -> bool:
     """Whether an end bound is at or past the end of its axis."""
-    if isinstance(bound, Batch):
-        return bound.symbol == dim
+    if isinstance(bound, Size):
+        return bound.dim == dim
     return isinstance(dim, int) and bound >= dim
 
 
@@ -222,13 +219,13 @@ def broadcast_to(call: Call) -> Value:
     x, dims = call.value(0), call.sizes(1)
     shape = call.shape(x)
     lead = len(dims) - len(shape)
-    wanted: list[int | Batch] = []
+    wanted: list[int | Size] = []
     for axis, dim in enumerate(dims):
         has = shape[axis - lead] if axis >= lead else 1
         if dim == -1 and isinstance(has, int):
             wanted.append(has)
         else:
-            wanted.append(1 if dim == -1 or (isinstance(dim, Batch) and has == dim.symbol) else dim)
+            wanted.append(1 if dim == -1 or (isinstance(dim, Size) and has == dim.dim) else dim)
     return call.op("Expand", x, call.shape_value(wanted))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ....ir.dims import product
 from ...lowering_table import LoweringTable
 from ..call import Call
-from ..dimensions import product
 
 TABLE = LoweringTable[Call]("MXNet")
 

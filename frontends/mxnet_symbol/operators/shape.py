@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....ir import Dim, Value
+from ....ir.dims import product, quotient
 from ...formulas import begins_then_ends, slice_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
-from ..dimensions import product, quotient
 from ..size_limits import MOST_OUTPUTS
 
 TABLE = LoweringTable[Call]("MXNet")
