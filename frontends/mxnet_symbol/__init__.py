@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from ...ir import Graph, ModelError, UnsupportedError
+from ...ir import Graph, ModelError, TensorType
 from ..options import LoadOptions
-from .binding import bind, input_types
+from .batch import read_at_sizes
+from .binding import bind
 from .lowering import lower, require_lowerings
 from .params import find_params
 from .reader import Symbol, read_symbol
@@ -48,25 +49,15 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         )
     arrays = bind(inputs, variables, double=any(d.dtype == "float64" for d in stored.arguments.values()))
 
-    def lowered(*, dynamic_batch: bool) -> Graph:
+    def lowered(types: Mapping[str, TensorType], batch: int) -> Graph:
         graph = _graph(path, symbol, variables, stored)
-        types = input_types(arrays, options, dynamic_batch=dynamic_batch)
         tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
-        batch = next((a.shape[0] for a in arrays.values() if a.ndim), 1)
         held = sum(prod(p.data.shape) for p in graph.parameters())
-        budget = Budget(batch, sum(a.size for a in arrays.values()), held)
-        lower(graph, symbol, variables, tree, types, budget)
+        given = sum(prod(d if isinstance(d, int) else batch for d in t.shape or ()) for t in types.values())
+        lower(graph, symbol, variables, tree, types, Budget(batch, given, held))
         return graph
 
-    if not options.dynamic_batch:
-        graph = lowered(dynamic_batch=False)
-    else:
-        try:
-            graph = lowered(dynamic_batch=True)
-        except (UnsupportedError, ModelError) as error:
-            graph = lowered(dynamic_batch=False)  # what fails for another reason fails here again
-            place = f" - at {error.place}" if error.place else ""
-            graph.origin.notes.append(f"the batch size is fixed: {error.message}{place}")
+    graph = read_at_sizes(arrays, options, lowered)
     graph.origin.inputs = arrays
     return graph
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from ...ir import Dim, ModelError, TensorType, dtype_name
+from ...ir import ModelError
 from ..inputs import InputSpec
-from ..options import LoadOptions
 from .attributes import literal
 from .params import DTYPES
 from .reader import SymbolNode
@@ -58,28 +57,6 @@ def bind(
         name: _as_declared(node, given[name] if name in given else _example(node, i), double=double)
         for i, (name, node) in enumerate(wanted.items())
     }
-
-
-def input_types(
-    arrays: Mapping[str, np.ndarray], options: LoadOptions, *, dynamic_batch: bool
-) -> dict[str, TensorType]:
-    """The types of the inputs: ``N`` for axis 0 of those that share the first one's batch."""
-    batch = next((a.shape[0] for a in arrays.values() if a.ndim), None)
-    for name in options.dynamic:
-        if name not in arrays:
-            raise ModelError("E103", f"expected an input among {', '.join(arrays)}, got `{name}`")
-    types: dict[str, TensorType] = {}
-    for name, array in arrays.items():
-        dims: list[Dim] = list(array.shape)
-        axes = options.dynamic.get(name)
-        if axes is None:
-            axes = (0,) if dynamic_batch and array.ndim and array.shape[0] == batch else ()
-        for axis in axes:
-            if not 0 <= axis < array.ndim:
-                raise ModelError("E103", f"expected an axis below {array.ndim} of `{name}`, got {axis}")
-            dims[axis] = "N" if axis == 0 and array.shape[0] == batch else f"{name}_{axis}"
-        types[name] = TensorType(dtype_name(array.dtype), tuple(dims))
-    return types
 
 
 def declared_dtype(node: SymbolNode) -> str | None:

@@ -69,7 +69,7 @@ def lower(
         builder = Builder(graph, call=key, location=node.name)
         operands = [_operand(values, node, variables, reference) for reference in node.inputs]
         call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
-        _check_parameters(call, operands, variables)
+        _check_parameters(call, operands)
         before = graph._next
         values[node.index] = list(_lowered(call))
         for output, value in enumerate(values[node.index]):
@@ -132,8 +132,8 @@ def _lowered(call: Call) -> list[Value]:
     return result if isinstance(result, list) else [result]
 
 
-def _check_parameters(call: Call, operands: list[Value | None], variables: Variables) -> None:
-    """Check the stored shapes of a layer's parameters against those its data asks for."""
+def _check_parameters(call: Call, operands: list[Value | None]) -> None:
+    """Check the shapes of a layer's parameters, stored or computed, against those its data asks for."""
     slots = parameter_slots(call.operator, call.node.attributes)
     if not slots or operands[:1] in ([], [None]):
         return
@@ -144,12 +144,12 @@ def _check_parameters(call: Call, operands: list[Value | None], variables: Varia
     wanted = parameter_shapes(call.operator, probe, data.shape)
     for slot, name in slots.items():
         value = operands[slot] if slot < len(operands) else None
-        if value is None or name not in wanted or call.node.inputs[slot][0] not in variables.parameters:
+        known = None if value is None or name not in wanted else call.graph.type_of(value)
+        if known is None or known.shape is None:
             continue
-        found = call.type_of(value).static_shape()
-        expected = wanted[name]
+        expected, found = wanted[name], known.shape
         fits = len(found) == len(expected) and all(
-            not isinstance(e, int) or e == f for e, f in zip(expected, found, strict=True)
+            not isinstance(e, int) or f is None or e == f for e, f in zip(expected, found, strict=True)
         )
         if not fits:
             raise ModelError(

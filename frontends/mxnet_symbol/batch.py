@@ -1,0 +1,151 @@
+"""Which axes of the inputs are symbolic: those with which the symbol reads alike at several sizes.
+
+That two inputs have one number at axis 0 proves nothing: one may be a weight, or indices that happen to be
+as many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, dtype_name
+from ...ir.dims import at_sizes
+from ...ir.types import contradicts
+from ..options import LoadOptions
+
+Types = Mapping[str, TensorType]
+Lower = Callable[[Types, int], Graph]
+"""(types of the inputs, size of the batch) -> the graph of the symbol."""
+
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_MOST_LEFT_OUT = 8  # inputs
+
+
+def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower: Lower) -> Graph:
+    """The graph with symbolic axes where that is proved, else without; a note in its origin says why.
+
+    The axes are those asked for, or axis 0 of all inputs that share the first one's batch, or of all but one
+    of these, or of the first alone. Each choice is tried: the symbol read with names for these axes must have
+    the types that it has when it is read with numbers there, those of the examples and two primes.
+
+    Args:
+        arrays: example inputs by name.
+        options: which axes are symbolic.
+        lower: reads the symbol.
+
+    Raises:
+        ModelError: when the symbol cannot be read at the sizes of the examples.
+        UnsupportedError: likewise.
+    """
+    batch = next((a.shape[0] for a in arrays.values() if a.ndim), 1)
+    static = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
+    failure: UnsupportedError | ModelError | None = None
+    fixed: Graph | None = None
+    for axes in _choices(arrays, options, batch):
+        types = _symbolic(static, axes, batch)
+        try:
+            graph = lower(types, batch)
+            for sizes in _sizes(types, static, arrays):
+                own = all(sizes[n] == s for n, s in _example_sizes(types, static).items())
+                numbers = {n: t.with_shape(_with_numbers(t, sizes)) for n, t in types.items()}
+                other = lower(numbers, sizes.get("N", batch))
+                fixed = other if own else fixed
+                _require_alike(graph, other, sizes)
+        except (UnsupportedError, ModelError) as error:
+            failure = failure or error
+            continue
+        return graph
+    graph = lower(static, batch) if fixed is None else fixed
+    if failure is not None:  # what failed for another reason has failed again
+        place = f" - at {failure.place}" if failure.place else ""
+        graph.origin.notes.append(f"the batch size is fixed: {failure.message}{place}")
+    return graph
+
+
+def _choices(
+    arrays: Mapping[str, np.ndarray], options: LoadOptions, batch: int
+) -> Iterator[dict[str, tuple[int, ...]]]:
+    """Inputs and their symbolic axes, the most first; none where no axis is to be symbolic."""
+    for name, axes in options.dynamic.items():
+        if name not in arrays:
+            raise ModelError("E103", f"expected an input among {', '.join(arrays)}, got `{name}`")
+        for axis in axes:
+            rank = arrays[name].ndim
+            if not 0 <= axis < rank:
+                raise ModelError("E103", f"expected an axis below {rank} of `{name}`, got {axis}")
+    told = {name: axes for name, axes in options.dynamic.items() if axes}
+    shared = [n for n, a in arrays.items() if a.ndim and a.shape[0] == batch and n not in options.dynamic]
+    if not options.dynamic_batch:
+        shared = []
+    if told or shared:
+        yield told | dict.fromkeys(shared, (0,))
+    for left in shared[1 : 1 + _MOST_LEFT_OUT] if len(shared) > 2 else ():
+        yield told | {name: (0,) for name in shared if name != left}
+    if len(shared) > 1:
+        yield told | {shared[0]: (0,)}
+    if told and shared:
+        yield told
+
+
+def _symbolic(static: Types, axes: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, TensorType]:
+    """The types with names at these axes: ``N`` for the batch, ``data_2`` for another."""
+    types: dict[str, TensorType] = {}
+    taken = {"N"}
+    for name, type_ in static.items():
+        dims: list[Dim] = list(type_.shape or ())
+        for axis in axes.get(name, ()):
+            own = re.sub(r"\W", "_", name)
+            symbol = f"{own}_{axis}" if axis or dims[axis] != batch else "N"
+            while symbol != "N" and symbol in taken:
+                symbol += "_"
+            taken.add(symbol)
+            dims[axis] = symbol
+        types[name] = type_.with_shape(tuple(dims))
+    return types
+
+
+def _example_sizes(types: Types, static: Types) -> dict[str, int]:
+    """What each symbol stands for in the examples."""
+    return {
+        symbol: size
+        for name, type_ in types.items()
+        for symbol, size in zip(type_.shape or (), static[name].shape or (), strict=True)
+        if isinstance(symbol, str) and isinstance(size, int)
+    }
+
+
+def _sizes(types: Types, static: Types, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, int]]:
+    """Numbers for the symbols: those of the examples, then primes that no dimension of an input has."""
+    examples = _example_sizes(types, static)
+    yield examples
+    used = {d for a in arrays.values() for d in a.shape}
+    primes = [p for p in _PRIMES if not any(d % p == 0 for d in used if d)]
+    for start in range(2):
+        yield {symbol: primes[(start + i) % len(primes)] for i, symbol in enumerate(examples)}
+
+
+def _with_numbers(type_: TensorType, sizes: Mapping[str, int]) -> tuple[Dim, ...]:
+    return tuple(at_sizes(d, sizes) for d in type_.shape or ())
+
+
+def _require_alike(symbolic: Graph, static: Graph, sizes: Mapping[str, int]) -> None:
+    """Require that the nodes of the symbol have the types that they have at these sizes.
+
+    Raises:
+        UnsupportedError: naming the first node that has not.
+    """
+    for (name, output), value in symbolic.origin.landmarks.items():
+        at = static.origin.landmarks.get((name, output))
+        stated = symbolic.type_of(value)
+        found = None if at is None else static.type_of(at)
+        if stated is None or found is None:
+            continue
+        expected = stated if stated.shape is None else stated.with_shape(_with_numbers(stated, sizes))
+        if contradicts(expected, found):
+            shown = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+            raise UnsupportedError(
+                "E203", f"expected {stated} to hold at {shown}, got {found}", place=f"node `{name}`"
+            )
