@@ -30,11 +30,13 @@ class Capture:
         programs: one MindIR program per size asked for, in order, or that of the example alone.
         calls: the Cell calls of the PyNative run on the example.
         marked: whether the programs hold the boundaries of the calls (`markers`).
+        shapes: of the results of the PyNative run, nested ones in order; None of what is no tensor.
     """
 
     programs: tuple[Program, ...]
     calls: tuple[CellCall, ...]
     marked: bool
+    shapes: tuple[tuple[int, ...] | None, ...] = ()
 
 
 def start_mindspore() -> None:
@@ -82,7 +84,7 @@ def capture(
     """
     with borrowed(cells, parameters):
         try:
-            calls, _ = record(root, _tensors(example))
+            calls, result = record(root, _tensors(example))
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
             raise _refusal("run", root, error, _listing(root, example)) from error
         for cell in cells:
@@ -93,11 +95,19 @@ def capture(
         for marked in (True, False):
             for arguments in [sizes, [example]] if sizes else [[example]]:
                 try:
-                    return Capture(tuple(_compile(root, a) for a in arguments), tuple(calls), marked)
+                    programs = tuple(_compile(root, a) for a in arguments)
+                    return Capture(programs, tuple(calls), marked, tuple(_shapes(result)))
                 except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                     refused.append(error)
             remove_markers(calls)
         raise _refusal("compile", root, refused[-1]) from refused[-1]
+
+
+def _shapes(result: Any) -> list[tuple[int, ...] | None]:
+    if isinstance(result, (tuple, list)):
+        return [shape for part in result for shape in _shapes(part)]
+    shape = getattr(result, "shape", None)
+    return [None if shape is None else tuple(shape)]
 
 
 def _tensors(arguments: Sequence[np.ndarray | None]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Graph, ModelError, Value
+from ...ir.dims import at_sizes, differ
 from ..arguments import is_list
 from ..options import LoadOptions
 from .batch import BatchDependenceError, generalise
@@ -53,7 +54,9 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
     else:
         try:
             program = generalise(captured.programs[0], captured.programs[1], sizes)
-            return _build(model, names, arguments, captured, program, [])
+            graph = _build(model, names, arguments, captured, program, [])
+            _require_results(graph, captured.shapes)
+            return graph
         except BatchDependenceError as error:
             why = str(error)
             captured = capture(model, cells, tree.tensors, arguments, [])
@@ -179,6 +182,33 @@ def _build(
     _set_origin(graph, model, ["captured in evaluation mode", *notes, *tree.notes])
     graph.origin.inputs = {names[i]: a for i, a in enumerate(arguments) if a is not None}
     return graph
+
+
+def _require_results(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> None:
+    """Require that the results have the shapes that the run of the example gave.
+
+    Two compiles agree on what holds at their sizes, which a batch of 1 need not follow: `squeeze` drops it.
+
+    Raises:
+        BatchDependenceError: naming the first result that has not.
+    """
+    batch = {
+        symbol: size
+        for node in graph.input_nodes()
+        for symbol, size in zip(node.type.shape or (), graph.origin.inputs[node.name].shape, strict=True)
+        if isinstance(symbol, str)
+    }
+    if len(shapes) != len(graph.outputs):
+        return  # results that are no tensors
+    for (name, value), shape in zip(graph.outputs, shapes, strict=True):
+        stated = graph.type_of(value)
+        if shape is None or stated is None or stated.shape is None:
+            continue
+        expected = [at_sizes(d, batch) for d in stated.shape]
+        if len(expected) != len(shape) or any(map(differ, expected, shape)):
+            raise BatchDependenceError(
+                f"`{name}` has shape {list(shape)} in the example and {stated} at other sizes"
+            )
 
 
 def _add_calls(graph: Graph, tree: CellTree, calls: Sequence[CellCall]) -> list[int]:

@@ -375,6 +375,15 @@ class TestBatch:
         assert graph.input_nodes()[0].type.shape == (2, 4)
         assert any(n.startswith("the batch is static: ") for n in graph.origin.notes)
 
+    def test_a_batch_of_one_that_is_squeezed_away_stays_static_and_is_noted(self) -> None:
+        net = cell("refused.py:Squeezed")
+        graph = read(net, [("", floats(1, 1, 1, 3))], LoadOptions())
+        equal(graph, net, floats(1, 1, 1, 3))
+        assert graph.known_type(graph.outputs[0][1]).shape == (3,)
+        assert any(n.startswith("the batch is static: `output` has shape [3]") for n in graph.origin.notes)
+        graph = read(net, [("", floats(2, 1, 1, 3))], LoadOptions())
+        assert graph.known_type(graph.outputs[0][1]).shape == ("N", 3)
+
     def test_an_example_of_one_is_dynamic_too(self) -> None:
         net = cell("attention.py:Vision")
         graph = read(net, [("", floats(1, 3, 8, 8))], LoadOptions())

@@ -40,3 +40,10 @@ class BatchBound(nn.Cell):
 
     def construct(self, x):
         return x * (1.0 / x.shape[0])
+
+
+class Squeezed(nn.Cell):
+    """Without its axes of size 1, a batch of 1 among them."""
+
+    def construct(self, x):
+        return ops.squeeze(x)
