@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .initializers import Initializer
-from .operators import traits_of
+from .operators import signature, traits_of
+from .signatures import Signature
 from .tensors import TensorData
 from .traits import Traits
 from .types import TensorType
@@ -157,34 +158,63 @@ class Operator:
         traits = self.traits
         return not (traits.control_flow or traits.own_gradient or self.is_random)
 
-    def int(self, name: str, default: int = 0) -> int:
-        """An integer attribute."""
-        value = self.attributes.get(name, default)
+    @property
+    def signature(self) -> Signature:
+        """Arity and attributes of the operator, of its schema or as the composite declares them."""
+        return signature(self.op_type, self.domain)
+
+    def attribute(self, name: str) -> object:
+        """Return an attribute: as given, else the signature's default; None where there is neither."""
+        if name in self.attributes:
+            return self.attributes[name]
+        spec = self.signature.attributes.get(name)
+        assert spec is not None, f"`{self.qualified_name}` has no attribute `{name}`"
+        return spec.default
+
+    def int(self, name: str) -> int:
+        """Return an integer attribute."""
+        value = self.attribute(name)
         assert isinstance(value, int), (self.op_type, name, value)
         return value
 
-    def float(self, name: str, default: float = 0.0) -> float:
-        """A float attribute."""
-        value = self.attributes.get(name, default)
+    def float(self, name: str) -> float:
+        """Return a float attribute."""
+        value = self.attribute(name)
         assert isinstance(value, (int, float)), (self.op_type, name, value)
         return float(value)
 
-    def str(self, name: str, default: str = "") -> str:
-        """A string attribute."""
-        value = self.attributes.get(name, default)
+    def str(self, name: str) -> str:
+        """Return a string attribute."""
+        value = self.attribute(name)
         assert isinstance(value, str), (self.op_type, name, value)
         return value
 
-    def ints(self, name: str, default: list[int] | None = None) -> list[int]:
-        """An attribute that is a list of integers; None as default means the empty list."""
-        value = self.attributes.get(name, default if default is not None else [])
+    def ints(self, name: str) -> list[int]:
+        """Return an attribute that is a list of integers, empty where there is neither value nor default."""
+        value = self.attribute(name)
+        if value is None:
+            return []
         assert isinstance(value, (list, tuple)), (self.op_type, name, value)
         return list(value)
+
+    def spatial(self, name: str, rank: int) -> list[int]:
+        """Return an attribute with numbers for each spatial axis, by ONNX's rule where it is not given.
+
+        Strides and dilations are 1 along each axis then, padding is 0 at its begin and at its end.
+
+        Args:
+            name: "strides", "dilations", "pads" or "output_padding".
+            rank: number of spatial axes.
+        """
+        return self.ints(name) or _SPATIAL[name] * rank
 
     def subgraphs(self) -> dict[str, Graph]:
         """The nested graphs among its attributes."""
         nested = {name: value for name, value in self.attributes.items() if isinstance(value, Nested)}
         return cast("dict[str, Graph]", nested)
 
+
+_SPATIAL = {"strides": [1], "dilations": [1], "pads": [0, 0], "output_padding": [0]}
+"""Attribute -> its numbers for one axis where it is not given, which ONNX says in words only."""
 
 Node = Input | Capture | Constant | Parameter | Operator

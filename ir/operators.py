@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import onnx
 
 from .declarations import declared
@@ -40,6 +41,21 @@ def onnx_schema(op_type: str) -> onnx.defs.OpSchema:
         ) from error
 
 
+def _default(attribute: onnx.AttributeProto) -> object:
+    """Return a default as people write it: 1e-05, not 9.999999747378752e-06, which is the float32 of it."""
+    if not attribute.name:
+        return None
+    value = onnx.helper.get_attribute_value(attribute)
+    match value:
+        case bytes():
+            return value.decode()
+        case float():
+            return float(str(np.float32(value)))
+        case [bytes(), *_]:
+            return [text.decode() for text in value]
+    return value
+
+
 @cache
 def signature(op_type: str, domain: str = "") -> Signature:
     """The signature of an operator.
@@ -68,7 +84,7 @@ def signature(op_type: str, domain: str = "") -> Signature:
             name,
             _KINDS.get(a.type, "other"),
             a.required,
-            onnx.helper.get_attribute_value(a.default_value) if a.default_value.name else None,
+            _default(a.default_value),
         )
         for name, a in schema.attributes.items()
     }

@@ -87,7 +87,7 @@ def is_identity(part: Graph, node: Operator) -> bool:
             ratio = part.constant_value(operands[1]) if len(operands) > 1 else None
             return ratio is not None and float(ratio) == 0.0 and len(node.types) == 1
         case "Cast":
-            return before is not None and onnx_dtype(before.dtype) == node.attributes.get("to")
+            return before is not None and onnx_dtype(before.dtype) == node.attribute("to")
         case "Transpose":
             perm = node.ints("perm")
             return bool(perm) and moves_nothing(perm)

@@ -13,9 +13,6 @@ from .eliminate_identities import drop_idle_constants
 from .places import Places
 from .windows import interleave, same_total, split_total, transposed_total
 
-WINDOWED = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"})
-"""Operators that have `auto_pad`."""
-
 
 @dataclass(frozen=True)
 class NormaliseConvPadding(Pass):
@@ -78,7 +75,7 @@ class NormaliseConvPadding(Pass):
                     continue
                 if node.domain == DOMAIN and node.op_type == "FullPool":
                     changes.append(self._write_out(part, node, places))
-                elif not node.domain and node.op_type in WINDOWED:
+                elif node.traits.windowed:
                     change = self._make_explicit(part, node, places)
                     changes += [change] if change else []
             for node in part.operators():
@@ -102,13 +99,14 @@ class NormaliseConvPadding(Pass):
         return Change("CP104", "the full convention is written out", place=place)
 
     def _make_explicit(self, part: Graph, node: Operator, places: Places) -> Change | None:
-        mode = node.str("auto_pad", "NOTSET")
+        mode = node.str("auto_pad")
         transposed = node.op_type == "ConvTranspose"
-        if mode == "NOTSET" and not (transposed and "output_shape" in node.attributes):
+        if mode == "NOTSET" and not (transposed and node.ints("output_shape")):
             return None
         place = places.of(part, node.key)
         found = _transposed_pads(part, node, mode) if transposed else _pads(part, node, mode)
-        rule = f"output_shape {node.ints('output_shape')}" if "output_shape" in node.attributes else mode
+        sizes = node.ints("output_shape") if transposed else []
+        rule = f"output_shape {sizes}" if sizes else mode
         if found is None:
             hint = "give the model's spatial size, e.g. --input x=1x3x224x224 without --dynamic for its axes"
             message = f"{rule} with a stride depends on a spatial size that is not known"
@@ -157,8 +155,8 @@ def _pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]]
         for axis in zip(
             _sizes(part, node, rank),
             kernel,
-            node.ints("strides") or [1] * rank,
-            node.ints("dilations") or [1] * rank,
+            node.spatial("strides", rank),
+            node.spatial("dilations", rank),
             strict=True,
         )
     ]
@@ -174,9 +172,9 @@ def _transposed_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int],
     if kernel is None:
         return None
     rank = len(kernel)
-    strides = node.ints("strides") or [1] * rank
-    dilations = node.ints("dilations") or [1] * rank
-    extra = node.ints("output_padding") or [0] * rank
+    strides = node.spatial("strides", rank)
+    dilations = node.spatial("dilations", rank)
+    extra = node.spatial("output_padding", rank)
     wanted = node.ints("output_shape")
     if mode == "VALID" and not wanted:
         return [0] * (2 * rank), extra
@@ -206,7 +204,7 @@ def fold_pad(part: Graph, node: Operator) -> bool:
         return False
     found = pad_widths(part, pad)
     kernel = kernel_of(part, node)
-    if found is None or kernel is None or node.str("auto_pad", "NOTSET") != "NOTSET" or len(node.types) != 1:
+    if found is None or kernel is None or node.str("auto_pad") != "NOTSET" or len(node.types) != 1:
         return False
     widths, value = found
     rank = len(kernel)
@@ -217,7 +215,7 @@ def fold_pad(part: Graph, node: Operator) -> bool:
         or any(w < 0 for pair in widths for w in pair)
     ):
         return False
-    own = node.ints("pads") or [0] * (2 * rank)
+    own = node.spatial("pads", rank)
     if value != (-np.inf if node.op_type == "MaxPool" else 0.0):
         return False
     total = [a + b for a, b in zip(own, interleave(widths[2:]), strict=True)]
@@ -244,7 +242,7 @@ def pad_widths(part: Graph, pad: Operator) -> tuple[list[tuple[int, int]], float
     operands = [*part.operands(pad.key), None, None, None][:4]
     type_ = None if operands[0] is None else part.type_of(operands[0])
     widths = part.constant_value(operands[1])
-    if pad.str("mode", "constant") != "constant" or widths is None or type_ is None or type_.rank is None:
+    if pad.str("mode") != "constant" or widths is None or type_ is None or type_.rank is None:
         return None
     value, axes = part.constant_value(operands[2]), part.constant_value(operands[3])
     if (operands[2] is not None and value is None) or (operands[3] is not None and axes is None):

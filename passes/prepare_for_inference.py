@@ -16,8 +16,6 @@ from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
 from .places import Places
 
-_EPSILON = 1e-5  # ONNX's default
-
 
 @dataclass(frozen=True)
 class PrepareForInference(Pass):
@@ -75,7 +73,7 @@ class PrepareForInference(Pass):
                 place = places.of(part, node.key)
                 if node.traits.dropout and _drop(part, node):
                     changes.append(Change("PI102", "does nothing in inference", place=place))
-                elif node.traits.drops_inside and node.float("dropout", 0.0):
+                elif node.traits.drops_inside and node.float("dropout"):
                     del node.attributes["dropout"]
                     changes.append(Change("PI102", "drops nothing in inference", place=place))
                 elif node.op_type == "BatchNormalization" and part is graph:
@@ -122,7 +120,7 @@ class _Folding:
         axis = _channel_axis(layer)
         assert axis is not None
         operands = [v for v in graph.operands(norm.key) if v is not None]
-        epsilon = norm.float("epsilon", _EPSILON)
+        epsilon = norm.float("epsilon")
         own = graph.operands(layer.key)
         assert own[1] is not None
         weight = graph.parameter(own[1].node)
@@ -216,7 +214,7 @@ def _channel_axis(layer: Operator) -> int | None:
     if (layer.domain, layer.op_type) == ("", "Conv"):
         return 0
     if (layer.domain, layer.op_type) == ("", "ConvTranspose"):
-        return 1 if layer.int("group", 1) == 1 else None
+        return 1 if layer.int("group") == 1 else None
     type_ = layer.types[0]
     if (layer.domain, layer.op_type) == (DOMAIN, "Linear"):
         return 0 if type_ is not None and type_.rank == 2 else None  # else axis 1 is not the channels

@@ -9,12 +9,6 @@ import numpy as np
 
 from ..ir import Graph, Input, Operator, TensorType, UsageError, Value, numpy_dtype
 
-_PASS_THROUGH = frozenset(
-    {"Cast", "Clip", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-)
-"""Operators whose result holds the same numbers as their first operand, as far as indexing goes."""
-
-
 _BATCHES = (1, 2, 5)
 """Sizes of the batch: one, at which axes vanish; the usual example; more than the vectors of four."""
 
@@ -203,7 +197,7 @@ def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
             node = graph.node(key)
             if not isinstance(node, Operator):
                 continue
-            if node.op_type == "Gather" and slot == 1:
+            if node.qualified_name == "Gather" and slot == 1:
                 table = graph.operands(key)[0]
                 type_ = None if table is None else graph.type_of(table)
                 axis = node.int("axis")
@@ -213,6 +207,11 @@ def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
             elif slot < 0:  # captured by nested graphs
                 for body in node.subgraphs().values():
                     yield from _table_rows(body, Value(body.captures[-1 - slot]))
-            elif slot == 0 and node.op_type in _PASS_THROUGH and Value(key) not in seen:
+            elif slot == 0 and _keeps_numbers(node) and Value(key) not in seen:
                 seen.add(Value(key))
                 stack.append(Value(key))
+
+
+def _keeps_numbers(node: Operator) -> bool:
+    """Whether the result holds the same numbers as the first operand, as far as indexing goes."""
+    return node.traits.moving or node.qualified_name in ("Cast", "Clip")

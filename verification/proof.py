@@ -8,22 +8,6 @@ from ..backends.onnx_model.boundaries import call_boundaries
 from ..ir import Graph, Input, Operator, Value
 from .report import ModuleRow, OutputRow
 
-_MOVING = frozenset(
-    {
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-"""Operators that only move elements: their shapes are compared, and layers behind them see their order."""
-
 
 def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[ModuleRow]) -> dict[str, str]:
     """Outputs that agree in every case and in none of them prove anything -> why.
@@ -67,20 +51,21 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
 
 def _reads_input(graph: Graph, value: Value) -> bool:
     """Whether a value depends on those of an input, and not on shapes alone."""
-    shapes = {
-        Value(node.key) for node in graph.operators() if node.op_type in ("Shape", "Size") and not node.domain
-    }
+    shapes = {Value(node.key) for node in graph.operators() if node.traits.measuring}
     return any(isinstance(graph.node(key), Input) for key in _upstream(graph, value, shapes))
 
 
 def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:
-    """Operators between an output and values that agree, in no module that agrees alone; the last first."""
+    """Operators between an output and values that agree, in no module that agrees alone; the last first.
+
+    What only moves elements is none: its shapes are compared, and layers behind it see their order.
+    """
     nodes = (graph.node(key) for key in _upstream(graph, value, agreed))
     return [
         node
         for node in nodes
         if isinstance(node, Operator)
-        and node.op_type not in _MOVING
+        and not node.traits.moving
         and alone.isdisjoint(graph.modules.ancestors(node.call))
     ]
 

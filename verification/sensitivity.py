@@ -213,7 +213,7 @@ class Measuring:
             gradient = None if known is None else gradients.get(self._names.get(known.node, ""))
             scale, spread = self._values(gamma), self._values(variance)
             if gradient is not None and scale is not None and spread is not None:
-                spread = spread.astype(np.float64) + node.float("epsilon", 1e-5)
+                spread = spread.astype(np.float64) + node.float("epsilon")
                 return -gradient * scale / (np.sqrt(spread) if slot == 3 else 2 * spread)
         return None
 

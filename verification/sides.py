@@ -168,11 +168,10 @@ class Sides:
         """What the runtimes' arithmetic in operators may cost; a float64 result shows the source's own."""
         if self.target.runtime == self.source.runtime:
             return Cost(_SAME)
-        names = {node.op_type for node in operators}
-        target, source = self.target.slack(names), self.source.slack(names)
+        target, source = self.target.slack(operators), self.source.slack(operators)
         if self.exact is not None:
             return Cost(target)
-        inner = [abs(n.float("alpha", 1.0) * n.float("gamma", 1.0)) for n in operators if n.op_type in _ELUS]
+        inner = [_scale_of(n) for n in operators if n.qualified_name in _ELUS]
         return Cost(max(target, source), max(inner, default=0.0))
 
     def _cost_alone(self, call: str) -> Cost:
@@ -205,3 +204,9 @@ class Sides:
         """What a side is, for the report."""
         reference = self.graph.origin.reference if runner is self.source else ""
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
+
+
+def _scale_of(node: Operator) -> float:
+    """How far below zero an operator of `_ELUS` goes."""
+    outer = node.float("gamma") if node.op_type == "Selu" else 1.0
+    return abs(node.float("alpha") * outer)

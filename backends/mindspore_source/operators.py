@@ -71,8 +71,8 @@ def _argmin(operator: Operator, types: Types) -> list[TensorType | None]:
     given = types[0]
     if given is None or given.shape is None:
         return [None]
-    axis = operator.int("axis", 0) % len(given.shape)
-    kept = (1,) if operator.int("keepdims", 1) else ()
+    axis = operator.int("axis") % len(given.shape)
+    kept = (1,) if operator.int("keepdims") else ()
     return [TensorType("int32", (*given.shape[:axis], *kept, *given.shape[axis + 1 :]))]
 
 
@@ -80,7 +80,7 @@ def _top_k(operator: Operator, types: Types) -> list[TensorType | None]:
     given = types[0]
     if given is None or given.shape is None:
         return [None, None]
-    axis = operator.int("axis", -1) % len(given.shape)
+    axis = operator.int("axis") % len(given.shape)
     shape = (*given.shape[:axis], None, *given.shape[axis + 1 :])
     return [TensorType(given.dtype, shape), TensorType("int32", shape)]
 

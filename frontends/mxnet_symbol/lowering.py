@@ -24,12 +24,6 @@ from .size_limits import Budget
 from .tree import Tree
 from .variables import Variables
 
-_ALIGNED = frozenset(
-    ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Where", "Equal", "Less", "Greater",
-     "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor", "Mod"]
-)  # fmt: skip
-"""Operators whose operands must have equal dimensions, or 1."""
-
 
 def require_lowerings(symbol: Symbol) -> None:
     """Check that every operator has a lowering.
@@ -169,7 +163,7 @@ def _check_alignment(call: Call, before: int) -> None:
     graph = call.graph
     for key in range(before, graph._next):
         node = graph.node(key)
-        if not isinstance(node, Operator) or node.domain or node.op_type not in _ALIGNED:
+        if not isinstance(node, Operator) or not node.traits.broadcasting:
             continue
         shapes = [
             t.shape for v in graph.operands(key) if v is not None and (t := graph.type_of(v)) and t.shape

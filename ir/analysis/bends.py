@@ -43,10 +43,6 @@ def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
     yield Bend(node.key, value, None, points, regions)
 
 
-def _fixed(*points: float) -> _Points:
-    return lambda graph, node: _at(graph, node, *points)
-
-
 def _relu(graph: Graph, node: Operator) -> Iterator[Bend]:
     """It bends at 0 alone; at 6 it parts from ReLU6, which is easily written for it."""
     yield from _at(graph, node, 0)
@@ -60,7 +56,7 @@ def _clip(graph: Graph, node: Operator) -> Iterator[Bend]:
 
 
 def _hard_sigmoid(graph: Graph, node: Operator) -> Iterator[Bend]:
-    alpha, beta = node.float("alpha", 0.2), node.float("beta", 0.5)
+    alpha, beta = node.float("alpha"), node.float("beta")
     if alpha:
         yield from _at(graph, node, -beta / alpha, (1 - beta) / alpha)
 
@@ -92,25 +88,17 @@ def _where(graph: Graph, node: Operator) -> Iterator[Bend]:
 _UNBOUNDED = 1e30
 """Bounds beyond it are none: the largest number of a type stands for an infinite one."""
 
-BENDS: dict[str, _Points] = {
-    "Abs": _fixed(0),
-    "Celu": _fixed(0),
+_BY_OPERANDS: dict[str, _Points] = {
     "Clip": _clip,
-    "Elu": _fixed(0),
     "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _fixed(-3, 3),
-    "LeakyRelu": _fixed(0),
     "Max": _chosen,
     "Min": _chosen,
-    "PRelu": _fixed(0),
     "Relu": _relu,
-    "Selu": _fixed(0),
-    "Shrink": lambda graph, node: _at(graph, node, -node.float("lambd", 0.5), node.float("lambd", 0.5)),
-    "Sign": _fixed(0),
-    "ThresholdedRelu": lambda graph, node: _at(graph, node, node.float("alpha", 1.0)),
+    "Shrink": lambda graph, node: _at(graph, node, -node.float("lambd"), node.float("lambd")),
+    "ThresholdedRelu": lambda graph, node: _at(graph, node, node.float("alpha")),
     "Where": _where,
 }
-"""Operator -> where it bends. Smooth ones are not here: numbers near zero tell them from their neighbours."""
+"""ONNX operator -> its bends where attributes and operands say where they are; others are traits."""
 
 
 def find_bends(graph: Graph) -> list[Bend]:
@@ -119,10 +107,14 @@ def find_bends(graph: Graph) -> list[Bend]:
     return [
         bend
         for node in graph.operators()
-        if not node.domain and node.op_type in BENDS
-        for bend in BENDS[node.op_type](graph, node)
+        for bend in _bends_of(graph, node)
         if bend.value.node in decided or (bend.minus is not None and bend.minus.node in decided)
     ]
+
+
+def _bends_of(graph: Graph, node: Operator) -> Iterator[Bend]:
+    found = None if node.domain else _BY_OPERANDS.get(node.op_type)
+    return _at(graph, node, *node.traits.bends) if found is None else found(graph, node)
 
 
 def _decided_by_inputs(graph: Graph) -> set[int]:
@@ -131,7 +123,7 @@ def _decided_by_inputs(graph: Graph) -> set[int]:
     for node in graph.nodes():
         if isinstance(node, Input):
             found.add(node.key)
-        elif isinstance(node, Operator) and node.op_type not in ("Shape", "Size"):
+        elif isinstance(node, Operator) and not node.traits.measuring:
             used = [*graph.operands(node.key), *graph.captured(node.key)]
             if any(value is not None and value.node in found for value in used):
                 found.add(node.key)

@@ -45,7 +45,7 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
     if operator.int("is_causal"):
         scores = b.op("Where", _causal(b, query, key), scores, b.scalar_like(-np.inf, scores))
     weights = safe_softmax(b, scores, mask)
-    return [b.op("MatMul", dropped(b, weights, operator.float("dropout", 0.0)), value)]
+    return [b.op("MatMul", dropped(b, weights, operator.float("dropout")), value)]
 
 
 def transposed(b: Builder, key: Value) -> Value:
@@ -55,7 +55,7 @@ def transposed(b: Builder, key: Value) -> Value:
     perm = [*range(rank - 2), rank - 1, rank - 2]
     producer = b.graph.node(key.node)
     if isinstance(producer, Operator) and producer.qualified_name == "Transpose":
-        before = producer.ints("perm", list(range(rank - 1, -1, -1)))
+        before = producer.ints("perm") or list(range(rank - 1, -1, -1))
         source = b.graph.operands(producer.key)[0]
         return b.op("Transpose", source, perm=[before[p] for p in perm])
     return b.op("Transpose", key, perm=perm)
@@ -107,7 +107,7 @@ def _known(b: Builder, mask: Value) -> np.ndarray | None:
 
 
 def _scale(b: Builder, operator: Operator, query: Value) -> float:
-    if "scale" in operator.attributes:
+    if operator.attribute("scale") is not None:
         return operator.float("scale")
     width = (b.graph.known_type(query).shape or (None,))[-1]
     if not isinstance(width, int):

@@ -45,7 +45,7 @@ def nothing(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
 def _softmax(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     x = operands[0]
     assert x is not None
-    axis = operator.int("axis", -1)
+    axis = operator.int("axis")
     if axis:
         return [b.op("Softmax", x, axis=axis)]
     y = b.op("Softmax", b.op("Flatten", x, axis=1), axis=-1)

@@ -56,7 +56,7 @@ def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[Tenso
         rows, columns = query.shape[1 if first else 0], key.shape[1 if first else 0]
     if extra:
         columns = columns + extra if isinstance(columns, int) else None
-    heads = () if operator.int("average_weights", 1) else (operator.int("num_heads"),)
+    heads = () if operator.int("average_weights") else (operator.int("num_heads"),)
     return [query, query.with_shape((*batch, *heads, rows, columns))]
 
 
@@ -179,7 +179,7 @@ class _Expansion:
             key,
             value,
             self._mask(truth=True),
-            dropout=self.operator.float("dropout", 0.0) or None,
+            dropout=self.operator.float("dropout") or None,
         )
 
     def _weighed(self, query: Value, key: Value, value: Value) -> tuple[Value, Value]:
@@ -188,9 +188,9 @@ class _Expansion:
         scaled = b.op("Mul", query, b.scalar_like(1 / sqrt(self.width // self.heads), query))
         scores = b.op("MatMul", scaled, transposed(b, key))
         weights = safe_softmax(b, scores, mask, empty=np.nan)
-        weights = dropped(b, weights, self.operator.float("dropout", 0.0))
+        weights = dropped(b, weights, self.operator.float("dropout"))
         mixed = b.op("MatMul", weights, value)
-        if self.operator.int("average_weights", 1):
+        if self.operator.int("average_weights"):
             weights = b.op("ReduceMean", weights, b.constant([-3]), keepdims=0)
         return mixed, weights
 

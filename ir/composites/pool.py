@@ -111,12 +111,12 @@ def _full_sizes(operator: Operator, x: TensorType) -> list[int] | None:
 
 def _full_pads(operator: Operator) -> list[tuple[int, int]]:
     rank = len(operator.ints("kernel_shape"))
-    pads = operator.ints("pads", [0] * (2 * rank))
+    pads = operator.spatial("pads", rank)
     return list(zip(pads[:rank], pads[rank:], strict=True))
 
 
 def _full_strides(operator: Operator) -> list[int]:
-    return operator.ints("strides", [1] * len(operator.ints("kernel_shape")))
+    return operator.spatial("strides", len(operator.ints("kernel_shape")))
 
 
 def _infer_full(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
@@ -173,7 +173,7 @@ def _expand_full(b: Builder, operator: Operator, operands: Sequence[Value | None
         return [b.op("MaxPool", x, **window)]
     # ONNX divides by the whole kernel; times its size over what MXNet divides by
     y = b.op("AveragePool", x, count_include_pad=1, **window)
-    counts = window_counts(sizes, operator, padding_counts=bool(operator.int("count_include_pad", 1)))
+    counts = window_counts(sizes, operator, padding_counts=bool(operator.int("count_include_pad")))
     factor = (
         np.full(counts.shape, float(prod(kernel))) if mode == "sum" else prod(kernel) / np.maximum(counts, 1)
     )

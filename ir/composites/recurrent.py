@@ -65,13 +65,13 @@ class Stack:
         return Stack(
             operator.op_type,
             operator.int("hidden_size"),
-            operator.int("num_layers", 1),
-            2 if operator.int("bidirectional", 0) else 1,
-            bool(operator.int("has_bias", 1)),
-            bool(operator.int("batch_first", 0)),
-            operator.float("dropout", 0.0),
-            operator.int("proj_size", 0),
-            operator.str("nonlinearity", "tanh") == "relu",
+            operator.int("num_layers"),
+            2 if operator.int("bidirectional") else 1,
+            bool(operator.int("has_bias")),
+            bool(operator.int("batch_first")),
+            operator.float("dropout"),
+            operator.int("proj_size") if operator.op_type == "LSTM" else 0,
+            operator.op_type == "RNN" and operator.str("nonlinearity") == "relu",
         )
 
     @property
@@ -331,7 +331,7 @@ def _expand_gru_cell(b: Builder, _: Operator, operands: Sequence[Value | None]) 
 
 def _expand_rnn_cell(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     x, hidden, *parameters = operands
-    relu = operator.str("nonlinearity", "tanh") == "relu"
+    relu = operator.str("nonlinearity") == "relu"
     return [b.op("Relu" if relu else "Tanh", b.op("Add", *_products(b, x, hidden, parameters)))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Chain, Element, Group, Leaf, Step, steps_of
+from .regions import Block, Chain, Element, Group, Leaf, Step, steps_of, traits_of_element
 
 GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 """Names that say less than one that the source gives."""
@@ -13,20 +13,21 @@ GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 def structural_name(group: Group) -> str:
     """The name that engineers have for a structure; empty where they have none."""
     elements = list(group.elements)
-    while len(elements) > 1 and _kind(elements[-1]) in ACTIVATIONS:
+    while len(elements) > 1 and traits_of_element(elements[-1]).activation:
         elements.pop()
     if all(isinstance(e, Leaf) for e in elements):
         return _plain(list(steps_of(group.elements)))
     *before, last = elements
     if not isinstance(last, Block):
         return ""
-    if before and last.shortcut is not None and [_kind(e) in ACTIVATIONS for e in before] == [False, True]:
+    activations = [traits_of_element(e).activation for e in before]
+    if last.shortcut is not None and activations == [False, True]:
         return "DownsampleBlock" if _kind(before[0]) == "BatchNormalization" else ""
     if last.join.step.kind == "Concat":
         return _joined(before, last)
     if not before and last.shortcut is not None:
         return _residual(last)
-    if not before and last.join.step.kind == "Mul" and any(s.kind in POOLS for s in steps_of(last)):
+    if not before and last.join.step.kind == "Mul" and any(s.traits.pool for s in steps_of(last)):
         return "SqueezeExcite"
     return ""
 
@@ -37,7 +38,7 @@ def _kind(element: Element) -> str:
 
 def _kernels(steps: Sequence[Step]) -> list[int]:
     """Kernel sizes of the convolutions where they are square, else 0."""
-    return [s.kernel[0] if len(set(s.kernel)) == 1 else 0 for s in steps if s.kind in HEAVY]
+    return [s.kernel[0] if len(set(s.kernel)) == 1 else 0 for s in steps if s.traits.heavy]
 
 
 def _residual(block: Block) -> str:
@@ -45,19 +46,21 @@ def _residual(block: Block) -> str:
     main = block.ways[1 - block.shortcut]
     assert main is not None
     steps = list(steps_of(main))
-    if not all(isinstance(e, Leaf) for e in main.elements) or {s.kind for s in steps} - _LAYERS:
+    if not all(isinstance(e, Leaf) for e in main.elements) or not all(map(_is_plain_layer, steps)):
         return "ResidualBlock"
     kernels = _kernels(steps)
     before = "PreAct" if steps[0].kind == "BatchNormalization" else ""
     if len(kernels) == 3 and kernels[0] == kernels[2] == 1 < kernels[1]:
-        depthwise = [s.groups for s in steps if s.kind in HEAVY][1] == "depthwise"
+        depthwise = [s.groups for s in steps if s.traits.heavy][1] == "depthwise"
         return "InvertedResidual" if depthwise else f"{before}Bottleneck"
     if kernels == [3, 3]:
         return f"{before}BasicBlock"
     return "ResidualBlock"
 
 
-_LAYERS = frozenset({"Conv", "BatchNormalization", "Dropout"}) | ACTIVATIONS
+def _is_plain_layer(step: Step) -> bool:
+    """Whether a step is one of what blocks of convolutional networks are made of."""
+    return step.kind in ("Conv", "BatchNormalization") or step.traits.activation or bool(step.traits.dropout)
 
 
 def _joined(before: list[Element], block: Block) -> str:
@@ -74,17 +77,18 @@ def _joined(before: list[Element], block: Block) -> str:
 
 def _plain(steps: list[Step]) -> str:
     kinds = [s.kind for s in steps]
-    heavy = [s for s in steps if s.kind in HEAVY]
+    heavy = [s for s in steps if s.traits.heavy]
     kernels = _kernels(steps)
     if len(heavy) == 1 and kinds[0] == "Conv" and len(kinds) <= 3:
-        return "".join(_WORDS.get(k, "Act" if k in ACTIVATIONS else "?") for k in kinds).replace("?", "")
-    if len(heavy) == 1 and kinds[0] == "BatchNormalization" and kinds[-1] in POOLS:
+        return "".join(_WORDS.get(s.kind, "Act" if s.traits.activation else "") for s in steps)
+    if len(heavy) == 1 and kinds[0] == "BatchNormalization" and steps[-1].traits.pool:
         return "Transition"
     if len(heavy) == 2 and heavy[0].groups == "depthwise" and kernels[1] == 1:
         return "DepthwiseSeparable"
     if len(heavy) == 3 and heavy[1].groups == "depthwise" and kernels[0] == kernels[2] == 1:
-        return "LinearBottleneck" if kinds[-1] not in ACTIVATIONS else ""
-    return "ConvBlock" if len(heavy) > 1 and {*kinds} <= _LAYERS | POOLS else ""
+        return "" if steps[-1].traits.activation else "LinearBottleneck"
+    plain = all(_is_plain_layer(s) or s.traits.pool for s in steps)
+    return "ConvBlock" if len(heavy) > 1 and plain else ""
 
 
 _WORDS = {"Conv": "Conv", "BatchNormalization": "BN", "Relu": "ReLU"}

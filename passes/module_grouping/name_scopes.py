@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .regions import HEAVY, Element, Step, steps_of
+from .regions import Element, Step, steps_of
 
 _MOST = 0.7
 """Share of the steps from which on a common prefix tells nothing."""
@@ -127,7 +127,7 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 def kind_of(step: Step) -> str:
     """The operator that a step's layer is named after."""
-    return next((t for t in step.types if t in HEAVY or t in _CALLED), step.types[-1])
+    return next((t for t in step.types if t in _CALLED), step.types[-1])
 
 
 def class_word(scope: str) -> str:

@@ -12,8 +12,6 @@ from .equal_branches import find_branches
 from .known_structures import GENERIC, structural_name
 from .name_scopes import Scopes, class_word, shared_prefix
 from .regions import (
-    ACTIVATIONS,
-    HEAVY,
     Block,
     Element,
     Group,
@@ -23,6 +21,7 @@ from .regions import (
     chains_in,
     find_steps,
     steps_of,
+    traits_of_element,
 )
 from .repeats import Key, Numbers, Repeats, is_activation, units_in, weigh, whole
 
@@ -36,10 +35,8 @@ _FEATURES = 6
 """Convolutions and dense layers of an unbranched chain from which on it is one container."""
 _BRANCH = "branch"
 """Name of a part that runs several times."""
-_LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool", "Dropout"}) | ACTIVATIONS - {
-    "Clip"
-}
-"""Operators that a container may call as layers."""
+_LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool"})
+"""What a container may call as layers, besides activations and Dropout: the rest of unbranched networks."""
 
 
 class Plan:
@@ -283,7 +280,7 @@ def _unit_length(row: list[Element], at: int) -> int:
     kinds = [e.step.kind if isinstance(e, Leaf) else "" for e in row[at : at + 3]]
     if kinds[:1] != ["Conv"] or kinds[1:2] != ["BatchNormalization"]:
         return 0
-    return 3 if kinds[2:] and kinds[2] in ACTIVATIONS else 2
+    return 3 if len(kinds) > 2 and traits_of_element(row[at + 2]).activation else 2
 
 
 def _features(row: list[Element]) -> None:
@@ -292,7 +289,7 @@ def _features(row: list[Element]) -> None:
     number = 0
     for plain, found in groupby(row, key=is_layer):
         elements = list(found)
-        if plain and sum(isinstance(e, Leaf) and e.step.kind in HEAVY for e in elements) >= _FEATURES:
+        if plain and sum(traits_of_element(e).heavy for e in elements) >= _FEATURES:
             number += 1
             elements = [Group(elements, f"features{number if number > 1 else ''}", container=True)]
         out += elements
@@ -302,4 +299,7 @@ def _features(row: list[Element]) -> None:
 def is_layer(element: Element) -> bool:
     """Whether an element can be a layer that a container calls."""
     step = element.step if isinstance(element, Leaf) else None
-    return step is not None and step.kind in _LAYERS and len(step.types) == 1 and step.plain
+    if step is None or len(step.types) != 1 or not step.plain:
+        return False
+    acts = step.traits.activation and step.kind != "Clip"  # whose bounds make it an expression
+    return step.kind in _LAYERS or acts or bool(step.traits.dropout)

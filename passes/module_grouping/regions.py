@@ -5,35 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...ir import Capture, Constant, Graph, Operator, Parameter, Value
-
-ACTIVATIONS = frozenset(
-    [
-        "Relu",
-        "LeakyRelu",
-        "PRelu",
-        "Elu",
-        "Selu",
-        "Celu",
-        "Gelu",
-        "Sigmoid",
-        "HardSigmoid",
-        "HardSwish",
-        "Tanh",
-        "Softplus",
-        "Softsign",
-        "Mish",
-        "Clip",
-        "ThresholdedRelu",
-        "Silu",
-        "Swish",
-    ]
-)
-POOLS = frozenset(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool"])
-HEAVY = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "Linear"])
-"""Operators that a reader counts when asked how deep a model is."""
-
-_SUMS = frozenset(["Add", "Sum"])
+from ...ir import NO_TRAITS, Capture, Constant, Graph, Operator, Parameter, Traits, Value
 
 
 @dataclass(eq=False)
@@ -47,6 +19,8 @@ class Step:
         module: key of the layer called, or None.
         inputs: values from other operators and graph inputs, each once.
         outputs: values that other steps or the graph's outputs use.
+        kind: the type of the operator that matters: the heavy one, else the last.
+        traits: what that operator is.
         kernel: kernel size of a convolution.
         groups: "" for one, "depthwise" for one a channel, "grouped".
         weights: number of parameters read.
@@ -60,16 +34,13 @@ class Step:
     module: int | None
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    kind: str = ""
+    traits: Traits = NO_TRAITS
     kernel: tuple[int, ...] = ()
     groups: str = ""
     weights: int = 0
     shared: bool = False
     plain: bool = True
-
-    @property
-    def kind(self) -> str:
-        """The type of the operator that matters: the heavy one, else the last."""
-        return next((t for t in self.types if t in HEAVY), self.types[-1])
 
     def signature(self) -> object:
         """What steps share that are one line of one class: operators, not sizes."""
@@ -82,6 +53,11 @@ class Leaf:
 
     step: Step
     name: str = ""
+
+
+def traits_of_element(element: Element) -> Traits:
+    """What a step is; an element of several steps is none of it."""
+    return element.step.traits if isinstance(element, Leaf) else NO_TRAITS
 
 
 @dataclass(eq=False)
@@ -181,6 +157,7 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
         if graph.is_output(value) or any(user not in keys for user, _ in graph.users(value))
     ]
     weights = [v for v in inputs if isinstance(graph.node(v.node), Parameter)]
+    matters = next((n for n in nodes if n.traits.heavy), nodes[-1])
     step = Step(
         nodes[-1].location if module is None else tree.path(module),
         [n.key for n in nodes],
@@ -188,9 +165,11 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
         module,
         tuple(dict.fromkeys(flowing)),
         tuple(outputs),
+        matters.op_type,
+        matters.traits,
         weights=len(weights),
         shared=any(user not in keys for v in weights for user, _ in graph.users(v)),
-        plain=not any(n.int("ceil_mode") or _is_lopsided(n) for n in nodes if n.op_type in POOLS),
+        plain=not any(_is_lopsided(n) for n in nodes if n.traits.pool and n.traits.windowed),
     )
     for node in nodes:
         if node.op_type in ("Conv", "ConvTranspose"):
@@ -198,14 +177,15 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
             type_ = None if weight is None else graph.type_of(weight)
             shape = type_.static_shape() if type_ is not None and type_.is_static else ()
             step.kernel = tuple(shape[2:])
-            groups = node.int("group", 1)
+            groups = node.int("group")
             step.groups = "" if groups == 1 else "depthwise" if shape[1:2] == (1,) else "grouped"
     return step
 
 
 def _is_lopsided(node: Operator) -> bool:
+    """Whether a pool treats the end of an axis otherwise than its begin."""
     pads = node.ints("pads")
-    return pads[: len(pads) // 2] != pads[len(pads) // 2 :]
+    return bool(node.int("ceil_mode")) or pads[: len(pads) // 2] != pads[len(pads) // 2 :]
 
 
 # -- chains and blocks -----------------------------------------------------------------------------
@@ -287,7 +267,7 @@ class Reduction:
 
 def _shortcut(block: Block) -> int | None:
     """The way around in a residual block: the value itself, or at most a convolution of it."""
-    if block.join.step.kind not in _SUMS or len(block.ways) != 2:
+    if block.join.step.kind not in ("Add", "Sum") or len(block.ways) != 2:
         return None
     heavy = [_heavy(way) for way in block.ways]
     light = [at for at, way in enumerate(block.ways) if _is_light(way)]
@@ -300,10 +280,10 @@ def _shortcut(block: Block) -> int | None:
 def _is_light(way: Chain | None) -> bool:
     if way is None:
         return True
-    kinds = [e.step.kind for e in way.elements if isinstance(e, Leaf)]
-    usual = {"Conv", "BatchNormalization", *POOLS}
-    return len(kinds) == len(way.elements) <= 3 and set(kinds) <= usual and kinds.count("Conv") <= 1
+    steps = [e.step for e in way.elements if isinstance(e, Leaf)]
+    usual = all(s.kind in ("Conv", "BatchNormalization") or s.traits.pool for s in steps)
+    return len(steps) == len(way.elements) <= 3 and usual and sum(s.kind == "Conv" for s in steps) <= 1
 
 
 def _heavy(way: Chain | None) -> int:
-    return 0 if way is None else sum(step.kind in HEAVY for step in steps_of(way))
+    return 0 if way is None else sum(step.traits.heavy for step in steps_of(way))

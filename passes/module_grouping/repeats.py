@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .regions import ACTIVATIONS, HEAVY, POOLS, Block, Element, Group, Leaf, steps_of
+from .regions import Block, Element, Group, Leaf, steps_of, traits_of_element
 
 _LONGEST = 48
 """Elements of the longest unit that is looked for, which keeps the search linear."""
@@ -135,7 +135,7 @@ def weigh(elements: Sequence[Element]) -> tuple[int, int]:
             continue
         for step in steps_of(element):
             layers += step.module is not None
-            lines += (step.module is not None) + (step.kind in HEAVY or step.kind not in ACTIVATIONS)
+            lines += (step.module is not None) + (not step.traits.activation)
             lines -= step.kind == "BatchNormalization"
     return layers, lines
 
@@ -217,9 +217,9 @@ def _cut(elements: list[Element], at: int) -> float:
     value = 0.0
     if before is None or is_activation(before) or not isinstance(before, Leaf):
         value += 1
-    elif before.step.kind in POOLS:
+    elif before.step.traits.pool:
         value += 1.5
-    if after is None or not isinstance(after, Leaf) or after.step.kind in HEAVY:
+    if after is None or not isinstance(after, Leaf) or after.step.traits.heavy:
         value += 1
     elif after.step.kind == "BatchNormalization" and not _is_heavy(before):
         value += 0.5
@@ -228,8 +228,8 @@ def _cut(elements: list[Element], at: int) -> float:
 
 def is_activation(element: Element) -> bool:
     """Whether an element is one activation function."""
-    return isinstance(element, Leaf) and element.step.kind in ACTIVATIONS
+    return traits_of_element(element).activation
 
 
 def _is_heavy(element: Element | None) -> bool:
-    return isinstance(element, Leaf) and element.step.kind in HEAVY
+    return element is not None and traits_of_element(element).heavy

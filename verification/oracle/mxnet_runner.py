@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ...backends.onnx_model.boundaries import call_boundaries
-from ...ir import Graph, Input, ModelError, UsageError, Value
+from ...ir import Graph, Input, ModelError, Operator, UsageError, Value
 from ..runners.onnx_runner import OnnxRunner
 from ..runners.runs import CallRecord, Run
 from .process import Process
@@ -184,7 +184,7 @@ class MXNetRunner:
             with self.altered(change, only=name):
                 yield name, [array for _, array in self.run(inputs, calls=False).outputs]
 
-    def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
+    def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that MXNet's arithmetic may cost; see `Runner`."""
         return 64
 

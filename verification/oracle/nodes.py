@@ -44,7 +44,7 @@ def compare_nodes(
     runner = OnnxRunner(probed, threads=threads, optimised=False)
     try:
         run = runner.run(inputs, calls=False)
-        slack = max(source.slack(frozenset()), runner.slack({o.op_type for o in graph.operators()}))
+        slack = max(source.slack([]), runner.slack(graph.operators()))
         # what it does to the graph is what it would do in MXNet
         rounding = Rounding(runner, run, inputs, cost=Cost(slack))
         places = {value: at for at, value in enumerate(values)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.mindspore_cell.tree import data_of, walk
-from ...ir import Graph, ModelError
+from ...ir import Graph, ModelError, Operator
 from ..compare import kind_of
 from ..conditioning import Change
 from ..structure.mindspore_settings import SettingsRecorder
@@ -42,9 +42,6 @@ from .mindspore_values import (
 )
 from .records import ValueStore
 from .runs import CallRecord, Run, Slot
-
-_COARSE = frozenset({"GRU", "LSTM", "RNN", "Tanh"})
-"""Operators that compute a tanh: MindSpore's ends at |x| = 5 on the CPU, 1e-4 (843 units) short of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +312,11 @@ class MindSporeRunner:
             except Exception as error:  # as in `run`
                 raise refusal("differentiate", error) from error
 
-    def slack(self, operators: Set[str]) -> int:
+    def slack(self, operators: Sequence[Operator]) -> int:
         """Units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
-        return 2048 if operators & _COARSE else 64  # exp is good to 18, sigmoid to 7 (measured, 2.10 on x86)
+        # exp is good to 18, sigmoid to 7, but tanh ends at |x| = 5, 1e-4 (843 units) short of 1 (2.10 on x86)
+        coarse = any(o.traits.recurrent or o.qualified_name == "Tanh" for o in operators)
+        return 2048 if coarse else 64
 
     def close(self) -> None:
         """Forget the recorded arguments and the imported module; values are as they were before `fill`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import onnxruntime
 from onnx import numpy_helper
 
 from ...backends.onnx_model import to_model, write
-from ...ir import Graph, ModelError
+from ...ir import Graph, ModelError, Operator, traits_of
 from ...ir.outside.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
 from ..conditioning import Change
@@ -35,9 +35,7 @@ _IN_MEMORY = 64_000_000
 
 _SUMS = frozenset(
     {
-        "AdaptiveAveragePool",
         "AveragePool",
-        "FullPool",
         "GlobalAveragePool",
         "GroupNormalization",
         "InstanceNormalization",
@@ -45,8 +43,9 @@ _SUMS = frozenset(
         "ReduceSum",
     }
 )
-"""Operators in which ONNX Runtime adds many elements up, one after the other: 10 units at 112 x 112, 100 at
-1024 x 1024, of means that may be far smaller than what was added, and squeezing layers stand behind them."""
+"""Operators whose kernels in ONNX Runtime add many elements up, one after the other: 10 units at 112 x 112,
+100 at 1024 x 1024, of means that may be far smaller than what was added, and squeezing layers stand behind
+them. The runtime's own doing, and measured: other normalisations and reductions are not here."""
 
 _SUMMED = 2**16
 """Elements up to which 64 units are enough; the error of longer sums grows with the root of their length."""
@@ -302,9 +301,9 @@ class OnnxRunner:
     def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
         return numpy_helper.to_array(tensor, str(self._folder or ""))
 
-    def slack(self, operators: Set[str]) -> int:
+    def slack(self, operators: Sequence[Operator]) -> int:
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
-        if not operators & _SUMS:
+        if not any(o.traits.pool if o.domain else o.op_type in _SUMS for o in operators):
             return 16
         return math.ceil(64 * max(1.0, (self._longest_sum / _SUMMED) ** 0.5))
 
@@ -314,7 +313,7 @@ class OnnxRunner:
         longest = 0
         for node in self._model.graph.node:
             if node.op_type in _SUMS:
-                dims = self.dims(node.input[0])[1 if node.op_type.startswith("Reduce") else 2 :]
+                dims = self.dims(node.input[0])[1 if traits_of(node.op_type).reduction else 2 :]
                 longest = max(longest, math.prod(d for d in dims if d))
         return longest
 

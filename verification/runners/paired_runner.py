@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import cast
 
 import numpy as np
 
+from ...ir import Operator
 from ..training.step import Step, Trainer
 from .runs import Run, Runner
 
@@ -51,7 +52,7 @@ class PairedRunner:
         """See `Runner`."""
         return self._runner.altered(change, _renamed(call, self._theirs) if call else "", only)
 
-    def slack(self, operators: Set[str]) -> int:
+    def slack(self, operators: Sequence[Operator]) -> int:
         """See `Runner`."""
         return self._runner.slack(operators)
 

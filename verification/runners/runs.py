@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from ...ir import Operator
 from .records import ValueStore
 
 
@@ -66,11 +67,11 @@ class Runner(Protocol):
         """What runs it, for the report: ``torch 2.9 (eval mode)``."""
         ...
 
-    def slack(self, operators: Set[str]) -> int:
+    def slack(self, operators: Sequence[Operator]) -> int:
         """What the runtime's own arithmetic may cost, in units in the last place of the largest value.
 
         Args:
-            operators: names of the operators in the model.
+            operators: the operators in the model, as its graph has them.
         """
         ...
 

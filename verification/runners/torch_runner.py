@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
 from ...frontends.torch_module.modules.live_state import Changed, Untouched
-from ...ir import Graph, ModelError, ModuleTree
+from ...ir import Graph, ModelError, ModuleTree, Operator
 from ..training.step import Step
 from .records import ValueStore
 from .runs import CallRecord, Run, Slot
@@ -289,7 +289,7 @@ class TorchRunner:
         with Untouched(self._model):
             return torch_step(self._model, paths, forward, names, seed, _array)
 
-    def slack(self, operators: Set[str]) -> int:  # noqa: ARG002 - all of them are good to that
+    def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         return 16
 

@@ -11,12 +11,11 @@ from math import isclose
 
 import onnx
 
-from ...ir import DOMAIN, Graph, Operator
+from ...ir import Graph, Operator
 from .report import SettingRow
 
 DROPOUT, CHANNELS, MOMENTUM = "Dropout", "Dropout of channels", "momentum"
-
-_RECURRENT = ("LSTM", "GRU", "RNN")
+"""Kinds of setting; those of what drops are what the operators' traits call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Setting:
     """One layer or function that does something in training only, as a run comes by it.
 
     Attributes:
-        kind: `DROPOUT`, `CHANNELS` or `MOMENTUM`.
+        kind: `MOMENTUM`, or what is dropped: `DROPOUT`, `CHANNELS`…
         value: the share that is dropped; the share of the old statistics that is kept.
         module: path of the innermost module around it, the source's where that is known.
     """
@@ -56,21 +55,20 @@ def settings_of(graph: Graph) -> list[Setting] | None:
 
 
 def _found(graph: Graph, operator: Operator, path: str) -> list[Setting]:
-    ratio = operator.attributes.get("dropout")
-    if operator.domain == DOMAIN and isinstance(ratio, float):
-        recurrent = operator.op_type in _RECURRENT
-        count = operator.int("num_layers", 1) - 1 if recurrent else 1
-        return _dropping(DROPOUT, ratio, path) * count
-    if operator.domain == DOMAIN and operator.op_type == "FeatureDropout":
-        return _dropping(CHANNELS, operator.float("ratio"), path)
-    if operator.domain:
+    traits = operator.traits
+    if not traits.trains_differently:
         return []
-    if operator.op_type == "Dropout":
+    if traits.drops_inside:
+        count = operator.int("num_layers") - 1 if "num_layers" in operator.signature.attributes else 1
+        return _dropping(DROPOUT, operator.float("dropout"), path) * count
+    if traits.dropout and operator.domain:
+        return _dropping(traits.dropout, operator.float("ratio"), path)
+    if traits.dropout:
         operands = graph.operands(operator.key)
         given = graph.constant_value(operands[1]) if len(operands) > 1 else None
-        return _dropping(DROPOUT, 0.5 if given is None else float(given.reshape(())), path)
+        return _dropping(traits.dropout, 0.5 if given is None else float(given.reshape(())), path)
     if operator.op_type == "BatchNormalization" and not operator.int("training_mode"):
-        return [Setting(MOMENTUM, operator.float("momentum", 0.9), path)]
+        return [Setting(MOMENTUM, operator.float("momentum"), path)]
     return []
 
 
@@ -99,9 +97,9 @@ def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> li
     a normalisation that is another operator is seen in its numbers.
     """
     rows: list[SettingRow] = []
-    for kinds in ((DROPOUT, CHANNELS), (MOMENTUM,)):
-        mine, theirs = ([s for s in side if s.kind in kinds] for side in (source, target))
-        if kinds == (MOMENTUM,) and len(mine) != len(theirs):
+    for momenta in (False, True):
+        mine, theirs = ([s for s in side if (s.kind == MOMENTUM) == momenta] for side in (source, target))
+        if momenta and len(mine) != len(theirs):
             continue
         if [s.told for s in mine] == [s.told for s in theirs]:
             continue

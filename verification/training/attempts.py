@@ -92,7 +92,7 @@ def _step(
 
 def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:
     """Refuse a source that drops in training what its graph, and so the target, does not have."""
-    dropping = [n for n in graph.operators() if n.op_type in ("Dropout", "FeatureDropout")]
+    dropping = [n for n in graph.operators() if n.traits.dropout]
     modules = [graph.modules.call(n.call).module for n in dropping if n.call is not None]
     kept = sum(not graph.modules.module(key).class_name.startswith("Dropout") for key in modules)
     if source.dropped > kept:

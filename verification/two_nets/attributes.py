@@ -8,10 +8,9 @@ from math import isclose
 from typing import cast
 
 import numpy as np
-import onnx
 
-from ...ir import OPSET, Graph, Operator
-from ..structure.settings import CHANNELS, DROPOUT, compare_settings, settings_of
+from ...ir import Graph, Operator
+from ..structure.settings import DROPOUT, MOMENTUM, compare_settings, settings_of
 
 _WINDOWS = ("strides", "dilations", "padding")
 _READ: dict[str, tuple[str, ...]] = {
@@ -31,8 +30,6 @@ _READ: dict[str, tuple[str, ...]] = {
 
 _COUNTED = (*_READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
 _TRAINING = ("momentum",)
-_POOLS = ("MaxPool", "AveragePool")
-_RATIOS = {DROPOUT: "ratio", CHANNELS: "ratio of whole channels"}
 _REMARKS = {
     "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
     DROPOUT: "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p=",
@@ -190,14 +187,16 @@ def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[
     if sides[0] is None or sides[1] is None:
         return []
     back = {other: path for path, other in modules.items()}
-    mine = [replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind in _RATIOS]
-    theirs = [replace(s, module=back.get(_within(s.module, back), "")) for s in sides[1] if s.kind in _RATIOS]
+    mine = [replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind != MOMENTUM]
+    theirs = [
+        replace(s, module=back.get(_within(s.module, back), "")) for s in sides[1] if s.kind != MOMENTUM
+    ]
     return [
         AttributeRow(
             row.module,
             modules.get(row.module, ""),
             _class_name(target, modules.get(row.module, "")),
-            _RATIOS[row.setting],
+            _ratio_of(row.setting),
             row.source or 0.0,
             row.target or 0.0,
             training=True,
@@ -205,6 +204,11 @@ def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[
         )
         for row in compare_settings(mine, theirs)
     ]
+
+
+def _ratio_of(dropped: str) -> str:
+    """The ratio of a kind of Dropout in words: ``ratio of whole channels`` of "Dropout of channels"."""
+    return "ratio" if dropped == DROPOUT else dropped.replace("Dropout of", "ratio of whole")
 
 
 def _within(path: str, known: Mapping[str, str]) -> str:
@@ -288,14 +292,12 @@ def _decomposed(side: _Side) -> list[dict[str, object]]:
 
 def _read(graph: Graph, operator: Operator, op_type: str) -> dict[str, object]:
     """The attributes of an operator, defaults filled in and padding worked out."""
-    found: dict[str, object] = {}
-    known = onnx.defs.get_schema(op_type, OPSET).attributes
-    for name in _READ[op_type]:
-        if name in operator.attributes:
-            found[name] = operator.attributes[name]
-        elif name in known and known[name].default_value.name:
-            value = onnx.helper.get_attribute_value(known[name].default_value)
-            found[name] = value.decode() if isinstance(value, bytes) else value
+    spec = operator.signature.attributes
+    found = {
+        name: value
+        for name in _READ[op_type]
+        if name in spec and (value := operator.attribute(name)) is not None
+    }
     type_ = operator.types[0] if operator.types else None
     found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
     if "padding" in _READ[op_type]:
@@ -310,10 +312,10 @@ def _windows(graph: Graph, operator: Operator) -> dict[str, object]:
     if not kernel and len(operands) > 1 and operands[1] is not None:
         kernel = [int(n) for n in (graph.known_type(operands[1]).shape or ())[2:]]  # type: ignore[arg-type]
     rank = len(kernel)
-    strides = operator.ints("strides") or [1] * rank
-    dilations = operator.ints("dilations") or [1] * rank
-    pads = operator.ints("pads") or [0] * 2 * rank
-    if operator.str("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+    strides = operator.spatial("strides", rank)
+    dilations = operator.spatial("dilations", rank)
+    pads = operator.spatial("pads", rank)
+    if operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         type_ = None if operands[0] is None else graph.type_of(operands[0])
         sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
         if not sizes or not all(isinstance(n, int) for n in sizes) or operator.op_type == "ConvTranspose":
@@ -336,7 +338,7 @@ def _windows(graph: Graph, operator: Operator) -> dict[str, object]:
         "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
         "padding": begin if begin == end else [*begin, *end],
     }
-    return {**found, "kernel_shape": chosen(kernel)} if operator.op_type in _POOLS else found
+    return {**found, "kernel_shape": chosen(kernel)} if operator.traits.pool else found
 
 
 def _same_padding(

@@ -112,7 +112,7 @@ def precise(view: View) -> Expression:
 
 
 def _axis(view: View) -> int:
-    return view.operator.int("axis", -1)
+    return view.operator.int("axis")
 
 
 @TABLE.layer("Softmax", "LogSoftmax")
@@ -136,21 +136,19 @@ def log_softmax(view: View) -> Expression:
 @TABLE.layer("LeakyRelu")
 def leaky_relu_layer(view: View) -> Layer:
     """nn.LeakyReLU, whose alpha defaults to 0.2."""
-    return Layer(
-        Call("nn.LeakyReLU", (Argument("alpha", Literal(view.operator.float("alpha", 0.01), "alpha")),))
-    )
+    return Layer(Call("nn.LeakyReLU", (Argument("alpha", Literal(view.operator.float("alpha"), "alpha")),)))
 
 
 @TABLE.call("LeakyRelu")
 def leaky_relu(view: View) -> Expression:
     """ops.leaky_relu."""
-    return call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha", 0.01))
+    return call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha"))
 
 
 @TABLE.layer("Elu")
 def elu_layer(view: View) -> Layer:
     """nn.ELU, which takes no alpha but 1."""
-    if view.operator.float("alpha", 1.0) != 1.0:
+    if view.operator.float("alpha") != 1.0:
         raise Refused
     return Layer(Call("nn.ELU", ()))
 
@@ -158,7 +156,7 @@ def elu_layer(view: View) -> Layer:
 @TABLE.call("Elu")
 def elu(view: View) -> Expression:
     """ops.elu; written out for an alpha other than 1."""
-    alpha = view.operator.float("alpha", 1.0)
+    alpha = view.operator.float("alpha")
     if alpha == 1.0:
         return call("ops.elu", view.use(0))
     below = call("ops.expm1", call("ops.clamp", view.use(0), max=0.0))
@@ -181,21 +179,23 @@ def selu(view: View) -> Expression:
 
 
 def _default_selu(view: View) -> None:
-    alpha, gamma = view.operator.float("alpha", 1.67326), view.operator.float("gamma", 1.0507)
-    if not math.isclose(alpha, 1.67326, rel_tol=1e-5) or not math.isclose(gamma, 1.0507, rel_tol=1e-5):
-        raise Refused
+    for name in ("alpha", "gamma"):
+        usual = view.operator.signature.attributes[name].default
+        assert isinstance(usual, float)
+        if not math.isclose(view.operator.float(name), usual, rel_tol=1e-5):
+            raise Refused
 
 
 @TABLE.layer("Celu")
 def celu_layer(view: View) -> Layer:
     """nn.CELU."""
-    return Layer(Call("nn.CELU", (optional("alpha", view.operator.float("alpha", 1.0), 1.0),)))
+    return Layer(Call("nn.CELU", (optional("alpha", view.operator.float("alpha"), 1.0),)))
 
 
 @TABLE.call("Celu")
 def celu(view: View) -> Expression:
     """ops.celu."""
-    return call("ops.celu", view.use(0), alpha=view.operator.float("alpha", 1.0))
+    return call("ops.celu", view.use(0), alpha=view.operator.float("alpha"))
 
 
 @TABLE.layer("Gelu")
@@ -213,7 +213,7 @@ def gelu(view: View) -> Expression:
 
 
 def _approximate(view: View) -> str:
-    return view.operator.str("approximate", "none")
+    return view.operator.str("approximate")
 
 
 @TABLE.layer("HardSigmoid")
@@ -229,7 +229,7 @@ def hard_sigmoid(view: View) -> Expression:
     """ops.hardsigmoid; written out for other slopes."""
     if _is_sixth(view):
         return call("ops.hardsigmoid", view.use(0))
-    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    alpha, beta = view.operator.float("alpha"), view.operator.float("beta")
     line = infix(
         infix(view.use(0, MULTIPLY), "*", Literal(alpha, "alpha"), MULTIPLY), "+", Literal(beta, "beta"), ADD
     )
@@ -237,7 +237,7 @@ def hard_sigmoid(view: View) -> Expression:
 
 
 def _is_sixth(view: View) -> bool:
-    alpha, beta = view.operator.float("alpha", 0.2), view.operator.float("beta", 0.5)
+    alpha, beta = view.operator.float("alpha"), view.operator.float("beta")
     return math.isclose(alpha, 1 / 6, rel_tol=1e-5) and beta == 0.5
 
 
@@ -309,13 +309,13 @@ def prelu(view: View) -> Expression:
 @TABLE.call("ThresholdedRelu")
 def thresholded_relu(view: View) -> Expression:
     """ops.threshold with 0 below."""
-    return call("ops.threshold", view.use(0), view.operator.float("alpha", 1.0), 0.0)
+    return call("ops.threshold", view.use(0), view.operator.float("alpha"), 0.0)
 
 
 @TABLE.call("Shrink")
 def shrink(view: View) -> Expression:
     """ops.hardshrink, ops.softshrink."""
-    bias, lambd = view.operator.float("bias", 0.0), view.operator.float("lambd", 0.5)
+    bias, lambd = view.operator.float("bias"), view.operator.float("lambd")
     if bias not in (0.0, lambd):
         raise Refused
     return call("ops.softshrink" if bias else "ops.hardshrink", view.use(0), lambd)

@@ -61,7 +61,7 @@ def multihead_attention(view: View) -> Layer:
         (
             Argument("", Literal(width, "embed_dim")),
             Argument("", Literal(operator.int("num_heads"), "num_heads")),
-            optional("dropout", operator.float("dropout", 0.0), 0.0),
+            optional("dropout", operator.float("dropout"), 0.0),
             optional("has_bias", "in_bias" in slots, True),
             optional("add_bias_kv", "bias_k" in slots, False),
             optional("add_zero_attn", bool(operator.int("add_zero_attn")), False),
@@ -73,7 +73,7 @@ def multihead_attention(view: View) -> Layer:
     laws = [(s.name, found) for s in states if (found := _other_law(view.parameter(s.slot), s.name))]
     weighs = view.used_outputs() > 1
     options: dict[str, Part] = {} if weighs else {"need_weights": "False"}
-    if weighs and not operator.int("average_weights", 1):
+    if weighs and not operator.int("average_weights"):
         options["average_attn_weights"] = "False"
     return Layer(
         _redrawn(constructor, laws) if laws else constructor,

@@ -32,11 +32,11 @@ def _pads(pads: list[int]) -> int | tuple[int, ...]:
 
 
 def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
-    mode = view.operator.str("auto_pad", "NOTSET")
+    mode = view.operator.str("auto_pad")
     if mode == "SAME_LOWER":
         raise Refused
     named = {"SAME_UPPER": "same", "VALID": "valid"}.get(mode, "pad")
-    pads = view.operator.ints("pads", [0] * 2 * rank)
+    pads = view.operator.spatial("pads", rank)
     return named, _pads(pads) if named == "pad" else 0
 
 
@@ -50,9 +50,9 @@ def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]
     return (
         rank,
         weight,
-        operator.ints("strides", [1] * rank),
-        operator.ints("dilations", [1] * rank),
-        operator.int("group", 1),
+        operator.spatial("strides", rank),
+        operator.spatial("dilations", rank),
+        operator.int("group"),
     )
 
 
@@ -106,7 +106,7 @@ def functional_conv(view: View) -> Expression:
     """ops.conv1d, conv2d, conv3d, with the weight as an operand."""
     rank, _, strides, dilations, group = _sizes(view)
     mode, padding = _padding(view, rank)
-    pads = view.operator.ints("pads", [0] * 2 * rank)
+    pads = view.operator.spatial("pads", rank)
     data: Part = view.use(0)
     if mode == "pad" and pads[:rank] == pads[rank:]:
         padding = same(pads[:rank])
@@ -134,12 +134,12 @@ def conv_transpose(view: View) -> Layer:
     the end instead.
     """
     rank, weight, _, dilations, group = _sizes(view)
-    if view.operator.str("auto_pad", "NOTSET") != "NOTSET" or view.operator.ints("output_shape"):
+    if view.operator.str("auto_pad") != "NOTSET" or view.operator.ints("output_shape"):
         raise Refused
     if rank == 3 and dilations[0] != 1:
         raise Refused
-    pads = view.operator.ints("pads", [0] * 2 * rank)
-    more = view.operator.ints("output_padding", [0] * rank)
+    pads = view.operator.spatial("pads", rank)
+    more = view.operator.spatial("output_padding", rank)
     extra: tuple[Argument, ...] = (Argument("pad_mode", '"pad"'),)
     if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]

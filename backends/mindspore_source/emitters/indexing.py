@@ -122,7 +122,7 @@ def gather_nd(view: View) -> Expression:
 @TABLE.call("ScatterND")
 def scatter_nd(view: View) -> Expression:
     """ops.tensor_scatter_update and its kin, out of place; indices below zero count from no end there."""
-    indices, reduction = view.constant(1), view.operator.str("reduction", "none")
+    indices, reduction = view.constant(1), view.operator.str("reduction")
     if indices is not None and (indices < 0).any():
         raise Refused
     name = "ops.TensorScatterUpdate()" if reduction == "none" else f"ops.tensor_scatter_{reduction}"
@@ -132,7 +132,7 @@ def scatter_nd(view: View) -> Expression:
 @TABLE.call("ScatterElements")
 def scatter_elements(view: View) -> Expression:
     """ops.tensor_scatter_elements, which sets or adds."""
-    reduction, indices = view.operator.str("reduction", "none"), view.constant(1)
+    reduction, indices = view.operator.str("reduction"), view.constant(1)
     if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
         raise Refused
     axis, keyword = view.operator.int("axis"), None if reduction == "none" else reduction
@@ -149,7 +149,7 @@ def nonzero(view: View) -> Expression:
 @TABLE.call("Compress")
 def compress(view: View) -> Expression:
     """ops.masked_select, for vectors."""
-    if view.rank(0) != 1 or view.operator.attributes.get("axis") not in (None, 0):
+    if view.rank(0) != 1 or view.operator.attribute("axis") not in (None, 0):
         raise Refused
     return call("ops.masked_select", view.use(0), view.use(1))
 
@@ -157,7 +157,7 @@ def compress(view: View) -> Expression:
 @TABLE.call("Unique")
 def unique(view: View) -> Expression:
     """The values alone: ops.unique gives them in the order in which they occur."""
-    if view.used_outputs() > 1 or view.operator.attributes.get("axis") is not None:
+    if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
         raise Refused
     values = Expression((call("ops.unique", method(view.atom(), "reshape", -1)), "[0]"))
     return Expression((call("ops.sort", values), "[0]"))
@@ -210,4 +210,4 @@ def _flipped(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expre
 def triangle(view: View) -> Expression:
     """ops.tril, ops.triu."""
     diagonal = int(view.scalar(1, 0))
-    return call("ops.triu" if view.operator.int("upper", 1) else "ops.tril", view.use(0), diagonal)
+    return call("ops.triu" if view.operator.int("upper") else "ops.tril", view.use(0), diagonal)

@@ -44,11 +44,7 @@ def linear(view: View) -> Expression:
 
 def _plain_gemm(view: View) -> bool:
     operator = view.operator
-    return (
-        operator.float("alpha", 1.0) == 1.0
-        and operator.float("beta", 1.0) == 1.0
-        and not operator.int("transA")
-    )
+    return operator.float("alpha") == 1.0 and operator.float("beta") == 1.0 and not operator.int("transA")
 
 
 @TABLE.layer("Gemm")
@@ -70,7 +66,7 @@ def gemm(view: View) -> Expression:
     found: Expression = call(
         "ops.matmul", operand(0, operator.int("transA")), operand(1, operator.int("transB"))
     )
-    alpha, beta = operator.float("alpha", 1.0), operator.float("beta", 1.0)
+    alpha, beta = operator.float("alpha"), operator.float("beta")
     if alpha != 1.0:
         found = infix(found, "*", Literal(alpha, "alpha"), MULTIPLY)
     if not view.has(2):

@@ -159,7 +159,7 @@ def negative(view: View) -> Expression:
 @TABLE.call("IsInf")
 def is_inf(view: View) -> Expression:
     """ops.isinf, for both signs."""
-    if not (view.operator.int("detect_negative", 1) and view.operator.int("detect_positive", 1)):
+    if not (view.operator.int("detect_negative") and view.operator.int("detect_positive")):
         raise Refused
     return call("ops.isinf", view.use(0))
 

@@ -65,8 +65,8 @@ def batch_norm(view: View) -> Layer:
         f"nn.BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d",
         (
             Argument("", Literal(size, "num_features")),
-            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
-            Argument("momentum", Literal(view.operator.float("momentum", 0.9), "momentum")),
+            Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
+            Argument("momentum", Literal(view.operator.float("momentum"), "momentum")),
             *([Argument("affine", "False")] if len(extra) == 2 else []),
             *initials,
             *dtype_argument(variance),
@@ -85,7 +85,7 @@ def functional_batch_norm(view: View) -> Expression:
     if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2, 3, 4)):
         raise Refused
     x, scale, bias, mean, variance = (view.use(i) for i in range(5))
-    return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon", 1e-5))
+    return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon"))
 
 
 @TABLE.layer("LayerNormalization")
@@ -104,7 +104,7 @@ def layer_norm(view: View) -> Layer:
         Argument("", Expression(("[", *dims, "]"))),
         optional("begin_norm_axis", begin, -1),
         optional("begin_params_axis", begin, -1),
-        Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+        Argument("epsilon", Literal(view.operator.float("epsilon"), "epsilon")),
     ]
     for parameter, name, usual in ((scale, "gamma_init", '"ones"'), (bias, "beta_init", '"zeros"')):
         found = law_of(parameter)
@@ -119,7 +119,7 @@ def functional_layer_norm(view: View) -> Expression:
     """The primitive: ops.layer_norm has no kernel on CPU."""
     if view.used_outputs() > 1:
         raise Refused
-    axis = view.operator.int("axis", -1)
+    axis = view.operator.int("axis")
     axis %= view.rank()
     axis = -1 if axis == view.rank() - 1 else axis
     primitive = Call(
@@ -127,7 +127,7 @@ def functional_layer_norm(view: View) -> Expression:
         (
             Argument("begin_norm_axis", Literal(axis, "begin_norm_axis")),
             Argument("begin_params_axis", Literal(axis, "begin_params_axis")),
-            Argument("epsilon", Literal(view.operator.float("epsilon", 1e-5), "epsilon")),
+            Argument("epsilon", Literal(view.operator.float("epsilon"), "epsilon")),
         ),
     )
     bias = view.use(2) if view.has(2) else call("ops.zeros_like", view.use(1))
@@ -146,7 +146,7 @@ def _group_norm(view: View, groups: int) -> Layer:
         (
             Argument("", Literal(groups, "num_groups")),
             Argument("", Literal(channels, "num_channels")),
-            Argument("eps", Literal(view.operator.float("epsilon", 1e-5), "eps")),
+            Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
             *([Argument("affine", "False")] if len(extra) == 2 else []),
             *initials,
             *(dtype_argument(held[0]) if held else ()),
@@ -181,7 +181,7 @@ def functional_group_norm(view: View) -> Expression:
         raise Refused
     is_group = view.operator.op_type == "GroupNormalization"
     groups = view.operator.int("num_groups") if is_group else channels
-    epsilon = view.operator.float("epsilon", 1e-5)
+    epsilon = view.operator.float("epsilon")
     return call("ops.group_norm", view.use(0), groups, view.use(1), view.use(2), epsilon)
 
 
@@ -191,8 +191,8 @@ def lrn(view: View) -> Expression:
     size = view.operator.int("size")
     if size % 2 == 0:
         raise Refused
-    alpha = view.operator.float("alpha", 1e-4)
-    bias, beta = view.operator.float("bias", 1.0), view.operator.float("beta", 0.75)
+    alpha = view.operator.float("alpha")
+    bias, beta = view.operator.float("bias"), view.operator.float("beta")
     if size != _NO_KERNEL:
         return call("ops.lrn", view.use(0), depth_radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)
     if view.rank() < 3:
@@ -209,14 +209,14 @@ def lrn(view: View) -> Expression:
 @TABLE.call("RMSNormalization")
 def rms_norm(view: View) -> Expression:
     """Written out: ops.rms_norm has no kernel on CPU; in float32, for a half's square may overflow."""
-    axis = view.operator.int("axis", -1)
+    axis = view.operator.int("axis")
     first = axis - view.rank() if axis >= 0 else axis
     axes = first if first == -1 else tuple(range(first, 0))
     dtype = view.type(0).dtype
     half = dtype in ("float16", "bfloat16")
     x = method(view.atom(), "astype", Expression(("ms.float32",))) if half else view.use(0, ATOM)
     mean = method(method(x, "square"), "mean", axes, keep_dims=True)
-    inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon", 1e-5), "epsilon"), 2))
+    inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon"), "epsilon"), 2))
     scaled = infix(x, "*", inverse, MULTIPLY)
     if half:
         scaled = method(Expression(("(", scaled, ")")), "astype", Expression((ms_dtype(dtype),)))

@@ -16,17 +16,17 @@ class _Window:
         operator = view.operator
         self.kernel = operator.ints("kernel_shape")
         self.rank = len(self.kernel)
-        if self.rank not in (1, 2, 3) or operator.int("storage_order"):
+        if self.rank not in (1, 2, 3) or (operator.op_type == "MaxPool" and operator.int("storage_order")):
             raise Refused
-        self.strides = operator.ints("strides", [1] * self.rank)
-        self.dilations = operator.ints("dilations", [1] * self.rank)
+        self.strides = operator.spatial("strides", self.rank)
+        self.dilations = operator.spatial("dilations", self.rank)
         self.ceil = bool(operator.int("ceil_mode"))
-        self.mode = operator.str("auto_pad", "NOTSET")
+        self.mode = operator.str("auto_pad")
         if self.mode == "SAME_LOWER":
             raise Refused
-        pads = operator.ints("pads", [0] * 2 * self.rank) if self.mode == "NOTSET" else [0] * 2 * self.rank
+        pads = operator.spatial("pads", self.rank) if self.mode == "NOTSET" else [0] * 2 * self.rank
         self.begins, self.ends = pads[: self.rank], pads[self.rank :]
-        if not self.is_symmetric and not operator.int("count_include_pad") and self._is_same(view):
+        if not self.is_symmetric and self._is_same(view) and not operator.int("count_include_pad"):
             self.mode, self.begins, self.ends = "SAME_UPPER", [0] * self.rank, [0] * self.rank
 
     def _is_same(self, view: View) -> bool:

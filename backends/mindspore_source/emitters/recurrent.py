@@ -76,7 +76,7 @@ def cell_layer(view: View) -> Layer:
         optional("has_bias", len(names) == 4, True),
     ]
     if kind == "RNNCell":
-        arguments.append(optional("nonlinearity", view.operator.str("nonlinearity", "tanh"), "tanh"))
+        arguments.append(optional("nonlinearity", view.operator.str("nonlinearity"), "tanh"))
     constructor = Call(f"nn.{kind}", (*arguments, *dtype_argument(held["weight_ih"])))
     return Layer(
         _drawn(view, constructor, held, hidden),

@@ -14,7 +14,7 @@ def _axes(view: View) -> int | tuple[int, ...] | None:
     Raises:
         Refused: when they are computed, or nothing is reduced.
     """
-    axes = view.constant_ints(1) if view.has(1) else view.operator.ints("axes")
+    axes = view.constant_ints(1) if view.has(1) else []
     if not axes:
         if view.operator.int("noop_with_empty_axes"):
             raise Refused
@@ -23,7 +23,7 @@ def _axes(view: View) -> int | tuple[int, ...] | None:
 
 
 def _keep(view: View) -> bool:
-    return bool(view.operator.int("keepdims", 1))
+    return bool(view.operator.int("keepdims"))
 
 
 @TABLE.call("ReduceMean")
@@ -87,7 +87,7 @@ def argmax(view: View) -> Expression:
     """ops.argmax, ops.argmin; the first of several."""
     if view.operator.int("select_last_index"):
         raise Refused
-    keep, axis = True if _keep(view) else None, view.operator.int("axis", 0)
+    keep, axis = True if _keep(view) else None, view.operator.int("axis")
     if view.operator.op_type == "ArgMax":
         return call("ops.argmax", view.use(0), axis, keepdim=keep)
     return call("ops.argmin", view.use(0), axis, keepdims=keep)
@@ -110,9 +110,9 @@ def top_k(view: View) -> Expression:
         "ops.topk",
         view.use(0),
         Expression((view.use(1, ATOM), "[0]")) if view.host(1) == "tuple" else int(view.scalar(1)),
-        dim=view.operator.int("axis", -1),
-        largest=None if view.operator.int("largest", 1) else False,
-        sorted=None if view.operator.int("sorted", 1) else False,
+        dim=view.operator.int("axis"),
+        largest=None if view.operator.int("largest") else False,
+        sorted=None if view.operator.int("sorted") else False,
     )
     if view.used_outputs() == 1:
         return Expression((found, "[0]"))

@@ -48,15 +48,15 @@ def _interpolation(view: View) -> dict[str, object]:
     rank = view.rank() - 2
     if rank not in _LINEAR or operator.int("antialias") or operator.int("exclude_outside"):
         raise Refused
-    mode = operator.str("mode", "nearest")
-    where = operator.str("coordinate_transformation_mode", "half_pixel")
+    mode = operator.str("mode")
+    where = operator.str("coordinate_transformation_mode")
     if operator.ints("axes") not in ([], list(range(view.rank())), list(range(2, view.rank()))):
         raise Refused
     aligned = where == "align_corners"
     if not aligned and not _to_size(view):
         raise Refused  # ops.interpolate takes a size, and factors from it
     if mode == "nearest":
-        rounding = operator.str("nearest_mode", "round_prefer_floor")
+        rounding = operator.str("nearest_mode")
         if (where, rounding) == ("half_pixel", "round_prefer_ceil") and rank < 3:
             return {"size": _size(view, rank), "mode": "nearest-exact"}
         if (where, rounding) == ("asymmetric", "floor"):
@@ -83,7 +83,7 @@ def upsample(view: View) -> Layer:
 def grid_sample(view: View) -> Expression:
     """ops.grid_sample, which has no cubic interpolation."""
     operator, rank = view.operator, view.rank()
-    mode = operator.str("mode", "linear")
+    mode = operator.str("mode")
     if mode == "cubic" or rank not in (4, 5):
         raise Refused
     return call(
@@ -91,7 +91,7 @@ def grid_sample(view: View) -> Expression:
         view.use(0),
         view.use(1),
         mode="nearest" if mode == "nearest" else "bilinear",
-        padding_mode=operator.str("padding_mode", "zeros"),
+        padding_mode=operator.str("padding_mode"),
         align_corners=bool(operator.int("align_corners")),
     )
 
@@ -102,7 +102,7 @@ def _to_size(view: View) -> bool:
     if factors is None or not factors.size or to is None or to.shape is None:
         return not view.has(2)
     pairs = list(zip(view.shape(), to.shape, strict=True))
-    axes = view.operator.ints("axes", list(range(len(pairs))))
+    axes = view.operator.ints("axes") or list(range(len(pairs)))
     given = zip(factors.reshape(-1), (pairs[a] for a in axes), strict=True)
     return all(
         bool(np.isclose(f, m / n, rtol=1e-6)) if isinstance(n, int) and isinstance(m, int) else f == 1

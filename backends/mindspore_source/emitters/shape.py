@@ -14,7 +14,7 @@ TABLE = EmitterTable()
 @TABLE.call("Shape")
 def shape(view: View) -> Expression:
     """``x.shape``."""
-    start, end = view.operator.int("start"), view.operator.attributes.get("end")
+    start, end = view.operator.int("start"), view.operator.attribute("end")
     whole = Expression((view.atom(), ".shape"), host="tuple")
     if not start and end is None:
         return whole
@@ -44,7 +44,7 @@ def reshape(view: View) -> Expression:
 @TABLE.layer("Flatten")
 def flatten_layer(view: View) -> Layer:
     """nn.Flatten."""
-    if view.operator.int("axis", 1) != 1 or view.rank() < 2:
+    if view.operator.int("axis") != 1 or view.rank() < 2:
         raise Refused
     return Layer(Call("nn.Flatten", ()))
 
@@ -52,7 +52,7 @@ def flatten_layer(view: View) -> Layer:
 @TABLE.call("Flatten")
 def flatten(view: View) -> Expression:
     """ops.flatten; other axes than 1, and a vector, as a reshape."""
-    axis = view.operator.int("axis", 1)
+    axis = view.operator.int("axis")
     if view.rank() == 1 and axis == 1:
         return method(view.atom(), "expand_dims", 1)
     if axis == 1 or axis == 1 - view.rank():
@@ -72,7 +72,7 @@ def flatten(view: View) -> Expression:
 def transpose(view: View) -> Expression:
     """``x.transpose(…)``; not swapaxes, which waits in PyNative mode to learn the rank of its input."""
     rank = view.rank()
-    permutation = view.operator.ints("perm", list(range(rank - 1, -1, -1)))
+    permutation = view.operator.ints("perm") or list(range(rank - 1, -1, -1))
     if rank == 2 and permutation == [1, 0]:
         return Expression((view.atom(), ".T"))
     return method(view.atom(), "transpose", *permutation)
@@ -186,7 +186,7 @@ def tile(view: View) -> Expression:
 def pad(view: View) -> Expression:
     """ops.pad, last axis first."""
     mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
-        view.operator.str("mode", "constant")
+        view.operator.str("mode")
     ]
     pads, rank = view.constant_ints(1), view.rank()
     axes = [a % rank for a in view.constant_ints(3)] if view.has(3) else list(range(rank))
@@ -239,7 +239,7 @@ def _padded_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[
 @TABLE.call("ConstantOfShape")
 def constant_of_shape(view: View) -> Expression:
     """ops.full."""
-    value, to = view.operator.attributes.get("value"), view.output_type()
+    value, to = view.operator.attribute("value"), view.output_type()
     fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
     if to is None:
         raise Refused
@@ -260,6 +260,6 @@ def arange(view: View) -> Expression:
 @TABLE.call("DepthToSpace")
 def depth_to_space(view: View) -> Expression:
     """ops.pixel_shuffle, for channels in torch's order."""
-    if view.operator.str("mode", "DCR") != "CRD":
+    if view.operator.str("mode") != "CRD":
         raise Refused
     return call("ops.pixel_shuffle", view.use(0), view.operator.int("blocksize"))

@@ -77,12 +77,12 @@ def _replace_by_convolution(graph: Graph, node: Operator) -> bool:
     sizes = [s for s in (source.shape or ())[2:] if isinstance(s, int)]
     form = [s for s in kernel.shape or () if isinstance(s, int)]
     rank = len(form) - 2
-    automatic = node.str("auto_pad", "NOTSET") != "NOTSET" or node.ints("output_shape")
+    automatic = node.str("auto_pad") != "NOTSET" or node.ints("output_shape")
     if rank < 1 or len(sizes) != rank or len(form) != kernel.rank or automatic:
         return False
-    strides, dilations = node.ints("strides", [1] * rank), node.ints("dilations", [1] * rank)
-    pads, more = node.ints("pads", [0] * 2 * rank), node.ints("output_padding", [0] * rank)
-    group = node.int("group", 1)
+    strides, dilations = node.spatial("strides", rank), node.spatial("dilations", rank)
+    pads, more = node.spatial("pads", rank), node.spatial("output_padding", rank)
+    group = node.int("group")
     reach = [d * (k - 1) for d, k in zip(dilations, form[2:], strict=True)]
     begins = [r - p for r, p in zip(reach, pads[:rank], strict=True)]
     ends = [r - p + m - s + 1 for r, p, m, s in zip(reach, pads[rank:], more, strides, strict=True)]

@@ -74,7 +74,7 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
         return False
     rank = len(source.shape)
     scales = graph.constant_value(dict(enumerate(graph.operands(node.key))).get(2))
-    axes = [a % rank for a in node.ints("axes", list(range(rank)))]
+    axes = [a % rank for a in node.ints("axes") or range(rank)]
     factors = {} if scales is None else dict(zip(axes, map(float, scales), strict=False))
     sizes = zip(source.shape, to.shape, strict=True)
     pairs = [(a, n, m) for a, (n, m) in enumerate(sizes) if n != m or factors.get(a, 1.0) != 1.0]
@@ -84,7 +84,7 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
         return True
     if len(changed) != len(pairs) or not changed or source.dtype not in ("float32", "float16"):
         return False
-    if node.str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+    if node.str("coordinate_transformation_mode") == "tf_crop_and_resize":
         return False
     b = Builder(graph)
     value = data

@@ -50,7 +50,7 @@ class LowerUnique(Pass):
         changes: list[Change] = []
         for node in graph.operators():
             data = graph.operands(node.key)[0] if node.qualified_name == "Unique" else None
-            if data is None or node.attributes.get("axis") is not None or can_emit(graph, node):
+            if data is None or node.attribute("axis") is not None or can_emit(graph, node):
                 continue
             text = "finds places and counts by comparison"
             changes.append(Change("MS108", text, places.of(graph, node.key)))

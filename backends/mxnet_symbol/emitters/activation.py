@@ -27,8 +27,8 @@ def activation(e: Emission) -> Reference:
 @TABLE.op("LeakyRelu", "Elu")
 def leaky(e: Emission) -> Reference:
     """LeakyReLU, whose slope is also the alpha of elu."""
-    kind, default = ("leaky", 0.01) if e.operator.op_type == "LeakyRelu" else ("elu", 1.0)
-    return e.node("LeakyReLU", e.inputs(), act_type=kind, slope=e.operator.float("alpha", default))
+    kind = "leaky" if e.operator.op_type == "LeakyRelu" else "elu"
+    return e.node("LeakyReLU", e.inputs(), act_type=kind, slope=e.operator.float("alpha"))
 
 
 @TABLE.op("Selu")
@@ -40,7 +40,7 @@ def selu(e: Emission) -> Reference:
 @TABLE.op("Gelu")
 def gelu(e: Emission) -> Reference:
     """LeakyReLU in its mode gelu, which is the exact one."""
-    if e.operator.str("approximate", "none") != "none":
+    if e.operator.str("approximate") != "none":
         raise e.refused("expected the exact Gelu, the only one that MXNet has")
     return e.node("LeakyReLU", e.inputs(), act_type="gelu")
 
@@ -64,14 +64,14 @@ def prelu(e: Emission) -> Reference:
 def hard_sigmoid(e: Emission) -> Reference:
     """hard_sigmoid."""
     o = e.operator
-    return e.node("hard_sigmoid", e.inputs(), alpha=o.float("alpha", 0.2), beta=o.float("beta", 0.5))
+    return e.node("hard_sigmoid", e.inputs(), alpha=o.float("alpha"), beta=o.float("beta"))
 
 
 @TABLE.op("Softmax", "LogSoftmax")
 def softmax(e: Emission) -> Reference:
     """Softmax or log_softmax."""
     op = "softmax" if e.operator.op_type == "Softmax" else "log_softmax"
-    return e.node(op, e.inputs(), axis=e.operator.int("axis", -1))
+    return e.node(op, e.inputs(), axis=e.operator.int("axis"))
 
 
 @TABLE.op("Dropout")

@@ -10,11 +10,12 @@ TABLE = EmitterTable()
 def window(e: Emission, x: Reference, rank: int, value: float) -> tuple[Reference, list[int]]:
     """The symmetric pads of a window; what is more at one end becomes a Pad before it."""
     o = e.operator
-    if o.str("auto_pad", "NOTSET") == "VALID":
+    automatic = o.str("auto_pad") if o.traits.windowed else "NOTSET"
+    if automatic == "VALID":
         return x, [0] * rank
-    if o.str("auto_pad", "NOTSET") != "NOTSET":
+    if automatic != "NOTSET":
         raise e.refused("expected explicit pads (run normalise-conv-padding)")
-    pads = o.ints("pads", [0] * 2 * rank)
+    pads = o.spatial("pads", rank)
     begins, ends = pads[:rank], pads[rank:]
     if begins == ends:
         return x, begins
@@ -32,8 +33,8 @@ def convolution(e: Emission) -> Reference:
     x, pad = window(e, e.input(), rank, 0.0)
     return e.node(
         "Convolution", [x, *e.inputs()[1:]], kernel=weight[2:], num_filter=weight[0],
-        stride=o.ints("strides", [1] * rank), dilate=o.ints("dilations", [1] * rank), pad=pad,
-        num_group=o.int("group", 1), no_bias=not e.has(2),
+        stride=o.spatial("strides", rank), dilate=o.spatial("dilations", rank), pad=pad,
+        num_group=o.int("group"), no_bias=not e.has(2),
     )  # fmt: skip
 
 
@@ -42,15 +43,11 @@ def deconvolution(e: Emission) -> Reference:
     """Deconvolution."""
     weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
-    pads = o.ints("pads", [0] * 2 * rank)
-    if (
-        pads[:rank] != pads[rank:]
-        or "output_shape" in o.attributes
-        or o.str("auto_pad", "NOTSET") != "NOTSET"
-    ):
+    pads = o.spatial("pads", rank)
+    if pads[:rank] != pads[rank:] or o.ints("output_shape") or o.str("auto_pad") != "NOTSET":
         raise e.refused("expected equal explicit pads at both ends of a transposed convolution")
     return e.node(
-        "Deconvolution", e.inputs(), kernel=weight[2:], num_filter=weight[1] * o.int("group", 1),
-        stride=o.ints("strides", [1] * rank), dilate=o.ints("dilations", [1] * rank), pad=pads[:rank],
-        adj=o.ints("output_padding", [0] * rank), num_group=o.int("group", 1), no_bias=not e.has(2),
+        "Deconvolution", e.inputs(), kernel=weight[2:], num_filter=weight[1] * o.int("group"),
+        stride=o.spatial("strides", rank), dilate=o.spatial("dilations", rank), pad=pads[:rank],
+        adj=o.spatial("output_padding", rank), num_group=o.int("group"), no_bias=not e.has(2),
     )  # fmt: skip

@@ -11,7 +11,7 @@ TABLE = EmitterTable()
 @TABLE.op("Gather")
 def gather(e: Emission) -> Reference:
     """Rows of a matrix by clipped indices are MXNet's Embedding; one index is a slice; the rest is take."""
-    axis, indices = e.operator.int("axis", 0), e.constant(1)
+    axis, indices = e.operator.int("axis"), e.constant(1)
     if indices is not None and indices.ndim == 0:
         at = int(indices)
         part = e.node("slice_axis", [e.input()], axis=axis, begin=at, end="None" if at == -1 else at + 1)

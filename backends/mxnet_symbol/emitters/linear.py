@@ -37,6 +37,6 @@ def matrix_product(e: Emission) -> Reference:
 def gemm(e: Emission) -> Reference:
     """FullyConnected, when that is what it is."""
     o = e.operator
-    if not o.int("transB") or o.int("transA") or o.float("alpha", 1.0) != 1 or o.float("beta", 1.0) != 1:
+    if not o.int("transB") or o.int("transA") or o.float("alpha") != 1 or o.float("beta") != 1:
         raise e.refused("expected a Gemm that is a fully connected layer")
     return e.node("FullyConnected", e.inputs(), num_hidden=e.static_shape(1)[0], no_bias=not e.has(2))

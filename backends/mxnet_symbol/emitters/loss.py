@@ -9,27 +9,29 @@ TABLE.direct({"regraft.StopGradient": "BlockGrad"})
 
 
 def _label(e: Emission) -> Reference:
-    return e.input(1) if e.has(1) else e.builder.label(e.operator.str("label") or f"{e.name}_label")
+    return (
+        e.input(1) if e.has(1) else e.builder.label(str(e.operator.attribute("label") or f"{e.name}_label"))
+    )
 
 
 @TABLE.op("regraft.SoftmaxOutput")
 def softmax_output(e: Emission) -> Reference:
     """SoftmaxOutput, with its label."""
-    o, axis = e.operator, e.operator.int("axis", -1)
-    ignore = o.attributes.get("ignore_label")
+    o, axis = e.operator, e.operator.int("axis")
+    ignore = o.attribute("ignore_label")
     alone = axis == -1 and len(e.shape()) > 2
     return e.node(
         "SoftmaxOutput", [e.input(), _label(e)], multi_output=True if axis == 1 else None,
-        preserve_shape=True if alone else None, grad_scale=o.float("grad_scale", 1.0),
+        preserve_shape=True if alone else None, grad_scale=o.float("grad_scale"),
         use_ignore=True if ignore is not None else None, ignore_label=ignore,
-        normalization=o.str("normalization", "null"), smooth_alpha=o.float("smooth_alpha", 0.0),
+        normalization=o.str("normalization"), smooth_alpha=o.float("smooth_alpha"),
     )  # fmt: skip
 
 
 @TABLE.op("regraft.LinearRegressionOutput", "regraft.MAERegressionOutput", "regraft.LogisticRegressionOutput")
 def regression_output(e: Emission) -> Reference:
     """The regression head of the same name, with its label."""
-    return e.node(e.operator.op_type, [e.input(), _label(e)], grad_scale=e.operator.float("grad_scale", 1.0))
+    return e.node(e.operator.op_type, [e.input(), _label(e)], grad_scale=e.operator.float("grad_scale"))
 
 
 @TABLE.op("regraft.SVMOutput")
@@ -37,9 +39,9 @@ def svm_output(e: Emission) -> Reference:
     """SVMOutput, with its label."""
     o = e.operator
     return e.node(
-        "SVMOutput", [e.input(), _label(e)], margin=o.float("margin", 1.0),
-        regularization_coefficient=o.float("regularization_coefficient", 1.0),
-        use_linear=bool(o.int("use_linear", 0)),
+        "SVMOutput", [e.input(), _label(e)], margin=o.float("margin"),
+        regularization_coefficient=o.float("regularization_coefficient"),
+        use_linear=bool(o.int("use_linear")),
     )  # fmt: skip
 
 
@@ -48,6 +50,6 @@ def make_loss(e: Emission) -> Reference:
     """MakeLoss."""
     o = e.operator
     return e.node(
-        "MakeLoss", [e.input()], grad_scale=o.float("grad_scale", 1.0),
-        normalization=o.str("normalization", "null"), valid_thresh=o.float("valid_thresh", 0.0),
+        "MakeLoss", [e.input()], grad_scale=o.float("grad_scale"),
+        normalization=o.str("normalization"), valid_thresh=o.float("valid_thresh"),
     )  # fmt: skip

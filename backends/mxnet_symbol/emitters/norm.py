@@ -16,7 +16,7 @@ def batch_norm(e: Emission) -> Reference:
     weight = e.builder.values[Value(gamma)] if fixed and gamma is not None else e.input(1)
     return e.node(
         "BatchNorm", [e.input(), weight, e.input(2), e.auxiliary(3), e.auxiliary(4)],
-        eps=o.float("epsilon", 1e-5), momentum=o.float("momentum", 0.9), fix_gamma=fixed,
+        eps=o.float("epsilon"), momentum=o.float("momentum"), fix_gamma=fixed,
         use_global_stats=e.argument("use_global_stats", "False"), axis=1,
     )  # fmt: skip
 
@@ -24,16 +24,16 @@ def batch_norm(e: Emission) -> Reference:
 @TABLE.op("LayerNormalization")
 def layer_norm(e: Emission) -> Reference:
     """LayerNorm."""
-    axis = e.operator.int("axis", -1)
+    axis = e.operator.int("axis")
     if axis not in (-1, len(e.shape()) - 1) or not e.has(2):
         raise e.refused("expected a layer normalisation with a bias over the last axis")
-    return e.node("LayerNorm", e.inputs(), axis=-1, eps=e.operator.float("epsilon", 1e-5))
+    return e.node("LayerNorm", e.inputs(), axis=-1, eps=e.operator.float("epsilon"))
 
 
 @TABLE.op("InstanceNormalization")
 def instance_norm(e: Emission) -> Reference:
     """InstanceNorm."""
-    return e.node("InstanceNorm", e.inputs(), eps=e.operator.float("epsilon", 1e-5))
+    return e.node("InstanceNorm", e.inputs(), eps=e.operator.float("epsilon"))
 
 
 @TABLE.op("LRN")
@@ -41,6 +41,6 @@ def local_response_norm(e: Emission) -> Reference:
     """LRN."""
     o = e.operator
     return e.node(
-        "LRN", e.inputs(), nsize=o.int("size"), alpha=o.float("alpha", 1e-4), beta=o.float("beta", 0.75),
-        knorm=o.float("bias", 1.0),
+        "LRN", e.inputs(), nsize=o.int("size"), alpha=o.float("alpha"), beta=o.float("beta"),
+        knorm=o.float("bias"),
     )  # fmt: skip

@@ -13,17 +13,18 @@ TABLE = EmitterTable()
 def _pool(e: Emission, kind: str, convention: str = "valid", **extra: object) -> Reference:
     o = e.operator
     kernel = o.ints("kernel_shape")
-    if o.int("ceil_mode", 0) or any(d != 1 for d in o.ints("dilations", [1] * len(kernel))):
+    full = convention == "full"
+    if not full and (o.int("ceil_mode") or any(d != 1 for d in o.spatial("dilations", len(kernel)))):
         raise e.refused(
             "expected a pool without dilation that rounds down, or MXNet's own way of rounding up"
         )
-    x, pad = e.input(), o.ints("pads", [0] * 2 * len(kernel))
+    x, pad = e.input(), o.spatial("pads", len(kernel))
     counted = extra.get("count_include_pad", True)
     if pad[: len(kernel)] != pad[len(kernel) :] and not counted:
         raise e.refused("expected equal pads at both ends of an average that does not count them")
     x, pad = window(e, x, len(kernel), float(np.finfo(np.float32).min) if kind == "max" else 0.0)
     return e.node(
-        "Pooling", [x], pool_type=kind, kernel=kernel, stride=o.ints("strides", [1] * len(kernel)), pad=pad,
+        "Pooling", [x], pool_type=kind, kernel=kernel, stride=o.spatial("strides", len(kernel)), pad=pad,
         pooling_convention=convention, **extra,
     )  # fmt: skip
 
@@ -39,7 +40,7 @@ def max_pool(e: Emission) -> Reference:
 @TABLE.op("AveragePool")
 def average_pool(e: Emission) -> Reference:
     """Pooling."""
-    return _pool(e, "avg", count_include_pad=bool(e.operator.int("count_include_pad", 0)))
+    return _pool(e, "avg", count_include_pad=bool(e.operator.int("count_include_pad")))
 
 
 @TABLE.op("regraft.FullPool")
@@ -48,7 +49,7 @@ def full_pool(e: Emission) -> Reference:
     mode = {"max": "max", "average": "avg", "sum": "sum"}[e.operator.str("mode")]
     if mode == "max":
         return _pool(e, mode, "full")
-    return _pool(e, mode, "full", count_include_pad=bool(e.operator.int("count_include_pad", 1)))
+    return _pool(e, mode, "full", count_include_pad=bool(e.operator.int("count_include_pad")))
 
 
 @TABLE.op("GlobalAveragePool", "GlobalMaxPool")

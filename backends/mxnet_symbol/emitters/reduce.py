@@ -21,7 +21,7 @@ def reduction(e: Emission) -> Reference:
     """sum, mean, max, min or prod."""
     axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
     return e.node(
-        _REDUCTIONS[e.operator.op_type], [e.input()], axis=axes, keepdims=bool(e.operator.int("keepdims", 1))
+        _REDUCTIONS[e.operator.op_type], [e.input()], axis=axes, keepdims=bool(e.operator.int("keepdims"))
     )
 
 
@@ -29,7 +29,7 @@ def reduction(e: Emission) -> Reference:
 def norm(e: Emission) -> Reference:
     """Norm of the order 1 or 2."""
     axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
-    keep = bool(e.operator.int("keepdims", 1))
+    keep = bool(e.operator.int("keepdims"))
     return e.node("norm", [e.input()], ord=int(e.operator.op_type[-1]), axis=axes, keepdims=keep)
 
 
@@ -38,12 +38,12 @@ def sum_of_squares(e: Emission) -> Reference:
     """Sum of square."""
     axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
     squared = e.node("square", [e.input()])
-    return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims", 1)))
+    return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims")))
 
 
 @TABLE.op("ArgMax", "ArgMin")
 def arg_extreme(e: Emission) -> Reference:
     """Argmax or argmin, whose result is float32 in MXNet."""
     o = e.operator
-    found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis", 0), keepdims=bool(o.int("keepdims", 1)))
+    found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis"), keepdims=bool(o.int("keepdims")))
     return e.node("Cast", [found], dtype="int64")

@@ -10,7 +10,7 @@ TABLE = EmitterTable()
 @TABLE.op("DepthToSpace")
 def depth_to_space(e: Emission) -> Reference:
     """depth_to_space."""
-    if e.operator.str("mode", "DCR") != "DCR":
+    if e.operator.str("mode") != "DCR":
         raise e.refused("expected the mode DCR, the only one that MXNet has")
     return e.node("depth_to_space", e.inputs(), block_size=e.operator.int("blocksize"))
 
@@ -27,14 +27,10 @@ def resize(e: Emission) -> Reference:
     before, after = e.shape(), e.operator.types[0]
     o = e.operator
     scales = e.constant(2) if e.has(2) else None
-    if (
-        o.str("mode", "nearest") == "nearest"
-        and scales is not None
-        and scales[2] == scales[3] == int(scales[2])
-    ):
+    if o.str("mode") == "nearest" and scales is not None and scales[2] == scales[3] == int(scales[2]):
         return e.node("UpSampling", [e.input()], scale=int(scales[2]), sample_type="nearest", num_args=1)
     size = list((after.shape or ())[2:]) if after is not None else []
-    aligned = o.str("coordinate_transformation_mode", "half_pixel")
+    aligned = o.str("coordinate_transformation_mode")
     if (
         o.str("mode") != "linear"
         or len(before) != 4

@@ -10,7 +10,7 @@ TABLE = EmitterTable()
 @TABLE.op("Flatten")
 def flatten(e: Emission) -> Reference:
     """Flatten."""
-    if e.operator.int("axis", 1) != 1:
+    if e.operator.int("axis") != 1:
         raise e.refused("expected a Flatten from axis 1")
     return e.node("Flatten", e.inputs())
 
@@ -29,7 +29,7 @@ def reshape(e: Emission) -> Reference:
 @TABLE.op("Transpose")
 def transpose(e: Emission) -> Reference:
     """Transpose."""
-    return e.node("transpose", e.inputs(), axes=e.operator.ints("perm", list(range(len(e.shape())))[::-1]))
+    return e.node("transpose", e.inputs(), axes=e.operator.ints("perm") or list(range(len(e.shape())))[::-1])
 
 
 @TABLE.op("Unsqueeze")
@@ -56,7 +56,7 @@ def concat(e: Emission) -> Reference:
 @TABLE.op("Split")
 def split(e: Emission) -> list[Reference]:
     """SliceChannel for equal parts, else _split_v2."""
-    axis, count = e.operator.int("axis", 0), len(e.operator.types)
+    axis, count = e.operator.int("axis"), len(e.operator.types)
     sizes = e.numbers(1) if e.has(1) else [1] * count
     if len(set(sizes)) == 1:
         index, _ = e.node("SliceChannel", [e.input()], num_outputs=count, axis=axis, squeeze_axis=False)
@@ -96,9 +96,7 @@ def pad(e: Emission) -> Reference:
     if any(flat[:4]) or rank not in (4, 5) or min(flat) < 0:
         raise e.refused("expected pads of the trailing axes of 4 or 5, the only ones that MXNet has")
     constant = 0.0 if value is None else float(value)
-    return e.node(
-        "Pad", [e.input()], mode=e.operator.str("mode", "constant"), pad_width=flat, constant_value=constant
-    )
+    return e.node("Pad", [e.input()], mode=e.operator.str("mode"), pad_width=flat, constant_value=constant)
 
 
 @TABLE.op("Tile")
@@ -131,6 +129,6 @@ def expand(e: Emission) -> Reference:
 @TABLE.op("Shape")
 def shape(e: Emission) -> Reference:
     """shape_array."""
-    if e.operator.int("start", 0) or "end" in e.operator.attributes:
+    if e.operator.int("start") or e.operator.attribute("end") is not None:
         raise e.refused("expected the whole shape")
     return e.node("shape_array", e.inputs())

@@ -61,7 +61,7 @@ class SeparatePadsFromPools(Pass):
             if any(pool.ints("pads")) or pool.int("ceil_mode"):
                 apart = Builder(part, call=pool.call, location=pool.location).op("Max", data)
                 part.set_operand(pool.key, 0, apart)
-            elif pool.str("auto_pad", "NOTSET") == "VALID":
+            elif pool.str("auto_pad") == "VALID":
                 continue
             else:
                 pool.attributes.pop("pads", None)

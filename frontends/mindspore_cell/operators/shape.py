@@ -79,7 +79,7 @@ def _rows_of_every_index(call: Call, y: Value) -> Value | None:
     assert rows is not None
     assert x is not None
     of_rows, of_x = call.shape(rows), call.shape(x)
-    flattened = call.type_of(Value(flat.key)).rank == 1 and gather.int("axis", 0) == 0
+    flattened = call.type_of(Value(flat.key)).rank == 1 and gather.int("axis") == 0
     if not call.is_sole_reader(0) or not flattened or call.type.shape != (*of_x, *of_rows[1:]):
         return None
     return call.op("Gather", rows, x, axis=0)
