@@ -24,7 +24,7 @@ from ..emitting import Extra
 from .build_function import epilogue
 from .construct import ClassRenderer, methods
 from .expressions import MISSING, Argument, Call, Part, literal_source
-from .python_names import called_names, used_names
+from .python_names import names_of
 
 _INITIALIZERS = (
     "Constant",
@@ -98,7 +98,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     program = Program("")
     _place(builder.cells, program)
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
-    called = called_names("".join(texts))
+    _, called = names_of("".join(texts))
     redrawn = REDRAWN if "redrawn" in called else ""
     padded = PADDED_EMBEDDING if "PaddedEmbedding" in called else ""
     stub = STUB if "Unsupported" in called else ""
@@ -308,7 +308,7 @@ def _wrapped(note: str) -> list[str]:
 
 def _imports(body: str) -> str:
     """The imports that the text needs, and no others."""
-    names = used_names(body)
+    names, called = names_of(body)
     lines = []
     if "math" in names:
         lines.append("import math")
@@ -323,7 +323,7 @@ def _imports(body: str) -> str:
         lines.append("import numpy as np")
     parts = [n for n in ("Parameter", "Tensor", "nn", "ops") if n in names]
     lines.append(f"from mindspore import {', '.join(parts)}")
-    laws = [n for n in (*_INITIALIZERS, "initializer") if n in called_names(body)]
+    laws = [n for n in (*_INITIALIZERS, "initializer") if n in called]
     if laws:
         lines.append(f"from mindspore.common.initializer import {', '.join(laws)}")
     return "\n".join(lines) + "\n"

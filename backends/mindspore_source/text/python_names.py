@@ -7,19 +7,26 @@ import ast
 from ....ir import BackendError
 
 
-def used_names(text: str) -> set[str]:
-    """Every name that is read: variables, functions and modules, no attributes."""
-    return {node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name)}
+def names_of(text: str) -> tuple[set[str], set[str]]:
+    """The names that Python reads (variables, functions, modules; no attributes), and those that it calls.
 
+    Raises:
+        BackendError: when it is no Python, which is a defect of the backend.
 
-def called_names(text: str) -> set[str]:
-    """The names that are called, ``Tensor(…)``."""
-    calls = (node.func for node in ast.walk(_parsed(text)) if isinstance(node, ast.Call))
-    return {function.id for function in calls if isinstance(function, ast.Name)}
-
-
-def _parsed(text: str) -> ast.Module:
+    Example:
+        >>> read, called = names_of("y = ops.relu(Tensor(x))")
+        >>> sorted(read), sorted(called)
+        (['Tensor', 'ops', 'x', 'y'], ['Tensor'])
+    """
     try:
-        return ast.parse(text)
+        tree = ast.parse(text)
     except SyntaxError as error:
         raise BackendError("E602", f"the emitted source does not parse: {error}", place="model.py") from error
+    read: set[str] = set()
+    called: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            read.add(node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.add(node.func.id)
+    return read, called
