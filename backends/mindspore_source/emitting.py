@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
-
-import numpy as np
+from typing import Protocol
 
 from ...ir import Graph, Initializer, Operator, Parameter, TensorType, Value
+from ..emitter_table import Rows
+from ..view import OperatorView
 from .text.expressions import ATOM, Argument, Call, Expression, Literal, Part, as_part
 
 
@@ -133,27 +133,16 @@ def _nested(slots: Nested, operand: Callable[[int], Part]) -> Part:
     return Expression(("(", *parts, ")"))
 
 
-@dataclass
-class View:
-    """An operator in its graph, as emitters read it."""
+class View(OperatorView):
+    """An operator as the emitters of MindSpore source read it."""
 
-    graph: Graph
-    operator: Operator
-    scope: Scope
-    operands: list[Value | None] = field(init=False)
+    def __init__(self, graph: Graph, operator: Operator, scope: Scope) -> None:
+        super().__init__(graph, operator)
+        self.scope = scope
 
-    def __post_init__(self) -> None:
-        self.operands = self.graph.operands(self.operator.key)
-
-    def has(self, slot: int) -> bool:
-        """Whether an operand is there."""
-        return slot < len(self.operands) and self.operands[slot] is not None
-
-    def value(self, slot: int) -> Value:
-        """The operand in a slot."""
-        value = self.operands[slot]
-        assert value is not None
-        return value
+    def refused(self, message: str) -> Exception:
+        """What tells the table that another emitter, or none, covers this use."""
+        return Refused(message)
 
     def use(self, slot: int, level: int = 0) -> Part:
         """The operand in a slot as text that binds at `level`."""
@@ -170,21 +159,6 @@ class View:
     def host(self, slot: int) -> str:
         """Whether an operand is a shape computation: "int", "tuple", or empty."""
         return self.scope.host(self.value(slot)) if self.has(slot) else ""
-
-    def constant(self, slot: int) -> np.ndarray | None:
-        """The array of a constant operand, or None."""
-        return self.graph.constant_value(self.operands[slot]) if self.has(slot) else None
-
-    def constant_ints(self, slot: int) -> list[int]:
-        """A constant operand as integers.
-
-        Raises:
-            Refused: when it is computed.
-        """
-        found = self.constant(slot)
-        if found is None:
-            raise Refused
-        return [int(v) for v in found.reshape(-1)]
 
     def scalar(self, slot: int, default: float | None = None) -> float:
         """A constant one-element operand as a number; `default` where it is absent.
@@ -210,50 +184,6 @@ class View:
             raise Refused
         return node
 
-    def type(self, slot: int) -> TensorType:
-        """The type of an operand, its shape None where unknown.
-
-        Raises:
-            Refused: when nothing is known.
-        """
-        found = self.graph.type_of(self.value(slot))
-        if found is None:
-            raise Refused
-        return found
-
-    def rank(self, slot: int = 0) -> int:
-        """The rank of an operand.
-
-        Raises:
-            Refused: when it is unknown.
-        """
-        rank = self.type(slot).rank
-        if rank is None:
-            raise Refused
-        return rank
-
-    def shape(self, slot: int = 0) -> tuple[int | str | None, ...]:
-        """The shape of an operand.
-
-        Raises:
-            Refused: when the rank is unknown.
-        """
-        shape = self.type(slot).shape
-        if shape is None:
-            raise Refused
-        return shape
-
-    def static(self, slot: int) -> tuple[int, ...]:
-        """The static shape of an operand.
-
-        Raises:
-            Refused: when a dimension is not a number.
-        """
-        type_ = self.type(slot)
-        if not type_.is_static:
-            raise Refused
-        return type_.static_shape()
-
     def output_type(self, index: int = 0) -> TensorType | None:
         """The type of an output, or None."""
         return self.operator.types[index]
@@ -267,7 +197,6 @@ class View:
         return bool(self.graph.users(value)) or self.graph.is_output(value)
 
 
-T = TypeVar("T")
 LayerEmitter = Callable[[View], Layer]
 CallEmitter = Callable[[View], Expression]
 
@@ -276,16 +205,16 @@ CallEmitter = Callable[[View], Expression]
 class EmitterTable:
     """The emitters of one family file; a name claimed twice raises on import."""
 
-    layers: dict[str, LayerEmitter] = field(default_factory=dict)
-    calls: dict[str, CallEmitter] = field(default_factory=dict)
+    layers: Rows[LayerEmitter] = field(default_factory=Rows)
+    calls: Rows[CallEmitter] = field(default_factory=Rows)
 
     def layer(self, *names: str) -> Callable[[LayerEmitter], LayerEmitter]:
         """Register how an operator is written as a layer."""
-        return _registrar(self.layers, names)
+        return self.layers.register(*names)
 
     def call(self, *names: str) -> Callable[[CallEmitter], CallEmitter]:
         """Register how an operator is written inside `construct`."""
-        return _registrar(self.calls, names)
+        return self.calls.register(*names)
 
     @staticmethod
     def merge(*tables: EmitterTable) -> EmitterTable:
@@ -296,21 +225,9 @@ class EmitterTable:
         """
         merged = EmitterTable()
         for table in tables:
-            for target, source in ((merged.layers, table.layers), (merged.calls, table.calls)):
-                for name, emitter in source.items():
-                    _registrar(target, (name,))(emitter)  # type: ignore[arg-type]
+            merged.layers.claim_all(table.layers)
+            merged.calls.claim_all(table.calls)
         return merged
-
-
-def _registrar(rows: dict[str, T], names: Sequence[str]) -> Callable[[T], T]:
-    def register(emitter: T) -> T:
-        for name in names:
-            if name in rows:
-                raise ValueError(f"emitter of `{name}` claimed twice")
-            rows[name] = emitter
-        return emitter
-
-    return register
 
 
 def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argument, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ...ir import (
     BackendError,
     Constant,
@@ -16,9 +14,10 @@ from ...ir import (
     Operator,
     Parameter,
     TensorData,
-    TensorType,
     Value,
 )
+from ..emitter_table import Rows
+from ..view import OperatorView
 from .params import DTYPES
 
 VERSION = 10901
@@ -118,8 +117,8 @@ class SymbolBuilder:
 
     def emit(self, operator: Operator, emitter: Emitter) -> None:
         """Add the nodes of one operator."""
-        emission = Emission(self, operator)
-        result = emitter(emission)
+        view = View(self, operator)
+        result = emitter(view)
         outputs = [result] if isinstance(result, tuple) else result
         for index, reference in enumerate(outputs):
             self.values[Value(operator.key, index)] = reference
@@ -186,24 +185,13 @@ def _base_name(builder: SymbolBuilder, operator: Operator) -> str:
     return "_".join([*filter(None, [path, number if number != "1" else ""]), operator.op_type.lower()])
 
 
-class Emission:
-    """One operator as its emitter sees it."""
+class View(OperatorView):
+    """An operator as the emitters of MXNet symbols read it."""
 
     def __init__(self, builder: SymbolBuilder, operator: Operator) -> None:
-        self.builder, self.operator, self.graph = builder, operator, builder.graph
-        self.operands = self.graph.operands(operator.key)
+        super().__init__(builder.graph, operator)
+        self.builder = builder
         self.name = _base_name(builder, operator)
-
-    def has(self, slot: int) -> bool:
-        """Whether there is an operand in a slot."""
-        return slot < len(self.operands) and self.operands[slot] is not None
-
-    def value(self, slot: int) -> Value:
-        """The operand in a slot."""
-        value = self.operands[slot] if slot < len(self.operands) else None
-        if value is None:
-            raise self.refused(f"expected an operand in slot {slot}")
-        return value
 
     def input(self, slot: int = 0) -> Reference:
         """The node output that an operand is."""
@@ -212,35 +200,6 @@ class Emission:
     def inputs(self) -> list[Reference]:
         """All operands."""
         return [self.input(i) for i in range(len(self.operands))]
-
-    def type(self, slot: int = 0) -> TensorType:
-        """The type of an operand."""
-        return self.graph.known_type(self.value(slot))
-
-    def shape(self, slot: int = 0) -> tuple[int | str | None, ...]:
-        """The shape of an operand, whose rank must be known."""
-        shape = self.type(slot).shape
-        if shape is None:
-            raise self.refused("expected an operand of known rank")
-        return shape
-
-    def static_shape(self, slot: int) -> tuple[int, ...]:
-        """The shape of an operand that must not be symbolic."""
-        if not self.type(slot).is_static:
-            raise self.refused(f"expected operand {slot} of a static shape, got {self.type(slot)}")
-        return self.type(slot).static_shape()
-
-    def constant(self, slot: int) -> np.ndarray | None:
-        """The values of an operand that is a constant, else None."""
-        node = self.graph.producer(self.value(slot)) if self.has(slot) else None
-        return node.data.numpy() if isinstance(node, Constant) else None
-
-    def numbers(self, slot: int) -> list[int]:
-        """The values of an operand that must be a constant of integers."""
-        found = self.constant(slot)
-        if found is None:
-            raise self.refused(f"expected operand {slot} to be a constant")
-        return [int(v) for v in found.ravel()]
 
     def producer(self, slot: int) -> Operator | None:
         """The operator whose first output an operand is, else None."""
@@ -281,38 +240,24 @@ class Emission:
         return BackendError("E602", message, place=self.graph.describe(self.operator.key))
 
 
-Emitter = Callable[[Emission], "Reference | list[Reference]"]
+Emitter = Callable[[View], "Reference | list[Reference]"]
 """What writes one IR operator as nodes of MXNet's; returns its outputs."""
 
 
-class EmitterTable:
-    """IR operator -> its emitter; one per family file, merged by name in one visible place."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Emitter] = {}
+class EmitterTable(Rows[Emitter]):
+    """IR operator -> its emitter; one per family file."""
 
     def op(self, *names: str) -> Callable[[Emitter], Emitter]:
         """Register the decorated function for some operators."""
-
-        def register(emitter: Emitter) -> Emitter:
-            for name in names:
-                self._claim(name, emitter)
-            return emitter
-
-        return register
+        return self.register(*names)
 
     def direct(self, rows: dict[str, str]) -> None:
         """Operators for which nothing but the name changes."""
         for name, target in rows.items():
-            self._claim(name, lambda e, target=target: e.node(target, e.inputs()))
-
-    def _claim(self, name: str, emitter: Emitter) -> None:
-        if name in self.rows:
-            raise ValueError(f"two emitters claim `{name}`")
-        self.rows[name] = emitter
+            self.claim(name, lambda e, target=target: e.node(target, e.inputs()))
 
     @staticmethod
-    def merge(*tables: EmitterTable) -> dict[str, Emitter]:
+    def merge(*tables: EmitterTable) -> EmitterTable:
         """One table of several.
 
         Raises:
@@ -320,9 +265,8 @@ class EmitterTable:
         """
         merged = EmitterTable()
         for table in tables:
-            for name, emitter in table.rows.items():
-                merged._claim(name, emitter)
-        return merged.rows
+            merged.claim_all(table)
+        return merged
 
 
 def text(value: object) -> str:

@@ -42,7 +42,7 @@ def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
 
 def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]:
     """(spatial rank, weight shape, strides, dilations, group)."""
-    weight = view.static(1)
+    weight = view.static_shape(1)
     rank = len(weight) - 2
     if rank not in (1, 2, 3):
         raise Refused

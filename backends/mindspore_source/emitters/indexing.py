@@ -167,7 +167,7 @@ def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
     """Bounds of a slice: numbers, or sizes that are computed."""
     if view.constant(slot) is None:
         return [Expression((view.use(slot, ATOM), f"[{i}]")) for i in range(count)]
-    return list(view.constant_ints(slot))
+    return list(view.ints(slot))
 
 
 @TABLE.call("Slice")
@@ -175,8 +175,8 @@ def slice_(view: View) -> Expression:
     """``x[:, 1:3]``."""
     host = view.host(0) == "tuple"
     rank = 1 if host else view.rank()
-    steps = view.constant_ints(4) if view.has(4) else None
-    axes = view.constant_ints(3) if view.has(3) else list(range(len(view.constant_ints(1))))
+    steps = view.ints(4) if view.has(4) else None
+    axes = view.ints(3) if view.has(3) else list(range(len(view.ints(1))))
     steps = [1] * len(axes) if steps is None else steps
     starts, ends = (_bounds(view, slot, len(axes)) for slot in (1, 2))
     if all(step == -1 for step in steps) and starts == [-1] * len(axes) and not host:

@@ -51,7 +51,7 @@ def batch_norm(view: View) -> Layer:
     rank = view.rank()
     if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
-    (size,) = view.static(3)
+    (size,) = view.static_shape(3)
     states, extra, initials = _affine(view, 1, 2)
     mean, variance = view.parameter(3), view.parameter(4)
     for parameter, name, usual in ((mean, "moving_mean", '"zeros"'), (variance, "moving_var", '"ones"')):

@@ -14,7 +14,7 @@ def _axes(view: View) -> int | tuple[int, ...] | None:
     Raises:
         Refused: when they are computed, or nothing is reduced.
     """
-    axes = view.constant_ints(1) if view.has(1) else []
+    axes = view.ints(1) if view.has(1) else []
     if not axes:
         if view.operator.int("noop_with_empty_axes"):
             raise Refused

@@ -108,7 +108,7 @@ def split(view: View) -> Expression:
     count = len(view.operator.types)
     axis = view.operator.int("axis")
     if view.has(1):
-        sizes = view.constant_ints(1)
+        sizes = view.ints(1)
         if len(set(sizes)) > 1:
             return Expression(call("ops.split", view.use(0), sizes, axis=axis).parts, outputs=count)
     return Expression(call("ops.chunk", view.use(0), count, axis=axis).parts, outputs=count)
@@ -123,7 +123,7 @@ def unstack(view: View) -> Expression:
 
 
 def _axes(view: View) -> list[int]:
-    return view.constant_ints(1) if view.has(1) else []
+    return view.ints(1) if view.has(1) else []
 
 
 @TABLE.call("Unsqueeze")
@@ -188,8 +188,8 @@ def pad(view: View) -> Expression:
     mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         view.operator.str("mode")
     ]
-    pads, rank = view.constant_ints(1), view.rank()
-    axes = [a % rank for a in view.constant_ints(3)] if view.has(3) else list(range(rank))
+    pads, rank = view.ints(1), view.rank()
+    axes = [a % rank for a in view.ints(3)] if view.has(3) else list(range(rank))
     begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))
     source = _cropped(view, begins, ends) if mode is None else view.use(0)
     flat = [p for axis in reversed(range(rank)) for p in (begins.get(axis, 0), ends.get(axis, 0))]

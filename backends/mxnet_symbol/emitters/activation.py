@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
@@ -19,26 +19,26 @@ _ACTIVATIONS = {
 
 
 @TABLE.op(*_ACTIVATIONS)
-def activation(e: Emission) -> Reference:
+def activation(e: View) -> Reference:
     """Activation by `act_type`."""
     return e.node("Activation", e.inputs(), act_type=_ACTIVATIONS[e.operator.op_type])
 
 
 @TABLE.op("LeakyRelu", "Elu")
-def leaky(e: Emission) -> Reference:
+def leaky(e: View) -> Reference:
     """LeakyReLU, whose slope is also the alpha of elu."""
     kind = "leaky" if e.operator.op_type == "LeakyRelu" else "elu"
     return e.node("LeakyReLU", e.inputs(), act_type=kind, slope=e.operator.float("alpha"))
 
 
 @TABLE.op("Selu")
-def selu(e: Emission) -> Reference:
+def selu(e: View) -> Reference:
     """LeakyReLU in its mode selu."""
     return e.node("LeakyReLU", e.inputs(), act_type="selu")
 
 
 @TABLE.op("Gelu")
-def gelu(e: Emission) -> Reference:
+def gelu(e: View) -> Reference:
     """LeakyReLU in its mode gelu, which is the exact one."""
     if e.operator.str("approximate") != "none":
         raise e.refused("expected the exact Gelu, the only one that MXNet has")
@@ -46,7 +46,7 @@ def gelu(e: Emission) -> Reference:
 
 
 @TABLE.op("PRelu")
-def prelu(e: Emission) -> Reference:
+def prelu(e: View) -> Reference:
     """LeakyReLU with one slope a channel, or one for all."""
     gamma = e.held("gamma")
     slope = e.input(1)
@@ -61,21 +61,21 @@ def prelu(e: Emission) -> Reference:
 
 
 @TABLE.op("HardSigmoid")
-def hard_sigmoid(e: Emission) -> Reference:
+def hard_sigmoid(e: View) -> Reference:
     """hard_sigmoid."""
     o = e.operator
     return e.node("hard_sigmoid", e.inputs(), alpha=o.float("alpha"), beta=o.float("beta"))
 
 
 @TABLE.op("Softmax", "LogSoftmax")
-def softmax(e: Emission) -> Reference:
+def softmax(e: View) -> Reference:
     """Softmax or log_softmax."""
     op = "softmax" if e.operator.op_type == "Softmax" else "log_softmax"
     return e.node(op, e.inputs(), axis=e.operator.int("axis"))
 
 
 @TABLE.op("Dropout")
-def dropout(e: Emission) -> Reference:
+def dropout(e: View) -> Reference:
     """Dropout."""
     ratio = e.constant(1) if e.has(1) else np.float32(0.5)
     if ratio is None:
@@ -84,7 +84,7 @@ def dropout(e: Emission) -> Reference:
 
 
 @TABLE.op("regraft.FeatureDropout")
-def feature_dropout(e: Emission) -> Reference:
+def feature_dropout(e: View) -> Reference:
     """Dropout with one mask for all places of a channel."""
     ratio = round(e.operator.float("ratio"), 7)
     return e.node("Dropout", [e.input()], p=ratio, axes=tuple(range(2, len(e.type().shape or ()))))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
-def window(e: Emission, x: Reference, rank: int, value: float) -> tuple[Reference, list[int]]:
+def window(e: View, x: Reference, rank: int, value: float) -> tuple[Reference, list[int]]:
     """The symmetric pads of a window; what is more at one end becomes a Pad before it."""
     o = e.operator
     automatic = o.str("auto_pad") if o.traits.windowed else "NOTSET"
@@ -26,7 +26,7 @@ def window(e: Emission, x: Reference, rank: int, value: float) -> tuple[Referenc
 
 
 @TABLE.op("Conv")
-def convolution(e: Emission) -> Reference:
+def convolution(e: View) -> Reference:
     """Convolution; pads that differ come before it."""
     weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
@@ -39,7 +39,7 @@ def convolution(e: Emission) -> Reference:
 
 
 @TABLE.op("ConvTranspose")
-def deconvolution(e: Emission) -> Reference:
+def deconvolution(e: View) -> Reference:
     """Deconvolution."""
     weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator

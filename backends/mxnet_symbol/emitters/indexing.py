@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....ir import Constant, Operator, Parameter, Value
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
 @TABLE.op("Gather")
-def gather(e: Emission) -> Reference:
+def gather(e: View) -> Reference:
     """Rows of a matrix by clipped indices are MXNet's Embedding; one index is a slice; the rest is take."""
     axis, indices = e.operator.int("axis"), e.constant(1)
     if indices is not None and indices.ndim == 0:
@@ -26,7 +26,7 @@ def gather(e: Emission) -> Reference:
     return e.node("take", e.inputs(), axis=axis, mode=mode)
 
 
-def _clipped_indices(e: Emission, axis: int) -> Value | None:
+def _clipped_indices(e: View, axis: int) -> Value | None:
     """The value behind ``Clip(Cast(value), 0, size - 1)`` of an axis, else None."""
     clip = e.producer(1)
     if clip is None or clip.op_type != "Clip":
@@ -44,7 +44,7 @@ def _clipped_indices(e: Emission, axis: int) -> Value | None:
 
 
 @TABLE.op("Where")
-def where(e: Emission) -> Reference:
+def where(e: View) -> Reference:
     """MXNet's where does not broadcast: a number becomes an array like the other operand."""
     on, off = (
         None if a is None or a.size != 1 else float(a.ravel()[0]) for a in (e.constant(1), e.constant(2))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
 @TABLE.op("regraft.Linear")
-def fully_connected(e: Emission) -> Reference:
+def fully_connected(e: View) -> Reference:
     """FullyConnected, with the source layer's own flattening."""
     x, flatten = e.input(), len(e.shape()) == 2
     before = e.producer(0)
@@ -23,7 +23,7 @@ def fully_connected(e: Emission) -> Reference:
 
 
 @TABLE.op("MatMul")
-def matrix_product(e: Emission) -> Reference:
+def matrix_product(e: View) -> Reference:
     """Dot with a matrix, batch_dot or gemm2 with a stack of them."""
     left, right = e.shape(0), e.shape(1)
     if len(right) == 2:
@@ -34,7 +34,7 @@ def matrix_product(e: Emission) -> Reference:
 
 
 @TABLE.op("Gemm")
-def gemm(e: Emission) -> Reference:
+def gemm(e: View) -> Reference:
     """FullyConnected, when that is what it is."""
     o = e.operator
     if not o.int("transB") or o.int("transA") or o.float("alpha") != 1 or o.float("beta") != 1:

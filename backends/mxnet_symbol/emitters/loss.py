@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 TABLE.direct({"regraft.StopGradient": "BlockGrad"})
 
 
-def _label(e: Emission) -> Reference:
+def _label(e: View) -> Reference:
     return (
         e.input(1) if e.has(1) else e.builder.label(str(e.operator.attribute("label") or f"{e.name}_label"))
     )
 
 
 @TABLE.op("regraft.SoftmaxOutput")
-def softmax_output(e: Emission) -> Reference:
+def softmax_output(e: View) -> Reference:
     """SoftmaxOutput, with its label."""
     o, axis = e.operator, e.operator.int("axis")
     ignore = o.attribute("ignore_label")
@@ -29,13 +29,13 @@ def softmax_output(e: Emission) -> Reference:
 
 
 @TABLE.op("regraft.LinearRegressionOutput", "regraft.MAERegressionOutput", "regraft.LogisticRegressionOutput")
-def regression_output(e: Emission) -> Reference:
+def regression_output(e: View) -> Reference:
     """The regression head of the same name, with its label."""
     return e.node(e.operator.op_type, [e.input(), _label(e)], grad_scale=e.operator.float("grad_scale"))
 
 
 @TABLE.op("regraft.SVMOutput")
-def svm_output(e: Emission) -> Reference:
+def svm_output(e: View) -> Reference:
     """SVMOutput, with its label."""
     o = e.operator
     return e.node(
@@ -46,7 +46,7 @@ def svm_output(e: Emission) -> Reference:
 
 
 @TABLE.op("regraft.MakeLoss")
-def make_loss(e: Emission) -> Reference:
+def make_loss(e: View) -> Reference:
     """MakeLoss."""
     o = e.operator
     return e.node(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 TABLE.direct(
@@ -60,7 +60,7 @@ _BINARY = {
 """IR operator -> MXNet's for equal shapes, with broadcasting, with a number last, with a number first."""
 
 
-def _number(e: Emission, slot: int) -> float | None:
+def _number(e: View, slot: int) -> float | None:
     """The number that an operand is, when that does not change the rank of the result."""
     array = e.constant(slot)
     other = e.shape(1 - slot)
@@ -72,7 +72,7 @@ def _number(e: Emission, slot: int) -> float | None:
 
 
 @TABLE.op(*_BINARY)
-def binary(e: Emission) -> Reference:
+def binary(e: View) -> Reference:
     """With a number, between equal shapes, or with broadcasting: three operators in MXNet."""
     equal, broadcast, last, first = _BINARY[e.operator.op_type]
     if len(e.operands) == 1:
@@ -90,7 +90,7 @@ def binary(e: Emission) -> Reference:
 
 
 @TABLE.op("Sum")
-def add_n(e: Emission) -> Reference:
+def add_n(e: View) -> Reference:
     """add_n, which takes equal shapes only; else sums of two."""
     if len({e.type(at).shape for at in range(len(e.operands))}) > 1:
         total, *others = e.inputs()
@@ -101,7 +101,7 @@ def add_n(e: Emission) -> Reference:
 
 
 @TABLE.op("Clip")
-def clip(e: Emission) -> Reference:
+def clip(e: View) -> Reference:
     """clip, whose bounds are numbers."""
     info = np.finfo(np.float32)
     bounds = [e.constant(i) if e.has(i) else np.array(d) for i, d in ((1, info.min), (2, info.max))]
@@ -111,7 +111,7 @@ def clip(e: Emission) -> Reference:
 
 
 @TABLE.op("Cast")
-def cast(e: Emission) -> Reference:
+def cast(e: View) -> Reference:
     """Cast; a condition is a comparison with 0."""
     target = e.operator.types[0]
     assert target is not None

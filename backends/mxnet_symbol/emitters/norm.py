@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
 @TABLE.op("BatchNormalization")
-def batch_norm(e: Emission) -> Reference:
+def batch_norm(e: View) -> Reference:
     """BatchNorm; a scale of ones in a layer that holds a gamma is a fixed gamma."""
     o, scale, gamma = e.operator, e.constant(1), e.held("gamma")
     fixed = scale is not None and gamma is not None and bool((scale == 1).all())
@@ -22,7 +22,7 @@ def batch_norm(e: Emission) -> Reference:
 
 
 @TABLE.op("LayerNormalization")
-def layer_norm(e: Emission) -> Reference:
+def layer_norm(e: View) -> Reference:
     """LayerNorm."""
     axis = e.operator.int("axis")
     if axis not in (-1, len(e.shape()) - 1) or not e.has(2):
@@ -31,13 +31,13 @@ def layer_norm(e: Emission) -> Reference:
 
 
 @TABLE.op("InstanceNormalization")
-def instance_norm(e: Emission) -> Reference:
+def instance_norm(e: View) -> Reference:
     """InstanceNorm."""
     return e.node("InstanceNorm", e.inputs(), eps=e.operator.float("epsilon"))
 
 
 @TABLE.op("LRN")
-def local_response_norm(e: Emission) -> Reference:
+def local_response_norm(e: View) -> Reference:
     """LRN."""
     o = e.operator
     return e.node(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 from .conv import window
 
 TABLE = EmitterTable()
 
 
-def _pool(e: Emission, kind: str, convention: str = "valid", **extra: object) -> Reference:
+def _pool(e: View, kind: str, convention: str = "valid", **extra: object) -> Reference:
     o = e.operator
     kernel = o.ints("kernel_shape")
     full = convention == "full"
@@ -30,7 +30,7 @@ def _pool(e: Emission, kind: str, convention: str = "valid", **extra: object) ->
 
 
 @TABLE.op("MaxPool")
-def max_pool(e: Emission) -> Reference:
+def max_pool(e: View) -> Reference:
     """Pooling."""
     if len(e.operator.types) > 1:
         raise e.refused("expected a maximum pool without indices")
@@ -38,13 +38,13 @@ def max_pool(e: Emission) -> Reference:
 
 
 @TABLE.op("AveragePool")
-def average_pool(e: Emission) -> Reference:
+def average_pool(e: View) -> Reference:
     """Pooling."""
     return _pool(e, "avg", count_include_pad=bool(e.operator.int("count_include_pad")))
 
 
 @TABLE.op("regraft.FullPool")
-def full_pool(e: Emission) -> Reference:
+def full_pool(e: View) -> Reference:
     """Pooling in the convention "full"."""
     mode = {"max": "max", "average": "avg", "sum": "sum"}[e.operator.str("mode")]
     if mode == "max":
@@ -53,14 +53,14 @@ def full_pool(e: Emission) -> Reference:
 
 
 @TABLE.op("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(e: Emission) -> Reference:
+def global_pool(e: View) -> Reference:
     """Pooling with `global_pool`."""
     kind = "avg" if e.operator.op_type == "GlobalAveragePool" else "max"
     return e.node("Pooling", e.inputs(), pool_type=kind, kernel=[1] * (len(e.shape()) - 2), global_pool=True)
 
 
 @TABLE.op("regraft.AdaptiveAveragePool")
-def adaptive_average_pool(e: Emission) -> Reference:
+def adaptive_average_pool(e: View) -> Reference:
     """_contrib_AdaptiveAvgPooling2D."""
     size = e.operator.ints("output_size")
     if len(size) != 2:

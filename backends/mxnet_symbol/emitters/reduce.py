@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
@@ -17,32 +17,32 @@ _REDUCTIONS = {
 
 
 @TABLE.op(*_REDUCTIONS)
-def reduction(e: Emission) -> Reference:
+def reduction(e: View) -> Reference:
     """sum, mean, max, min or prod."""
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
+    axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     return e.node(
         _REDUCTIONS[e.operator.op_type], [e.input()], axis=axes, keepdims=bool(e.operator.int("keepdims"))
     )
 
 
 @TABLE.op("ReduceL1", "ReduceL2")
-def norm(e: Emission) -> Reference:
+def norm(e: View) -> Reference:
     """Norm of the order 1 or 2."""
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
+    axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     keep = bool(e.operator.int("keepdims"))
     return e.node("norm", [e.input()], ord=int(e.operator.op_type[-1]), axis=axes, keepdims=keep)
 
 
 @TABLE.op("ReduceSumSquare")
-def sum_of_squares(e: Emission) -> Reference:
+def sum_of_squares(e: View) -> Reference:
     """Sum of square."""
-    axes = e.numbers(1) if e.has(1) else list(range(len(e.shape())))
+    axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     squared = e.node("square", [e.input()])
     return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims")))
 
 
 @TABLE.op("ArgMax", "ArgMin")
-def arg_extreme(e: Emission) -> Reference:
+def arg_extreme(e: View) -> Reference:
     """Argmax or argmin, whose result is float32 in MXNet."""
     o = e.operator
     found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis"), keepdims=bool(o.int("keepdims")))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
 @TABLE.op("DepthToSpace")
-def depth_to_space(e: Emission) -> Reference:
+def depth_to_space(e: View) -> Reference:
     """depth_to_space."""
     if e.operator.str("mode") != "DCR":
         raise e.refused("expected the mode DCR, the only one that MXNet has")
@@ -16,13 +16,13 @@ def depth_to_space(e: Emission) -> Reference:
 
 
 @TABLE.op("SpaceToDepth")
-def space_to_depth(e: Emission) -> Reference:
+def space_to_depth(e: View) -> Reference:
     """space_to_depth."""
     return e.node("space_to_depth", e.inputs(), block_size=e.operator.int("blocksize"))
 
 
 @TABLE.op("Resize")
-def resize(e: Emission) -> Reference:
+def resize(e: View) -> Reference:
     """UpSampling by a whole scale, or BilinearResize2D."""
     before, after = e.shape(), e.operator.types[0]
     o = e.operator

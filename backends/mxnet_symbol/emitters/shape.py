@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..symbol import Emission, EmitterTable, Reference
+from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
 
 @TABLE.op("Flatten")
-def flatten(e: Emission) -> Reference:
+def flatten(e: View) -> Reference:
     """Flatten."""
     if e.operator.int("axis") != 1:
         raise e.refused("expected a Flatten from axis 1")
@@ -16,48 +16,48 @@ def flatten(e: Emission) -> Reference:
 
 
 @TABLE.op("Reshape")
-def reshape(e: Emission) -> Reference:
+def reshape(e: View) -> Reference:
     """Reshape, whose codes 0 and -1 are the same in MXNet, or reshape_like."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape":
         like = e.graph.operands(before.key)[0]
         assert like is not None
         return e.node("reshape_like", [e.input(), e.builder.reference(like, e.name)])
-    return e.node("Reshape", [e.input()], shape=e.numbers(1))
+    return e.node("Reshape", [e.input()], shape=e.ints(1))
 
 
 @TABLE.op("Transpose")
-def transpose(e: Emission) -> Reference:
+def transpose(e: View) -> Reference:
     """Transpose."""
     return e.node("transpose", e.inputs(), axes=e.operator.ints("perm") or list(range(len(e.shape())))[::-1])
 
 
 @TABLE.op("Unsqueeze")
-def unsqueeze(e: Emission) -> Reference:
+def unsqueeze(e: View) -> Reference:
     """expand_dims for every axis."""
-    rank, result = len(e.shape()) + len(e.numbers(1)), e.input()
-    for axis in sorted(a % rank for a in e.numbers(1)):
+    rank, result = len(e.shape()) + len(e.ints(1)), e.input()
+    for axis in sorted(a % rank for a in e.ints(1)):
         result = e.node("expand_dims", [result], axis=axis)
     return result
 
 
 @TABLE.op("Squeeze")
-def squeeze(e: Emission) -> Reference:
+def squeeze(e: View) -> Reference:
     """Squeeze."""
-    return e.node("squeeze", [e.input()], axis=e.numbers(1) if e.has(1) else None)
+    return e.node("squeeze", [e.input()], axis=e.ints(1) if e.has(1) else None)
 
 
 @TABLE.op("Concat")
-def concat(e: Emission) -> Reference:
+def concat(e: View) -> Reference:
     """Concat."""
     return e.node("Concat", e.inputs(), dim=e.operator.int("axis"), num_args=len(e.operands))
 
 
 @TABLE.op("Split")
-def split(e: Emission) -> list[Reference]:
+def split(e: View) -> list[Reference]:
     """SliceChannel for equal parts, else _split_v2."""
     axis, count = e.operator.int("axis"), len(e.operator.types)
-    sizes = e.numbers(1) if e.has(1) else [1] * count
+    sizes = e.ints(1) if e.has(1) else [1] * count
     if len(set(sizes)) == 1:
         index, _ = e.node("SliceChannel", [e.input()], num_outputs=count, axis=axis, squeeze_axis=False)
     else:
@@ -67,12 +67,12 @@ def split(e: Emission) -> list[Reference]:
 
 
 @TABLE.op("Slice")
-def slice_(e: Emission) -> Reference:
+def slice_(e: View) -> Reference:
     """slice, whose open bounds are None."""
     rank = len(e.shape())
-    starts, ends = e.numbers(1), e.numbers(2)
-    axes = e.numbers(3) if e.has(3) else list(range(len(starts)))
-    steps = e.numbers(4) if e.has(4) else [1] * len(starts)
+    starts, ends = e.ints(1), e.ints(2)
+    axes = e.ints(3) if e.has(3) else list(range(len(starts)))
+    steps = e.ints(4) if e.has(4) else [1] * len(starts)
     begin: list[int | None] = [None] * rank
     end: list[int | None] = [None] * rank
     step: list[int | None] = [None] * rank
@@ -84,10 +84,10 @@ def slice_(e: Emission) -> Reference:
 
 
 @TABLE.op("Pad")
-def pad(e: Emission) -> Reference:
+def pad(e: View) -> Reference:
     """Pad."""
-    rank, widths = len(e.shape()), e.numbers(1)
-    axes = [a % rank for a in e.numbers(3)] if e.has(3) else list(range(rank))
+    rank, widths = len(e.shape()), e.ints(1)
+    axes = [a % rank for a in e.ints(3)] if e.has(3) else list(range(rank))
     value = e.constant(2)
     if e.has(2) and value is None:
         raise e.refused("expected a constant to pad with")
@@ -100,13 +100,13 @@ def pad(e: Emission) -> Reference:
 
 
 @TABLE.op("Tile")
-def tile(e: Emission) -> Reference:
+def tile(e: View) -> Reference:
     """Tile."""
-    return e.node("tile", [e.input()], reps=e.numbers(1))
+    return e.node("tile", [e.input()], reps=e.ints(1))
 
 
 @TABLE.op("Expand")
-def expand(e: Emission) -> Reference:
+def expand(e: View) -> Reference:
     """broadcast_to, broadcast_like, or zeros and ones like another value."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape" and len(e.shape()) == 0:
@@ -120,14 +120,14 @@ def expand(e: Emission) -> Reference:
         like = e.graph.operands(before.key)[0]
         assert like is not None
         return e.node("broadcast_like", [e.input(), e.builder.reference(like, e.name)])
-    sizes = e.numbers(1)
+    sizes = e.ints(1)
     if len(sizes) != len(e.shape()):
         raise e.refused("expected a broadcast to the same rank")
     return e.node("broadcast_to", [e.input()], shape=[0 if s == 1 else s for s in sizes])
 
 
 @TABLE.op("Shape")
-def shape(e: Emission) -> Reference:
+def shape(e: View) -> Reference:
     """shape_array."""
     if e.operator.int("start") or e.operator.attribute("end") is not None:
         raise e.refused("expected the whole shape")
