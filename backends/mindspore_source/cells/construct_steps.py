@@ -89,7 +89,7 @@ def _promote_to_layer(cells: Cells, operator: Operator, draft: Draft, scope: Dra
 
 def _branch(cells: Cells, operator: Operator, found: list[Region], scope: DraftScope) -> Statement:
     """An `if` or a `while`, with its bodies as methods of the class."""
-    draft, turns = scope.draft, operator.op_type == "Loop"
+    draft, turns = scope.draft, operator.op_type == "While"
     taken = {n for n, _ in draft.attributes} | {m.name for m in draft.methods}
     suffixes = ("", *map(str, range(2, 1000)))
     suffix = next(s for s in suffixes if not any(r.name + s in taken for r in found))
