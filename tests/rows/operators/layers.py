@@ -30,6 +30,10 @@ def _multihead():
     return [Weight(floats(*s, seed=n), name) for n, (name, s) in enumerate(shapes.items())]
 
 
+def _sloped(b, x, slope):
+    return b.op("PRelu", x, b.op("Reshape", slope, b.constant([4, 1, 1])))
+
+
 _STATISTICS = (_vector("mean", 2), _vector("variance", 3, positive=True))
 
 CASES = [
@@ -110,6 +114,7 @@ CASES = [
     Case("regraft.PaddedEmbedding", Weight(floats(7, 4)), IDS, padding_idx=2),
     Case("Gather", Weight(floats(7, 4)), IDS),
     Case("PRelu", IMAGE, Weight(floats(4, 1, 1))),
+    Case("PRelu", IMAGE, Weight(floats(4)), build=_sloped, backends=_MS),
     Case("regraft.LSTM", SEQUENCE, None, None, None, *_gates(4), outputs=3, hidden_size=5),
     Case("regraft.GRU", SEQUENCE, None, None, *_gates(3), outputs=2, hidden_size=5),
     Case("regraft.RNN", SEQUENCE, None, None, *_gates(1), outputs=2, hidden_size=5),
