@@ -1,4 +1,7 @@
-"""Bessel functions of orders 0 and 1: power series near zero, Hankel's asymptotic series far from it."""
+"""Bessel functions of orders 0 and 1: power series near zero, Hankel's asymptotic series far from it.
+
+Torch's own decompositions, where there are any, end in primitives without a lowering.
+"""
 
 from __future__ import annotations
 

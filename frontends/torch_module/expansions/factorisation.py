@@ -1,6 +1,7 @@
 """Factorisations of small matrices, unrolled and in float64: QR, LU, and singular and eigenvalues.
 
 Where the signs of vectors are LAPACK's choice (singular and eigenvectors), only what does not depend on them.
+Torch's own decompositions, where there are any, end in kernels of LAPACK's.
 """
 
 from __future__ import annotations

@@ -98,12 +98,6 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     return found.reshape(x.shape)
 
 
-@table.of("aten.take.default")
-def take(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of the flattened tensor."""
-    return x.reshape(-1)[index]
-
-
 @table.of("aten.masked_scatter.default")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The source's elements in order, where the mask is true."""
@@ -115,7 +109,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @table.of("aten._unsafe_masked_index.default")
 def unsafe_masked_index(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: float) -> Tensor:
-    """A read that gives a number where the mask is false."""
+    """A read that gives a number where the mask is false; torch's own negates the mask first."""
     limited = [None if i is None else torch.clamp(i, 0, x.shape[a] - 1) for a, i in enumerate(indices)]
     return torch.where(mask, torch.ops.aten.index.Tensor(x, limited), fill).to(x.dtype)
 
@@ -124,7 +118,7 @@ def unsafe_masked_index(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None
 def unsafe_masked_index_put(
     x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
 ) -> Tensor:
-    """An accumulating write that adds nothing where the mask is false."""
+    """An accumulating write that adds nothing where the mask is false; torch's own negates the mask first."""
     limited = [
         None if i is None else torch.clamp(i, -x.shape[a], x.shape[a] - 1) for a, i in enumerate(indices)
     ]
@@ -150,14 +144,14 @@ def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A write into a view by strides."""
+    """A write into a view by strides; torch's own ends in a primitive without a lowering."""
     at = _strided(x, size, stride, storage_offset)
     return torch.scatter(x.reshape(-1), 0, at.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
 
 @table.of("aten.diagonal_scatter.default")
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A write into a diagonal."""
+    """A write into a diagonal; torch's own goes by strides, and ends in a primitive without a lowering."""
     moved = x.movedim((dim1, dim2), (-2, -1))
     rows, columns = moved.shape[-2:]
     first = max(-offset, 0)
@@ -210,7 +204,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums, means or largest of the rows of each bag; torch's by-products are given in part."""
+    """Sums, means or largest of the rows of each bag; torch's by-products are given in part.
+
+    Torch's own ends in a kernel.
+    """
     del scale_grad_by_freq, sparse
     starts = offsets[:-1] if include_last_offset else offsets
     at = torch.arange(indices.shape[0])
@@ -250,7 +247,10 @@ def unique_consecutive(
 
 @table.of("aten.renorm.default")
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Every slice along an axis scaled down to a norm, where it has a larger one."""
+    """Every slice along an axis scaled down to a norm, where it has a larger one.
+
+    Torch's own multiplies by a factor of one elsewhere, where this leaves the slice alone.
+    """
     others = [a for a in range(x.dim()) if a != dim % x.dim()]
     norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
     return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
@@ -265,7 +265,10 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
 
 @table.of("aten._weight_norm.default")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    """Every slice along an axis, or with -1 all of it, brought to the norms given."""
+    """Every slice along an axis, or with -1 all of it, brought to the norms given.
+
+    Torch's own swaps and flattens axes to get at the norms.
+    """
     others = [a for a in range(v.dim()) if dim == -1 or a != dim]
     norm = torch.linalg.vector_norm(v, 2, others, keepdim=True) if others else v.abs()
     return v * (g / norm)

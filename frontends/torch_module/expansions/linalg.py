@@ -1,4 +1,7 @@
-"""Linear algebra of small matrices, unrolled: elimination, substitution; pivots are chosen as data say."""
+"""Linear algebra of small matrices, unrolled: elimination, substitution; pivots are chosen as data say.
+
+Torch's own decompositions, where there are any, end in kernels of LAPACK's.
+"""
 
 from __future__ import annotations
 
@@ -278,12 +281,6 @@ def linalg_lu_solve(
 ) -> Tensor:
     """The solution, given factors and pivots."""
     return _lu_solved(lu, pivots, b, adjoint) if left else _lu_solved(lu, pivots, b.mT, not adjoint).mT
-
-
-@table.of("aten.lu_solve.default")
-def lu_solve(b: Tensor, lu: Tensor, pivots: Tensor) -> Tensor:
-    """The older form."""
-    return _lu_solved(lu, pivots, b, False)
 
 
 @table.of("aten.matrix_exp.default", "aten.linalg_matrix_exp.default")

@@ -66,6 +66,6 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 @table.of("aten.cumprod.default")
 def cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """The running product."""
+    """The running product; torch's own ends in a primitive without a lowering."""
     x = x.to(dtype) if dtype is not None else x if x.dtype.is_floating_point else x.to(torch.int64)
     return x if x.dim() == 0 else _rows(x, dim, 1).prod(-1).movedim(-1, dim)

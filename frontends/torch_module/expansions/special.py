@@ -1,6 +1,7 @@
 """Special functions, computed in float64 by series, asymptotic series and recurrences.
 
-Each is within a few units of float32 of torch's own; the formulas are in Abramowitz and Stegun.
+Each is within a few units of float32 of torch's own; the formulas are in Abramowitz and Stegun. Torch's own
+decompositions, where there are any, end in primitives without a lowering, each in one of the function's name.
 """
 
 from __future__ import annotations
@@ -250,7 +251,7 @@ def exp2(x: Tensor) -> Tensor:
 
 @table.of("aten.logaddexp2.default")
 def logaddexp2(x: Tensor, y: Tensor) -> Tensor:
-    """The logarithm to base 2 of a sum of powers of two."""
+    """The logarithm to base 2 of a sum of powers of two; torch's own takes `exp2`, an expansion too."""
     largest = torch.maximum(x, y)
     difference = torch.where(x == y, 0.0, -(x - y).abs())
     return largest + torch.log1p(torch.exp(difference * math.log(2))) / math.log(2)

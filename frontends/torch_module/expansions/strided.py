@@ -71,7 +71,7 @@ def as_strided(
 
 @table.of("aten.fill_diagonal_.default")
 def fill_diagonal(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """The tensor with a number wherever all indices are equal."""
+    """The tensor with a number wherever all indices are equal; torch's own writes in place."""
     if wrap and x.dim() == 2 and x.shape[0] > x.shape[1] + 1:
         raise Inexpressible("the diagonal goes on below the square")
     ranges = [torch.arange(size).reshape([-1] + [1] * (x.dim() - 1 - at)) for at, size in enumerate(x.shape)]

@@ -58,7 +58,6 @@ SOLUTIONS = Group(
 FIXED = Group(
     [
         Case("aten.linalg_lu_solve.default", *_LU, _RIGHT),
-        Case("aten.lu_solve.default", _RIGHT, *_LU),
         Case("aten.lu_unpack.default", *_LU),
     ],
     dynamic=False,
