@@ -105,7 +105,7 @@ def _branch(cells: Cells, operator: Operator, found: list[Region], scope: DraftS
         write_steps(cells, cells.contraction.bodies[region.call], method, scope)
     operands = [v for v in cells.graph.operands(operator.key) if v is not None]
     count = len(operator.types)
-    state = [scope.tensor(v, 0) for v in operands[1 : 1 + count]] if turns else []
+    state = [scope.tensor(v, 0) for v in operands[2 : 2 + count]] if turns else []  # behind the entry
     initial = tuple(Use(part.value, KEPT) if isinstance(part, Use) else part for part in state)
     test = scope.part(operands[0], ANY)
     parts = (test, *initial, *(part for _, given in bodies for part in given))
