@@ -1,4 +1,6 @@
-"""Every function of torch that is replaced while a module is captured, a row each; all are put back.
+"""The functions of torch that are replaced while a module is captured, a row each; all are put back.
+
+Beside them `tracing.py` adds to torch: a rule of shapes, and a `print` that prints nothing.
 
 `patched` takes only what a row names. A row says why, and whether a torch without that function will do:
 one whose name has a leading underscore may be gone in the next version.
