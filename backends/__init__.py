@@ -30,6 +30,7 @@ class Target:
         domain: of the operators that only it has, in the package's `operators.TABLE`; empty for none.
         holds_stubs: whether it can leave a place for what a person is to write; its package then has `stubs`.
         writes_tests: whether its package has `write_tests`.
+        further: names of files that depend on options; ``{}`` is that of the first file.
         is_read_back: whether what was written is compared as our own frontend reads it, the first file.
     """
 
@@ -40,6 +41,7 @@ class Target:
     domain: str = ""
     holds_stubs: bool = False
     writes_tests: bool = False
+    further: tuple[str, ...] = ()
     is_read_back: bool = False
 
     def load(self, module: str = "") -> ModuleType:
@@ -65,8 +67,9 @@ TARGETS = {
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
+            further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz"),
         ),
-        Target("onnx", "an .onnx file", "onnx_model", suffix=".onnx"),
+        Target("onnx", "an .onnx file", "onnx_model", suffix=".onnx", further=("{}.data",)),
         Target("mxnet", "a directory", "mxnet_symbol", is_read_back=True),
     )
 }
@@ -136,18 +139,16 @@ def stubs_of(graph: Graph, name: str) -> list[str]:
     return target.load().stubs(graph) if target.holds_stubs else []
 
 
-_FURTHER = ("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz")
-"""Files of a MindSpore output that depend on options."""
+def left_from_before(files: Sequence[Path], name: str) -> list[Path]:
+    """Files that an earlier output of other options left beside these, which they do not belong to.
 
-
-def left_from_before(files: Sequence[Path]) -> list[Path]:
-    """Files that an earlier output of other options left beside these, which they do not belong to."""
-    written = {file.name for file in files}
-    names = (
-        _FURTHER if "model.py" in written else [f"{name}.data" for name in written if name.endswith(".onnx")]
-    )
-    found = [file.parent / name for file in files[:1] for name in names if name not in written]
-    return [path for path in found if path.is_file()]
+    Args:
+        files: what `write` gave.
+        name: of the target.
+    """
+    first = files[0]
+    beside = [first.with_name(further.format(first.name)) for further in find_target(name).further]
+    return [path for path in beside if path.is_file() and path.name not in {file.name for file in files}]
 
 
 def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: object) -> list[Path]:

@@ -85,7 +85,7 @@ class Legalise(Pass):
                 "E601",
                 f"the {self.backend} backend can neither emit nor expand these operators",
                 missing=[Missing(name, tuple(where)) for name, where in sorted(missing.items())],
-                hint="add an emitter in the backend's family file (README, `Adding an operator`)",
+                hint="add an emitter in the backend's family file (docs/adding.md)",
             )
         for part in graph.subgraphs() if changes else ():
             part.remove_dead()

@@ -110,7 +110,7 @@ class LoweringTable(Generic[C]):
                 "E201",
                 f"no lowering for {len(missing)} {self.framework} operator{'s' if len(missing) > 1 else ''}",
                 missing=missing,
-                hint=hint or "add a lowering in the frontend's family file (README, `Adding an operator`)",
+                hint=hint or "add a lowering in the frontend's family file (docs/adding.md)",
             )
 
     def _claim(self, name: str) -> None:

@@ -52,8 +52,7 @@ class DeclarationTable:
         """Declare an operator; see `CompositeTable.add`."""
         if name in self.rows:
             raise ValueError(f"operator `{self.domain}.{name}` declared twice")
-        own = {a.name: a for a in attributes}
-        signature = Signature(name, self.domain, formals(inputs), formals(outputs), own)
+        signature = make_signature(name, self.domain, inputs, outputs, attributes)
         self.rows[name] = Declaration(signature, infer, summary, traits)
 
 
@@ -81,6 +80,12 @@ def declared(name: str, domain: str = DOMAIN) -> Declaration:
     return rows[name]
 
 
-def formals(text: str) -> tuple[Formal, ...]:
-    """Return inputs or outputs from their names: ``?`` marks an optional one, ``*`` a variadic one."""
+def make_signature(
+    name: str, domain: str, inputs: str, outputs: str, attributes: Sequence[AttributeSpec]
+) -> Signature:
+    """Return the signature of a declared operator; inputs and outputs as `CompositeTable.add` takes them."""
+    return Signature(name, domain, _formals(inputs), _formals(outputs), {a.name: a for a in attributes})
+
+
+def _formals(text: str) -> tuple[Formal, ...]:
     return tuple(Formal(n.rstrip("?*"), "?" in n or "*" in n, "*" in n) for n in text.split())

@@ -39,24 +39,24 @@ def _stated(operator: Operator, types: Types) -> list[TensorType | None]:  # noq
 
 def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
     """What both branches return, where that is one type."""
-    count = (len(types) - 3) // 2
-    if len(types) != 3 + 2 * count or count != len(operator.types):
-        raise InvalidGraphError(
-            "E301", f"expected {2 * len(operator.types)} results of branches, got {len(types) - 3}"
-        )
+    count = _half(operator, types, "results of branches")
     rows = zip(types[3 : 3 + count], types[3 + count :], strict=True)
     return [_common(operator, a, b) for a, b in rows]
 
 
 def _of_turns(operator: Operator, types: Types) -> list[TensorType | None]:
     """What the state is before the first turn and after every one, where that is one type."""
-    count = (len(types) - 3) // 2
-    if len(types) != 3 + 2 * count or count != len(operator.types):
-        raise InvalidGraphError(
-            "E301", f"expected {2 * len(operator.types)} values of state, got {len(types) - 3}"
-        )
+    count = _half(operator, types, "values of state")
     rows = zip(types[2 : 2 + count], types[3 + count :], strict=True)
     return [_common(operator, a, b) for a, b in rows]
+
+
+def _half(operator: Operator, types: Types, what: str) -> int:
+    """How many outputs there are, for each of which there are two values beside the three other operands."""
+    count = len(operator.types)
+    if len(types) != 3 + 2 * count:
+        raise InvalidGraphError("E301", f"expected {2 * count} {what}, got {len(types) - 3}")
+    return count
 
 
 def _common(operator: Operator, a: TensorType | None, b: TensorType | None) -> TensorType | None:

@@ -122,7 +122,7 @@ def _sizes(types: Types, static: Types, arrays: Mapping[str, np.ndarray]) -> Ite
     examples = _example_sizes(types, static)
     yield examples
     used = {d for a in arrays.values() for d in a.shape}
-    primes = [p for p in _PRIMES if not any(d % p == 0 for d in used if d)]
+    primes = [p for p in _PRIMES if not any(d % p == 0 for d in used if d)] or _PRIMES
     for start in range(2):
         yield {symbol: primes[(start + i) % len(primes)] for i, symbol in enumerate(examples)}
 

@@ -6,8 +6,7 @@ it whole; every other backend gets the expansion. One file per family, each with
 
 from __future__ import annotations
 
-from ..declarations import declare_domain
-from ..errors import InvalidGraphError
+from ..declarations import declare_domain, declared
 from ..signatures import DOMAIN
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
@@ -33,9 +32,9 @@ def composite(name: str) -> Composite:
     Raises:
         InvalidGraphError: when there is none.
     """
-    if name not in COMPOSITES:
-        raise InvalidGraphError("E301", f"expected a composite ({', '.join(COMPOSITES)}), got `{name}`")
-    return COMPOSITES[name]
+    found = declared(name)
+    assert isinstance(found, Composite)
+    return found
 
 
 declare_domain(DOMAIN, lambda: COMPOSITES)

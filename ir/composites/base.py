@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..declarations import Declaration, InferTypes, formals
-from ..signatures import DOMAIN, AttributeSpec, Signature
+from ..declarations import Declaration, InferTypes, make_signature
+from ..signatures import DOMAIN, AttributeSpec
 from ..traits import NO_TRAITS, Traits
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CompositeTable:
         if name in self.rows:
             raise ValueError(f"composite `{name}` claimed twice")
         self.rows[name] = Composite(
-            Signature(name, DOMAIN, formals(inputs), formals(outputs), {a.name: a for a in attributes}),
+            make_signature(name, DOMAIN, inputs, outputs, attributes),
             infer,
             summary,
             traits,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from ....ir import Graph, Operator, Value
 from ..emitting import EmitterTable, Expression, Layer, Refused, View
 from ..text.expressions import Part, Use
@@ -22,6 +25,8 @@ from . import (
     shape,
     stub,
 )
+
+T = TypeVar("T")
 
 TABLE = EmitterTable.merge(
     activation.TABLE,
@@ -49,10 +54,7 @@ def emit_layer(view: View) -> Layer:
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
     """
-    emitter = TABLE.layers.get(view.operator.qualified_name)
-    if emitter is None:
-        raise Refused
-    return emitter(view)
+    return _emitter(TABLE.layers, view)(view)
 
 
 def emit_call(view: View) -> Expression:
@@ -61,10 +63,14 @@ def emit_call(view: View) -> Expression:
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
     """
-    emitter = TABLE.calls.get(view.operator.qualified_name)
+    return _emitter(TABLE.calls, view)(view)
+
+
+def _emitter(rows: Mapping[str, T], view: View) -> T:
+    emitter = rows.get(view.operator.qualified_name)
     if emitter is None:
         raise Refused
-    return emitter(view)
+    return emitter
 
 
 _ON_SIZES = {"Shape", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {

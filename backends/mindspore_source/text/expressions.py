@@ -206,28 +206,24 @@ def literals(part: Part) -> Iterator[tuple[Literal, object]]:
 
 def uses(part: Part) -> Iterator[Use]:
     """Every use in writing order."""
-    if isinstance(part, Use):
-        yield part
-    elif isinstance(part, Expression):
-        for inner in part.parts:
-            yield from uses(inner)
-    elif isinstance(part, Call):
-        yield from uses(part.callee)
-        for argument in part.arguments:
-            yield from uses(argument.value)
+    return (inner for inner in _walk(part) if isinstance(inner, Use))
 
 
 def accesses(part: Part) -> Iterator[Access]:
     """Everything that is reached from `self`, in writing order."""
-    if isinstance(part, Access):
-        yield part
-    elif isinstance(part, Expression):
+    return (inner for inner in _walk(part) if isinstance(inner, Access))
+
+
+def _walk(part: Part) -> Iterator[Part]:
+    """A part and all that it is written of, in writing order."""
+    yield part
+    if isinstance(part, Expression):
         for inner in part.parts:
-            yield from accesses(inner)
+            yield from _walk(inner)
     elif isinstance(part, Call):
-        yield from accesses(part.callee)
+        yield from _walk(part.callee)
         for argument in part.arguments:
-            yield from accesses(argument.value)
+            yield from _walk(argument.value)
 
 
 def shape_of(part: Part, number: dict[Value, int]) -> object:

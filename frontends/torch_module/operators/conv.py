@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....ir import Value
 from ...formulas import is_floating, per_axis
 from ...lowering_table import LoweringTable
@@ -15,38 +17,30 @@ def _spatial(call: Call, name: str) -> list[int]:
     return per_axis(call.ints(name), call.rank("weight") - 2)
 
 
-def _batched(call: Call) -> tuple[Value, bool]:
-    """The input with a batch axis, which torch allows to be absent."""
+def _layer(call: Call, op_type: str, **attributes: Any) -> Value:
+    """Conv or ConvTranspose, of an input with or without a batch axis."""
     if not is_floating(call.dtype):
         raise call.unsupported(
             f"expected floating-point numbers, got {call.dtype}: neither ONNX nor MindSpore has that",
             hint="convolve in float32 and round: `conv(x.float(), w.float()).round().to(x.dtype)`",
         )
-    x = call.value("input")
-    if call.rank("input") == call.rank("weight"):
-        return x, False
-    return call.op("Unsqueeze", x, call.constant([0])), True
-
-
-def _unbatched(call: Call, y: Value, added: bool) -> Value:
-    return call.op("Squeeze", y, call.constant([0])) if added else y
-
-
-def _convolution(call: Call, pads: list[int] | None, auto_pad: str | None = None) -> Value:
-    x, added = _batched(call)
+    x, batched = call.value("input"), call.rank("input") == call.rank("weight")
     y = call.op(
-        "Conv",
-        x,
+        op_type,
+        x if batched else call.op("Unsqueeze", x, call.constant([0])),
         call.value("weight"),
         call.optional("bias"),
         kernel_shape=call.static_shape("weight")[2:],
         strides=_spatial(call, "stride"),
         dilations=_spatial(call, "dilation"),
         group=call.int("groups"),
-        pads=pads,
-        auto_pad=auto_pad,
+        **attributes,
     )
-    return _unbatched(call, y, added)
+    return y if batched else call.op("Squeeze", y, call.constant([0]))
+
+
+def _convolution(call: Call, pads: list[int]) -> Value:
+    return _layer(call, "Conv", pads=pads)
 
 
 @TABLE.op("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
@@ -67,21 +61,8 @@ def conv_padding(call: Call) -> Value:
 
 
 def _transposed(call: Call) -> Value:
-    x, added = _batched(call)
-    padding = _spatial(call, "padding")
-    y = call.op(
-        "ConvTranspose",
-        x,
-        call.value("weight"),
-        call.optional("bias"),
-        kernel_shape=call.static_shape("weight")[2:],
-        strides=_spatial(call, "stride"),
-        dilations=_spatial(call, "dilation"),
-        group=call.int("groups"),
-        pads=padding * 2,
-        output_padding=_spatial(call, "output_padding"),
-    )
-    return _unbatched(call, y, added)
+    pads = _spatial(call, "padding") * 2
+    return _layer(call, "ConvTranspose", pads=pads, output_padding=_spatial(call, "output_padding"))
 
 
 TABLE.op("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")(
