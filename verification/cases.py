@@ -29,7 +29,7 @@ from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
-from .runners.runs import Run
+from .runners.runs import Fusing, Run
 from .sensitivity import Measuring
 from .sides import OutputRounding, Sides
 
@@ -144,6 +144,8 @@ class Cases:
         target = self.sides.target.run(inputs, calls=modules)
         rounding = self.sides.rounding(inputs, source, calls=modules)
         outputs = self.sides.outputs(case, source, target, rounding)
+        if all(row.passed for row in outputs):
+            outputs += self._unfused(case, inputs, source, rounding)
         if not modules:
             return outputs, [], None
         runners = self.sides.source, self.sides.target
@@ -158,6 +160,24 @@ class Cases:
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
+
+    def _unfused(self, case: str, inputs: Arrays, source: Run, rounding: OutputRounding) -> list[OutputRow]:
+        """The outputs that are wrong as soon as the target's runtime does not fuse operators.
+
+        ONNX Runtime fuses a LayerNormalization behind an Add as one over the last axis, whatever its axis is:
+        the file is wrong then, and the runtime that it was tried in is too.
+        """
+        runner = self.sides.target
+        if not isinstance(runner, Fusing) or runner.runtime == self.sides.source.runtime:
+            return []
+        try:
+            with runner.unfused():
+                target = runner.run(inputs, calls=False)
+        except ModelError as error:
+            self.notes.append(f"the target was not tried without fusion: {error.message}")
+            return []
+        rows = self.sides.outputs(f"{case}, operators one by one", source, target, rounding)
+        return [row for row in rows if not row.passed]
 
     def _compared(self, case: str, inputs: Arrays) -> list[OutputRow]:
         """The outputs of one case that both sides must run."""

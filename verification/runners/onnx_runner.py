@@ -283,6 +283,16 @@ class OnnxRunner:
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return _run(self.session(part), record["outputs"], feeds)
 
+    @contextmanager
+    def unfused(self) -> Iterator[None]:
+        """Run the operators one by one inside, as the standard defines them; see `Fusing`."""
+        kept = self._optimised, self._session, self._taking
+        self._optimised, self._session, self._taking = False, None, {}
+        try:
+            yield
+        finally:
+            self._optimised, self._session, self._taking = kept
+
     def held(self) -> list[Held]:
         """The floating-point tensors that the model holds: initializers, and what Constant nodes hold."""
         graph = self._model.graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -101,4 +101,13 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Give the model back as it was, and free what was loaded for it."""
+        ...
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """A runner whose runtime puts operators together, and then computes what it takes them for."""
+
+    def unfused(self) -> AbstractContextManager[None]:
+        """Run the operators one by one inside."""
         ...
