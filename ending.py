@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -10,7 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ctypes
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -93,7 +97,7 @@ def _installer() -> Callable[[], None]:
     """What gives SIGINT Python's handler back; unlike `signal.signal`, from any thread."""
     import ctypes
 
-    system, python = ctypes.CDLL(None), ctypes.create_string_buffer(_action(signal.SIGTERM))
+    system, python = _system(), ctypes.create_string_buffer(_action(signal.SIGTERM))
 
     def install() -> None:
         if _is_replaced():
@@ -108,8 +112,16 @@ def _action(number: int) -> bytes:
 
     found = ctypes.create_string_buffer(256)
     with contextlib.suppress(AttributeError, TypeError):  # Windows
-        ctypes.CDLL(None).sigaction(int(number), None, found)
+        _system().sigaction(int(number), None, found)
     return found.raw
+
+
+@functools.cache
+def _system() -> ctypes.CDLL:
+    """The C library; to open it is slow beside a call of it, and a load makes 128 calls."""
+    import ctypes
+
+    return ctypes.CDLL(None)
 
 
 def _put_in_order(number: int) -> None:
