@@ -286,7 +286,13 @@ def _row(
 
 
 def write_renames(
-    path: Path, rows: Sequence[Rename], *, source: str, target: str, modules: dict[str, str] | None = None
+    path: Path,
+    rows: Sequence[Rename],
+    *,
+    source: str,
+    target: str,
+    modules: dict[str, str] | None = None,
+    calls: Sequence[dict[str, object]] = (),
 ) -> None:
     """Write ``renames.json``.
 
@@ -296,8 +302,9 @@ def write_renames(
         source: framework of the source.
         target: framework of the target.
         modules: source module path -> target module path, where they differ.
+        calls: the source's module calls and the target's nodes in each, for a target that has no modules.
     """
-    document = {
+    document: dict[str, object] = {
         "format": "regraft-renames",
         "version": VERSION,
         "source": source,
@@ -305,6 +312,8 @@ def write_renames(
         "modules": modules or {},
         "parameters": [_document(row) for row in rows],
     }
+    if calls:
+        document["calls"] = list(calls)
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

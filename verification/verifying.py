@@ -25,6 +25,7 @@ from .runners.select_runner import (
     refuse_training,
     target_runner,
 )
+from .runners.source_calls import in_source_calls
 from .sides import Sides
 from .structure.comparing import Describing, compare_structure, remark_on_dropouts
 from .structure.report import Structure
@@ -92,6 +93,8 @@ def verify(
     if train:
         refuse_training(source, target, own=own)
     paired = None
+    if isinstance(target, Graph) and renames is not None:
+        target = in_source_calls(target, renames)
     if own and isinstance(target, Graph):
         inference = not can_train(source) and not can_train(target)
         paired = NetComparison(source, target, mapping, copy=copy, train=train, inference=inference)
@@ -207,7 +210,7 @@ def _structure(
     else:
         return None, []
     mapping = read_map(renames) if renames.is_file() else None
-    cannot = not can_train(source)
+    cannot = not can_train(source) or isinstance(target, Graph)  # then no training step shows it
     structure, notes = compare_structure(source, held, settings, mapping, train=train or cannot)
     if mapping is not None and structure.values:
         values = values_in(source, held, mapping, structure.values)

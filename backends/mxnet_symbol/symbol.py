@@ -38,6 +38,7 @@ class Node:
         inputs: references by slot.
         data: values, for the variables that have any.
         auxiliary: whether it is an auxiliary state.
+        call: name of the source's module call in which the operator was.
     """
 
     op: str
@@ -46,6 +47,7 @@ class Node:
     inputs: list[Reference] = field(default_factory=list)
     data: TensorData | None = None
     auxiliary: bool = False
+    call: str = ""
 
 
 class SymbolBuilder:
@@ -117,8 +119,11 @@ class SymbolBuilder:
 
     def emit(self, operator: Operator, emitter: Emitter) -> None:
         """Add the nodes of one operator."""
-        view = View(self, operator)
+        view, before = View(self, operator), len(self.nodes)
         result = emitter(view)
+        path = "" if operator.call is None else self.call_names[operator.call]
+        for node in self.nodes[before:]:
+            node.call = path
         outputs = [result] if isinstance(result, tuple) else result
         for index, reference in enumerate(outputs):
             self.values[Value(operator.key, index)] = reference

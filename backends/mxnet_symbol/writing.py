@@ -12,6 +12,7 @@ from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lowered
 from ..renames import dropped_rows, rename_rows, write_renames
+from .calls import call_rows
 from .emitters import TABLE
 from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
@@ -50,7 +51,9 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
         write_params(stage / files[1], _arrays(nodes, legal, names))
         targets = {k: (names[k], "identity", legal.parameter(k).data.shape) for k in names}
         rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
-        write_renames(stage / files[2], rows, source=graph.origin.framework, target="mxnet")
+        source = graph.origin.framework
+        calls = [] if source == "mxnet" else call_rows(legal, nodes)  # a symbol read back has its own
+        write_renames(stage / files[2], rows, source=source, target="mxnet", calls=calls)
     return [folder / name for name in files]
 
 

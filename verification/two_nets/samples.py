@@ -138,6 +138,9 @@ def probability_of(values: np.ndarray, law: Distribution) -> float:
             return 0.0
         for gap in (values[0] - low, high - values[-1]):
             found.append(min(1.0, (1 - max(gap, 0.0) / (high - low)) ** n))
+        middle, half = (low + high) / 2, (high - low) / 2
+        farthest = max(middle - values[0], values[-1] - middle)  # a narrower law comes near neither bound
+        found.append(min(1.0, max(farthest, 0.0) / half) ** n)
     if law.kind == "normal" and n > 7:
         mean, deviation = law.numbers
         ratio = float((((values - mean) / deviation) ** 2).sum()) / n

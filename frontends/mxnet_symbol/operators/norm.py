@@ -26,8 +26,9 @@ def batch_norm(call: Call) -> list[Value]:
     momentum = call.float("momentum", 0.9)
     axis = call.axis("axis", call.rank(x), 1)
     three = call.flag("output_mean_var")
-    # use_global_stats only matters in training; the calibration ranges only for int8
-    call.ignore("use_global_stats", "cudnn_off", "min_calib_range", "max_calib_range")
+    if call.flag("use_global_stats"):
+        momentum = 1.0  # training leaves the statistics as they are
+    call.ignore("cudnn_off", "min_calib_range", "max_calib_range")  # the ranges are for int8 only
     if call.flag("fix_gamma", default=True):  # then gamma counts as 1 whatever is stored
         type_ = call.type_of(gamma)
         gamma = call.constant(np.ones(type_.static_shape(), numpy_dtype(type_.dtype)))
