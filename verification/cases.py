@@ -19,6 +19,7 @@ from .inputs import (
     LARGEST,
     batch_symbols,
     bindings,
+    equalised,
     is_varied,
     largest_value,
     make_inputs,
@@ -107,6 +108,9 @@ class Cases:
             outputs += self._kinds(sizes, mixed)
             for factor, given in self._amplified(first).items():
                 outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
+            equal = equalised(self.graph, first)
+            if equal is not None:
+                outputs += self._another(sizes, "equal inputs", equal)
         for other in further:
             kind, again = name, make_inputs(self.graph, other, self.seed + 1) if drawn else None
             if again is None:
@@ -264,7 +268,7 @@ class Cases:
     def _amplified(self, first: Arrays) -> dict[float, Arrays]:
         """The first inputs multiplied, where that leads into regions that nothing else did."""
         found: dict[float, Arrays] = {}
-        for factor in WHOLE if self._bending.remark() else ():
+        for factor in WHOLE if self._bending.unseen else ():
             inputs = {name: multiplied(array, factor) for name, array in first.items()}
             if self._bending.note(inputs):
                 found[factor] = inputs

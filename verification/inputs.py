@@ -122,6 +122,20 @@ def is_varied(graph: Graph) -> bool:
     )
 
 
+def equalised(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """The same inputs with real ones of one type all equal; None where no two have one type.
+
+    What a net makes of a pair that does not differ is not seen on any other: the epsilon of a distance.
+    """
+    first: dict[TensorType, np.ndarray] = {}
+    out = dict(inputs)
+    for node in graph.input_nodes():
+        if "float" in node.type.dtype and node.name in out:
+            found = first.setdefault(node.type, out[node.name])
+            out[node.name] = found if found.shape == out[node.name].shape else out[node.name]
+    return out if any(out[name] is not inputs[name] for name in inputs) else None
+
+
 def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """The same inputs at other sizes of their symbols: cut, or repeated from the start."""
     out = dict(inputs)

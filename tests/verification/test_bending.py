@@ -122,6 +122,43 @@ def test_a_fault_in_a_region_that_normal_inputs_do_not_reach_is_caught(
     assert report.first_divergence == "act#1", report.render()
 
 
+def test_a_clamp_in_the_models_own_code_is_reached_by_larger_inputs(tmp_path: Path) -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Linear(6, 16), nn.Linear(16, 5)
+
+        def forward(self, x):
+            return self.last(torch.relu(self.first(x) * 0.1))  # no module alone holds the ReLU
+
+    graph = regraft.load(Own(), ("2x6",))
+    file = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, file)
+    assert verify(graph, file).passed
+    model = onnx.load(file)
+    clipped(model)
+    onnx.save(model, file)
+    failed = [row.case for row in verify(graph, file).outputs if not row.passed]
+    assert failed == ["N=2, x100"]
+
+
+def test_a_pair_that_does_not_differ_shows_the_epsilon_of_a_distance(tmp_path: Path) -> None:
+    class Distance(nn.Module):
+        def forward(self, left, right):
+            return torch.nn.functional.pairwise_distance(left, right)
+
+    graph = regraft.load(Distance(), ("2x6", "2x6"))
+    file = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, file)
+    assert verify(graph, file).passed
+    model = onnx.load(file)
+    other_number(1e-6, 1e-7)(model)
+    onnx.save(model, file)
+    failed = [row.case for row in verify(graph, file).outputs if not row.passed]
+    assert failed == ["N=2, equal inputs"]
+
+
 def test_what_no_input_reaches_is_listed() -> None:
     graph = loaded(Function(lambda x: torch.clamp(torch.sigmoid(x), max=6)), normed=True)
     report = verify(graph, graph)
