@@ -66,7 +66,7 @@ def sites(tree: ast.Module) -> Iterator[tuple[str, str, Change, bool]]:
             place = f"{scope}: {what}"
             seen[f"{kind}{place}"] = seen.get(f"{kind}{place}", 0) + 1
             number = seen[f"{kind}{place}"]
-            acts_in_training = train or "ropout" in what
+            acts_in_training = train or "ropout" in what or "requires_grad" in what
             yield kind, place if number == 1 else f"{place} ({number})", change, acts_in_training
 
 
