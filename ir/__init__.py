@@ -20,7 +20,7 @@ from .errors import (
 from .graph import Graph, Origin, walk_operators
 from .inference import infer_types
 from .initializers import Initializer
-from .modules import Call, Module, ModuleTree
+from .modules import Module, ModuleCall, ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import signature, traits_of
 from .outside.display import printable, shown
@@ -43,7 +43,6 @@ __all__ = [
     "OPSET",
     "BackendError",
     "Builder",
-    "Call",
     "Capture",
     "Constant",
     "Dim",
@@ -55,6 +54,7 @@ __all__ = [
     "Missing",
     "ModelError",
     "Module",
+    "ModuleCall",
     "ModuleTree",
     "Node",
     "Operator",

@@ -39,7 +39,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModuleCall:
     """One call of a module, made in the call `parent` of another (None for the root's own)."""
 
     key: int
@@ -52,7 +52,7 @@ class ModuleTree:
 
     def __init__(self) -> None:
         self._modules: dict[int, Module] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, ModuleCall] = {}
         self._next_module = self._next_call = 0
         self._path_cache: dict[int, tuple[str, ...]] | None = None
 
@@ -96,7 +96,7 @@ class ModuleTree:
         """Add a call of `module` made inside the call `parent`; returns the call's key."""
         key = self._next_call
         self._next_call += 1
-        self._calls[key] = Call(key, module, parent)
+        self._calls[key] = ModuleCall(key, module, parent)
         self._path_cache = None
         return key
 
@@ -107,7 +107,7 @@ class ModuleTree:
 
     def replace_call(self, key: int, *, module: int, parent: int | None) -> None:
         """Make the call `key` one of another module or of another parent."""
-        self._calls[key] = Call(key, module, parent)
+        self._calls[key] = ModuleCall(key, module, parent)
         self._path_cache = None
 
     def prune(self) -> list[Module]:
@@ -137,7 +137,7 @@ class ModuleTree:
         """The module of that key."""
         return self._modules[key]
 
-    def call(self, key: int) -> Call:
+    def call(self, key: int) -> ModuleCall:
         """The call of that key."""
         return self._calls[key]
 
@@ -150,7 +150,7 @@ class ModuleTree:
         """Module 0, or None for a graph without modules."""
         return self._modules.get(0)
 
-    def calls(self, module: int | None = None) -> list[Call]:
+    def calls(self, module: int | None = None) -> list[ModuleCall]:
         """All calls, or those of one module, in the order they were made."""
         return [c for c in self._calls.values() if module is None or c.module == module]
 
@@ -165,9 +165,9 @@ class ModuleTree:
                     stack.append(child)
         return found
 
-    def calls_by_module(self) -> dict[int, list[Call]]:
+    def calls_by_module(self) -> dict[int, list[ModuleCall]]:
         """Module key -> its calls, in the order they were made."""
-        out: dict[int, list[Call]] = {k: [] for k in self._modules}
+        out: dict[int, list[ModuleCall]] = {k: [] for k in self._modules}
         for call in self._calls.values():
             out[call.module].append(call)
         return out
@@ -284,7 +284,7 @@ class ModuleTree:
             found.setdefault(key, []).append(path)
             for name, child in reversed(self._modules[key].children.items()):
                 stack.append((child, f"{path}.{name}" if path else name, above | {key}))
-        first_call: dict[int, Call] = {}
+        first_call: dict[int, ModuleCall] = {}
         for call in self._calls.values():
             first_call.setdefault(call.module, call)
         canonical: dict[int, str] = {}

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from .graph import Graph
-from .modules import Call, Module
+from .modules import Module, ModuleCall
 from .nodes import Capture, Constant, Input, Operator, Parameter, Value
 
 _SMALL = 64  # constants up to this many elements are written out, longer ones as a digest
@@ -92,7 +92,7 @@ class _Renderer:
                 printed.add((parent, name))
         return lines
 
-    def _module_line(self, path: str, module: Module, calls: dict[int, list[Call]]) -> str:
+    def _module_line(self, path: str, module: Module, calls: dict[int, list[ModuleCall]]) -> str:
         tree = self.graph.modules
         text = f"module {quote(path)} {module.class_name}"
         if module.container:

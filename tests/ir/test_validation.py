@@ -5,9 +5,9 @@ import pytest
 
 from regraft.ir import (
     Builder,
-    Call,
     Graph,
     InvalidGraphError,
+    ModuleCall,
     Operator,
     Parameter,
     TensorData,
@@ -122,7 +122,7 @@ def test_a_call_made_in_a_call_that_is_not_there(graph):
 
 
 def test_a_call_of_a_module_that_is_not_there(graph):
-    graph.modules._calls[9] = Call(9, 77, None)
+    graph.modules._calls[9] = ModuleCall(9, 77, None)
     refused(graph, "of a module that is not there")
 
 
