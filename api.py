@@ -18,7 +18,7 @@ from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
 from .guarding import guarded
-from .ir import Graph, ModelError, RegraftError, UnsupportedError, UsageError
+from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import collector_paused
 from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
@@ -83,9 +83,9 @@ class Findings:
         notes: what the graph does not show of the model, or shows otherwise.
     """
 
-    findings: list[Change] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    findings: list[Change] = field(default_factory=list[Change])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    notes: list[str] = field(default_factory=list[str])
 
     @property
     def clean(self) -> bool:
@@ -194,7 +194,7 @@ def verify(
     inputs: Inputs = None,
     *,
     train: bool = False,
-    expected: Sequence[np.ndarray] | None = None,
+    expected: Sequence[Array] | None = None,
     map: str | Path | None = None,  # noqa: A002 - as --map
     copy: bool | None = None,
     oracle: str | Path | None = None,
@@ -348,7 +348,7 @@ def _settle_beside(*named: object) -> None:
             settle(path if path.is_dir() else path.parent)
 
 
-def _by_name(graph: Graph, inputs: Inputs) -> dict[str, np.ndarray] | None:
+def _by_name(graph: Graph, inputs: Inputs) -> dict[str, Array] | None:
     """The inputs a caller gave, by the graph's input names; None for none."""
     if inputs is None:
         return None

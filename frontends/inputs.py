@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import UsageError, numpy_dtype
+from ..ir import Array, UsageError, numpy_dtype
 from ..ir.types import DTYPES
 
 _DRAWN = DTYPES - {"string"}
@@ -63,7 +63,7 @@ class InputSpec:
                 hint="sizes may stay symbolic: a smaller example says the same (--dynamic)",
             )
 
-    def array(self, seed: int = 0, high: int = 2) -> np.ndarray:
+    def array(self, seed: int = 0, high: int = 2) -> Array:
         """A seeded array: standard normal for floats, 0 <= value < high for integers.
 
         Raises:
@@ -150,7 +150,7 @@ def _holds_arrays(value: object, depth: int = 4) -> bool:
     return any(_holds_arrays(part, depth - 1) for part in inside)
 
 
-def arrays_of(value: Any) -> Iterator[np.ndarray]:
+def arrays_of(value: Any) -> Iterator[Array]:
     """The arrays of an input as `as_arrays` gives it, in order; numbers and texts are none."""
     if isinstance(value, np.ndarray):
         yield value
@@ -189,7 +189,7 @@ def _is_numbers(value: object) -> bool:
     return isinstance(value, (int, float, bool, np.generic))
 
 
-def _array(value: Any) -> np.ndarray | float | str | None:
+def _array(value: Any) -> Array | float | str | None:
     if value is None or isinstance(value, (int, float, bool, str)):
         return value
     if hasattr(value, "asnumpy"):  # mindspore.Tensor

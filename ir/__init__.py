@@ -17,22 +17,33 @@ from .errors import (
     UnsupportedError,
     UsageError,
 )
-from .graph import Graph, Origin, walk_operators
+from .graph import Graph, walk_operators
 from .inference import infer_types
 from .initializers import Initializer
 from .modules import Module, ModuleCall, ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import signature, traits_of
+from .origin import Origin
 from .outside.display import printable, shown
 from .outside.documents import parse_json, read_bytes, read_json, require_file
 from .outside.names import near_names, require_name, require_shape
 from .outside.system_errors import system_error, system_errors_told
-from .parsing import parse
 from .signatures import DOMAIN, OPSET, Signature
 from .tensors import TensorData
-from .text import render
+from .text_form.parsing import parse
+from .text_form.rendering import render
 from .traits import NO_TRAITS, Traits
-from .types import Dim, TensorType, dtype_name, merge_types, numpy_dtype, onnx_dtype, parse_type
+from .types import (
+    Array,
+    Dim,
+    ElementType,
+    TensorType,
+    dtype_name,
+    merge_types,
+    numpy_dtype,
+    onnx_dtype,
+    parse_type,
+)
 from .validation import validate
 
 __all__ = [
@@ -41,11 +52,13 @@ __all__ = [
     "DOMAIN",
     "NO_TRAITS",
     "OPSET",
+    "Array",
     "BackendError",
     "Builder",
     "Capture",
     "Constant",
     "Dim",
+    "ElementType",
     "Graph",
     "Initializer",
     "Input",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from .errors import InvalidGraphError
@@ -42,7 +44,9 @@ def check_operator(operator: Operator, inputs: int, outputs: int) -> None:
             raise fail(f"expected an attribute among {known}, got `{name}`")
         kind = sig.attributes[name].kind
         if kind in _ELEMENTS:
-            good = isinstance(value, list) and all(isinstance(v, _ELEMENTS[kind]) for v in value)
+            good = isinstance(value, list) and all(
+                isinstance(v, _ELEMENTS[kind]) for v in cast("list[object]", value)
+            )
         else:
             good = isinstance(value, _PYTHON_KINDS.get(kind, (object,)))
         if not good:

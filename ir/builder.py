@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from .inference import infer_types
 from .nodes import Operator, Value
 from .operators import signature
 from .signatures import DOMAIN
-from .types import TensorType, merge_types, numpy_dtype
+from .types import Array, TensorType, is_array, is_sequence, merge_types, numpy_dtype
 
 
 class Builder:
@@ -35,10 +36,10 @@ class Builder:
     def __init__(self, graph: Graph, *, call: int | None = None, location: str = "") -> None:
         self.graph = graph
         self.call = call
-        self.location = location
+        self.location: str = location
 
     @contextmanager
-    def inside(self, call: int | None, location: str | None = None) -> Iterator[None]:
+    def inside(self, call: int | None, location: str | None = None) -> Generator[None]:
         """Make `call` (and `location`) current for the operators added in a with block."""
         before = self.call, self.location
         self.call = call
@@ -98,13 +99,13 @@ class Builder:
 
     def constant(self, value: object, dtype: str | None = None) -> Value:
         """Add a constant from an array, a number or a list (floats become float32, else int64)."""
-        if isinstance(value, np.ndarray):
-            array = value if dtype is None else value.astype(numpy_dtype(dtype))
+        if is_array(value):
+            array: Array = value if dtype is None else value.astype(numpy_dtype(dtype))
         elif dtype is not None:
             array = np.asarray(value, numpy_dtype(dtype))
         else:
             array = np.asarray(value)
-            if isinstance(value, (list, tuple)) and not value:  # of axes or sizes
+            if is_sequence(value) and not value:  # of axes or sizes
                 array = array.astype(np.int64)
             array = array.astype({"f": np.float32, "i": np.int64, "b": np.bool_}[array.dtype.kind])
         return self.graph.add_constant(array)
@@ -143,10 +144,10 @@ def _plain(value: object) -> object:
     if isinstance(value, (bool, np.bool_)):
         return int(value)
     if isinstance(value, np.integer):
-        return int(value)
+        return int(cast("np.integer[Any]", value))
     if isinstance(value, np.floating):
-        return float(value)
-    if isinstance(value, (list, tuple)):
+        return float(cast("np.floating[Any]", value))
+    if is_sequence(value):
         return [_plain(v) for v in value]
     return value
 

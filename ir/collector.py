@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused() -> Generator[None]:
     """Pause the search for cyclic garbage; also usable as a decorator.
 
     A graph is several small objects an operator, all of which live on. The collector walks them all again

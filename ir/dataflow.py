@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import networkx as nx
 
 if TYPE_CHECKING:
     from .nodes import Node
 
+    _IntegerGraph = nx.MultiDiGraph[int]
+else:
+    _IntegerGraph = nx.MultiDiGraph  # which takes no type of nodes when it runs
 
-class Dataflow(nx.MultiDiGraph):
+
+_NETWORKX: Any = nx
+"""Networkx's functions whose annotations leave out what nodes are."""
+
+
+class Dataflow(_IntegerGraph):
     """Nodes and the edges between them; every algorithm of networkx works on it.
 
     A node has its `Node` under "node". An edge's key is the consumer's input slot (negative slots are
@@ -29,7 +37,7 @@ class Dataflow(nx.MultiDiGraph):
     def __init__(self, incoming_graph_data: Any = None, **attributes: Any) -> None:
         self.version = 0
         self.touched: set[int] = set()
-        super().__init__(incoming_graph_data, **attributes)
+        _NETWORKX.MultiDiGraph.__init__(self, incoming_graph_data, **attributes)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -62,6 +70,17 @@ class Dataflow(nx.MultiDiGraph):
             for slot, data in slots.items()
         )
 
+    def edges_as_added(self) -> Iterator[tuple[int, int, int, int]]:
+        """(producer, consumer, slot, output number) of every edge, by producer, as they were added."""
+        for source, users in self._succ.items():
+            for user, slots in users.items():
+                for slot, data in slots.items():
+                    yield source, user, slot, data["output"]
+
+    def descendants(self, key: int) -> set[int]:
+        """The keys of all nodes that follow from a node, itself not included."""
+        return _NETWORKX.descendants(self, key)
+
     # -- changing ------------------------------------------------------------------------------
 
     def add_node(self, node_for_adding: Any, **attr: Any) -> None:
@@ -74,7 +93,7 @@ class Dataflow(nx.MultiDiGraph):
         """As networkx's; counted."""
         nodes = list(nodes_for_adding)
         self.version += 1
-        self.touched.update(n[0] if isinstance(n, tuple) else n for n in nodes)
+        self.touched.update(cast("tuple[int, object]", n)[0] if isinstance(n, tuple) else n for n in nodes)
         super().add_nodes_from(nodes, **attr)
 
     def remove_node(self, n: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .tensors import TensorData
+from .types import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,7 @@ class Fold:
     axis: int
 
 
-def folded(
-    array: np.ndarray | None, statistics: Sequence[np.ndarray], epsilon: float, axis: int
-) -> np.ndarray:
+def folded(array: Array | None, statistics: Sequence[Array], epsilon: float, axis: int) -> Array:
     """A layer's weight or bias after the normalisation behind it, computed in float64.
 
     Args:

@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from .dataflow import Dataflow
 from .errors import InvalidGraphError
 from .modules import ModuleTree
 from .nodes import Capture, Constant, Input, Nested, Node, Operator, Parameter, Value
+from .origin import Origin
 from .provenance import Provenance
 from .tensors import TensorData
-from .types import TensorType
-
-
-@dataclass(slots=True)
-class Origin:
-    """Where a graph came from; opaque to the IR, read by verification and by reports.
-
-    Attributes:
-        framework: "torch", "mindspore", "mxnet" or "".
-        reference: what a person would call the model: ``net.py:Net``, ``x-symbol.json``.
-        model: the live model object or path that the framework can run, or None.
-        inputs: example inputs by name.
-        given: whether the user gave their values rather than their shapes.
-        notes: what a reader of the result should know ("captured in eval mode", …).
-        assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
-        arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
-        parameters: the file with its parameters, where `model` is a file without them; None for none.
-        landmarks: (name of a node of the source, number of its output) -> the value that it became, in
-            the order of its run; where the source's own runtime can show what nodes give.
-    """
-
-    framework: str = ""
-    reference: str = ""
-    model: object = None
-    inputs: dict[str, np.ndarray] = field(default_factory=dict)
-    given: bool = False
-    notes: list[str] = field(default_factory=list)
-    assumed: list[str] = field(default_factory=list)
-    arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
-    parameters: object = None
-    landmarks: dict[tuple[str, int], Value] = field(default_factory=dict)
-
-    def copy(self) -> Origin:
-        """The same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
-        return replace(
-            self,
-            inputs=dict(self.inputs),
-            notes=list(self.notes),
-            assumed=list(self.assumed),
-            landmarks=dict(self.landmarks),
-        )
+from .types import Array, TensorType
 
 
 class Graph(Nested):
@@ -105,7 +63,7 @@ class Graph(Nested):
         self.captures.append(key)
         return Value(key)
 
-    def add_constant(self, array: np.ndarray | TensorData) -> Value:
+    def add_constant(self, array: Array | TensorData) -> Value:
         """Add a constant tensor."""
         return Value(self._add(Constant(array if isinstance(array, TensorData) else TensorData.of(array))))
 
@@ -197,7 +155,7 @@ class Graph(Nested):
         """Whether the graph returns the value or updates a parameter with it."""
         return any(v == value for _, v in self.outputs) or value in self.updates.values()
 
-    def constant_value(self, value: Value | None) -> np.ndarray | None:
+    def constant_value(self, value: Value | None) -> Array | None:
         """The array of a constant, or None when `value` is not one (or its data is not there)."""
         if value is None:
             return None
@@ -372,13 +330,14 @@ class Graph(Nested):
 
     def copy(self) -> Graph:
         """An independent graph with the same keys; tensor data is shared."""
-        return self._copy(self.modules.copy())
+        return self.copy_within(self.modules.copy())
 
-    def _copy(self, modules: ModuleTree) -> Graph:
+    def copy_within(self, modules: ModuleTree) -> Graph:
+        """A copy that belongs to a module tree: its own root's, for a graph that is nested in another."""
         new = Graph(self.name, modules)
         for node in self.flow.all_nodes():
             new.flow.add_node(node.key, node=_twin(node, modules))
-        for source, key, slot, output in self.flow.edges(keys=True, data="output"):
+        for source, key, slot, output in self.flow.edges_as_added():
             new.flow.add_edge(source, key, key=slot, output=output)
         new.flow.version, new._order = self.flow.version, self._order
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
@@ -387,7 +346,7 @@ class Graph(Nested):
         return new
 
     def __str__(self) -> str:
-        from .text import render
+        from .text_form.rendering import render
 
         return render(self)
 
@@ -399,7 +358,7 @@ def _twin(node: Node, modules: ModuleTree) -> Node:
     if not isinstance(node, Operator):
         return copy(node)
     attributes = {
-        name: value._copy(modules) if isinstance(value, Graph) else value
+        name: value.copy_within(modules) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     types, call = list(node.types), node.call

@@ -6,6 +6,7 @@ import hashlib
 import marshal
 import math
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +19,7 @@ from .nodes import Constant, Operator, Parameter
 from .operators import onnx_schema, signature
 from .signatures import OPSET
 from .tensors import TensorData
-from .types import DTYPES, TensorType, type_of_proto, type_to_proto
+from .types import DTYPES, Array, TensorType, is_array, type_of_proto, type_to_proto
 
 _OPSETS = [onnx.helper.make_opsetid("", OPSET)]
 _SMALL = 1024  # elements: shapes, axes and pads, which is what ONNX's rules read
@@ -51,8 +52,8 @@ Operands = Sequence[tuple[int, int] | None]
 
 def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.AttributeProto:
     """ONNX's form of an attribute value (nested graphs excepted)."""
-    if isinstance(value, np.ndarray):
-        return onnx.helper.make_attribute(name, onnx.numpy_helper.from_array(value))
+    if is_array(value):
+        return onnx.helper.make_attribute(name, _tensor_proto(value))
     if isinstance(value, (list, tuple)) and not value:
         types = {
             "ints": onnx.AttributeProto.INTS,
@@ -142,7 +143,7 @@ def _infer(graph: Graph, operator: Operator, operands: Operands, outputs: int) -
     for name, value in zip(node.input, operands, strict=True):
         producer = None if value is None else graph.node(value[0])
         if isinstance(producer, Constant) and _is_readable(producer.data):
-            read[name] = onnx.numpy_helper.from_array(np.asarray(producer.data.numpy(), order="C"))
+            read[name] = _tensor_proto(np.asarray(producer.data.numpy(), order="C"))
     schema = onnx_schema(operator.op_type)
     try:
         inferred = _ask(schema, node, types, read)
@@ -204,6 +205,11 @@ def _as_another_width(
     except _FAULTS:  # operands of several widths, of which the schema leaves some out
         return [None] * len(node.output)
     return [t and TensorType(taken.get(t.dtype, t.dtype), t.shape) for t in found]
+
+
+def _tensor_proto(array: Array) -> onnx.TensorProto:
+    numpy_helper: Any = onnx.numpy_helper  # whose annotations leave out what arrays hold
+    return numpy_helper.from_array(array)
 
 
 def _kind(dtype: str) -> str:

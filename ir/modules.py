@@ -32,10 +32,10 @@ class Module:
     key: int
     class_name: str
     container: str | None = None
-    children: dict[str, int] = field(default_factory=dict)
-    parameters: dict[str, int] = field(default_factory=dict)
+    children: dict[str, int] = field(default_factory=dict[str, int])
+    parameters: dict[str, int] = field(default_factory=dict[str, int])
     location: str = ""
-    arguments: dict[str, object] = field(default_factory=dict)
+    arguments: dict[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)

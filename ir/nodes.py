@@ -27,7 +27,6 @@ class Value(NamedTuple):
     output: int = 0
 
 
-AttributeValue = "int | float | str | list[int] | list[float] | list[str] | np.ndarray | Graph"
 """What an attribute may be; ONNX has no booleans, a flag is 0 or 1."""
 
 
@@ -129,8 +128,8 @@ class Operator:
 
     op_type: str
     domain: str = ""
-    attributes: dict[str, object] = field(default_factory=dict)
-    types: list[TensorType | None] = field(default_factory=list)
+    attributes: dict[str, object] = field(default_factory=dict[str, object])
+    types: list[TensorType | None] = field(default_factory=list[TensorType | None])
     call: int | None = None
     location: str = ""
     hint: str = ""
@@ -195,7 +194,7 @@ class Operator:
         if value is None:
             return []
         assert isinstance(value, (list, tuple)), (self.op_type, name, value)
-        return list(value)
+        return list(cast("list[int]", value))
 
     def spatial(self, name: str, rank: int) -> list[int]:
         """Return an attribute with numbers for each spatial axis, by ONNX's rule where it is not given.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import cast
 
 import numpy as np
 import onnx
@@ -52,8 +53,9 @@ def _default(attribute: onnx.AttributeProto) -> object:
         case float():
             return float(str(np.float32(value)))
         case [bytes(), *_]:
-            return [text.decode() for text in value]
-    return value
+            return [text.decode() for text in cast("list[bytes]", value)]
+        case _:
+            return value
 
 
 @cache

@@ -50,16 +50,16 @@ class Provenance:
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 
-    parameters: dict[int, SourceParameter] = field(default_factory=dict)
-    modules: dict[int, str] = field(default_factory=dict)
-    dropped: dict[int, str] = field(default_factory=dict)
-    tied: dict[int, int] = field(default_factory=dict)
-    turned: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    merged: dict[int, int] = field(default_factory=dict)
-    folds: dict[int, tuple[Fold, ...]] = field(default_factory=dict)
-    folded: dict[int, int | None] = field(default_factory=dict)
-    entered: set[int] = field(default_factory=set)
-    changes: list[tuple[str, str]] = field(default_factory=list)
+    parameters: dict[int, SourceParameter] = field(default_factory=dict[int, SourceParameter])
+    modules: dict[int, str] = field(default_factory=dict[int, str])
+    dropped: dict[int, str] = field(default_factory=dict[int, str])
+    tied: dict[int, int] = field(default_factory=dict[int, int])
+    turned: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    merged: dict[int, int] = field(default_factory=dict[int, int])
+    folds: dict[int, tuple[Fold, ...]] = field(default_factory=dict[int, tuple[Fold, ...]])
+    folded: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    entered: set[int] = field(default_factory=set[int])
+    changes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def copy(self) -> Provenance:
         """An independent one; tensor data is shared."""

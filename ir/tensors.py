@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .types import TensorType, dtype_name
+from .types import Array, TensorType, dtype_name, numpy_dtype
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,12 +25,12 @@ class TensorData:
 
     dtype: str
     shape: tuple[int, ...]
-    load: Callable[[], np.ndarray] | None
+    load: Callable[[], Array] | None
     storage: object = None
     digest: str = field(default="", repr=False)
 
     @staticmethod
-    def of(array: np.ndarray, storage: object = None) -> TensorData:
+    def of(array: Array, storage: object = None) -> TensorData:
         """A handle on an array in memory (borrowed, not copied)."""
         return TensorData(dtype_name(array.dtype), tuple(array.shape), lambda: array, storage)
 
@@ -42,11 +42,9 @@ class TensorData:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        from .types import numpy_dtype
-
         return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> Array:
         """The array.
 
         Raises:

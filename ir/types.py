@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx
 
 from .dims import Dim, differ
 from .errors import InvalidGraphError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+"""An array of any shape and elements: what it holds is known when a model is read, not before."""
+
+ElementType = np.dtype[Any]
+"""NumPy's form of any element type."""
+
+_ONNX_HELPER: Any = onnx.helper
+"""ONNX's functions on element types, whose annotations leave out what their arrays and dtypes hold."""
 
 _DTYPES: dict[str, tuple[str, int]] = {
     "float32": ("f32", onnx.TensorProto.FLOAT),
@@ -48,12 +58,12 @@ def dtype_of_onnx(number: int) -> str:
     return _FROM_ONNX[number]
 
 
-def numpy_dtype(dtype: str) -> np.dtype:
+def numpy_dtype(dtype: str) -> ElementType:
     """NumPy's dtype, bfloat16 included (by way of ml_dtypes, as onnx does)."""
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(_TO_ONNX[dtype]))
+    return np.dtype(_ONNX_HELPER.tensor_dtype_to_np_dtype(_TO_ONNX[dtype]))
 
 
-def dtype_name(dtype: np.dtype) -> str:
+def dtype_name(dtype: ElementType) -> str:
     """Our name of a NumPy dtype.
 
     Raises:
@@ -63,6 +73,16 @@ def dtype_name(dtype: np.dtype) -> str:
     if name not in _DTYPES:
         raise TypeError(f"no ONNX element type for NumPy's `{dtype}`")
     return name
+
+
+def is_array(value: object) -> TypeGuard[Array]:
+    """Whether a value is an array of NumPy's."""
+    return isinstance(value, np.ndarray)
+
+
+def is_sequence(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    """Whether a value is a list or tuple."""
+    return isinstance(value, (list, tuple))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 
@@ -31,7 +31,7 @@ def verify_each(on: bool) -> Token[bool]:
 
 
 @contextmanager
-def verifying_each(on: bool = True) -> Iterator[None]:
+def verifying_each(on: bool = True) -> Generator[None]:
     """Within the block `verifies_each` holds, if `on` says so or it did before."""
     token = verify_each(on or verifies_each())
     try:
@@ -52,7 +52,7 @@ def validate_after(name: str, graph: Graph) -> None:
 
 
 @contextmanager
-def blaming(what: str) -> Iterator[None]:
+def blaming(what: str) -> Generator[None]:
     """Within the block, an invalid graph is said to be so after `what`."""
     try:
         yield
@@ -205,7 +205,7 @@ def _check_modules(graph: Graph, fail: Fail) -> None:
 
 def _excerpt(graph: Graph, key: int | None, around: int = 3) -> str:
     """The text a few lines either side of a node, or nothing when the graph cannot be rendered."""
-    from .text import render_lines
+    from .text_form.rendering import render_lines
 
     if key is None:
         return ""

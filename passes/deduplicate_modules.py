@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
+from typing import ClassVar, cast
 
 from ..ir import Constant, Graph, Module, ModuleTree, Operator, Value, merge_types
+from ..ir.types import is_array
 from .base import Change, Pass
 from .places import Places
 
@@ -280,7 +279,7 @@ def _merge(part: Graph, key: int, kept: int) -> bool:
 
 def _frozen(value: object) -> object:
     if isinstance(value, list):
-        return tuple(map(_frozen, value))
-    if isinstance(value, np.ndarray):
+        return tuple(map(_frozen, cast("list[object]", value)))
+    if is_array(value):
         return (str(value.dtype), value.shape, value.tobytes())
     return (type(value).__name__, value)

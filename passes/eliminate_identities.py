@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..ir import Constant, Graph, Operator, TensorType, Value, onnx_dtype
+from ..ir import Array, Constant, Graph, Operator, TensorType, Value, onnx_dtype
 from .base import Change, Pass
 from .places import Places
 
@@ -105,7 +105,8 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return pads is not None and not pads.any()
         case "Slice":
             return _takes_everything([None if v is None else part.constant_value(v) for v in operands[1:]])
-    return False
+        case _:
+            return False
 
 
 def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
@@ -126,7 +127,7 @@ def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
     return True
 
 
-def _takes_everything(bounds: Sequence[np.ndarray | None]) -> bool:
+def _takes_everything(bounds: Sequence[Array | None]) -> bool:
     """Whether a Slice's starts, ends (and axes, steps) are from the first element to past any last one."""
     starts, ends = bounds[:2]
     steps = bounds[3] if len(bounds) > 3 else np.ones(1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 
 from ..ir import (
     OPSET,
+    Array,
     Constant,
     Graph,
     Input,
@@ -22,7 +23,7 @@ from ..ir import (
     onnx_dtype,
 )
 from ..ir.inference import attribute_proto
-from ..ir.types import dtype_name
+from ..ir.types import dtype_name, is_array
 from .base import Change, Pass
 from .eliminate_identities import bypass, drop_idle, drop_idle_constants
 from .places import Places
@@ -109,7 +110,7 @@ class FoldConstants(Pass):
                 )
         return changes
 
-    def _evaluate(self, part: Graph, node: Operator, of_nothing: bool) -> np.ndarray | None:
+    def _evaluate(self, part: Graph, node: Operator, of_nothing: bool) -> Array | None:
         """The value of an operator, or None where it is to be left alone; an output may be of nothing."""
         operands = part.operands(node.key)
         if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
@@ -191,7 +192,7 @@ def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, output
         part.set_operand(user, slot, constant)
 
 
-def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | None:
+def evaluate(node: Operator, arrays: list[Array | None]) -> Array | None:
     """The first output of an ONNX operator by the reference evaluator, or None where it has none."""
     from onnx.reference import ReferenceEvaluator  # half a second to import, and most graphs need none
 
@@ -210,10 +211,11 @@ def evaluate(node: Operator, arrays: list[np.ndarray | None]) -> np.ndarray | No
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
     feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
     try:
-        (result,) = ReferenceEvaluator(model).run(None, feeds)
+        evaluator: Any = ReferenceEvaluator(model)  # what it gives is in no annotation
+        (result,) = evaluator.run(None, feeds)
     except Exception:  # foreign code: whatever it cannot evaluate stays in the graph
         return None
-    return np.asarray(result) if isinstance(result, (np.ndarray, np.generic)) else None
+    return np.asarray(result) if is_array(result) or isinstance(result, np.generic) else None
 
 
 def _fits(shape: tuple[int | str | None, ...] | None, limit: int) -> bool:

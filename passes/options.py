@@ -87,7 +87,9 @@ def _convert(name: str, field: Field[object], hint: object, given: list[list[str
         choices = ", ".join(f"`{choice}`" for choice in get_args(hint))
         raise PassError("E501", f"expected `{key}` of `{name}` to be one of {choices}, got `{value}`")
     try:
-        return hint(value) if hint in (int, float) else value
+        if hint is int:
+            return int(value)
+        return float(value) if hint is float else value
     except ValueError:
         raise PassError("E501", f"expected a number for `{key}` of `{name}`, got `{value}`") from None
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
-from ..ir import DOMAIN, Constant, Graph, Module, Operator, Parameter, TensorData, Value
+from ..ir import DOMAIN, Array, Constant, Graph, Module, Operator, Parameter, TensorData, Value
 from ..ir.folding import Fold, folded
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
@@ -158,7 +156,7 @@ class _Folding:
                 )
                 provenance.folds[into.key] = (*taken, Fold(own, epsilon, axis))
 
-        def load() -> np.ndarray:
+        def load() -> Array:
             array = None if before is None else before.numpy()
             return folded(array, [data.numpy() for data in statistics], epsilon, axis)
 
@@ -187,7 +185,7 @@ class _Folding:
         provenance, modules = self.graph.provenance, self.graph.modules
         if provenance is None or layer.call is None:
             return
-        around = set() if norm.call is None else set(modules.ancestors(norm.call))
+        around: set[int] = set() if norm.call is None else set(modules.ancestors(norm.call))
         for call in set(modules.ancestors(layer.call)) - around:
             provenance.folded[call] = None
         provenance.entered |= around - set(modules.ancestors(layer.call))

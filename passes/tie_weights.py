@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..ir import Graph, Parameter, PassError
+from ..ir import Array, Graph, Parameter, PassError
 from .base import Change, Pass
 from .transposes import replace_by_transpose
 from .twins import has_twin, make_twin
@@ -226,7 +226,7 @@ def _axes_in(one: Parameter, other: Parameter) -> tuple[int, ...] | None:
     return None
 
 
-def _address(array: np.ndarray) -> int:
+def _address(array: Array) -> int:
     return array.__array_interface__["data"][0]
 
 
@@ -270,7 +270,7 @@ def _probe(parameter: Parameter) -> bytes:
     return flat[:: max(1, flat.size // 16)][:32].tobytes()
 
 
-def _varies(array: np.ndarray) -> bool:
+def _varies(array: Array) -> bool:
     """Whether an array is more than one number repeated."""
     flat = array.reshape(-1)
     chunks = (flat[at : at + _CHUNK] for at in range(0, flat.size, _CHUNK))

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from ..ir import Graph, Input, Operator, PassError, Value
@@ -39,7 +38,7 @@ def make_twin(graph: Graph, source: str, new: str) -> list[str]:
     taken = {node.name for node in graph.input_nodes()} | {name for name, _ in graph.outputs}
     if new in taken:
         raise PassError("E501", f"expected a new name for the twin of `{source}`, got `{new}` again")
-    dependent = nx.descendants(graph.flow, old.key)
+    dependent = graph.flow.descendants(old.key)
     doubled = [(name, value) for name, value in graph.outputs if value.node in dependent]
     if not doubled:
         raise PassError("E501", f"expected an output that depends on `{source}`, got none")
@@ -117,7 +116,7 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
 
 def _nested(graph: Graph, calls: dict[int, int]) -> Graph:
     """A copy of a nested graph, its operators in the second calls."""
-    new = graph._copy(graph.modules)  # the tree stays the root's
+    new = graph.copy_within(graph.modules)  # the tree stays the root's
     for part in new.subgraphs():
         for node in part.operators():
             node.call = node.call if node.call is None else calls.get(node.call, node.call)

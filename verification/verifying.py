@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ..checkpoints.mapping import read_map
-from ..ir import Graph
+from ..ir import Array, Graph
 from .cases import Cases
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
@@ -45,13 +43,13 @@ _ALONE = 64
 def verify(
     source: Graph,
     target: Target,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
     threads: int | None = None,
     modules: bool = True,
     own: bool = False,
-    expected: Sequence[np.ndarray] | None = None,
+    expected: Sequence[Array] | None = None,
     train: bool = False,
     mapping: PairMap | None = None,
     copy: bool | None = None,
@@ -166,7 +164,7 @@ def _oracle(source: Graph, python: str | Path) -> Runner:
 
 
 def _nodes(
-    sides: Sides, inputs: Mapping[str, np.ndarray] | None, seed: int, threads: int | None
+    sides: Sides, inputs: Mapping[str, Array] | None, seed: int, threads: int | None
 ) -> list[ModuleRow]:
     """The lowering itself, node by node, where the source's own framework shows its nodes."""
     from .oracle.mxnet_runner import MXNetRunner
@@ -183,7 +181,7 @@ def _structure(
     sides: Sides,
     target: Target,
     renames: Path | None,
-    inputs: Mapping[str, np.ndarray] | None,
+    inputs: Mapping[str, Array] | None,
     *,
     train: bool,
 ) -> tuple[Structure | None, list[str]]:
@@ -220,7 +218,7 @@ def _structure(
 
 
 def _of_passes(
-    sides: Sides, target: Graph, inputs: Mapping[str, np.ndarray] | None
+    sides: Sides, target: Graph, inputs: Mapping[str, Array] | None
 ) -> tuple[Structure | None, list[str]]:
     """The tensors of a graph that passes made of the source's; None for any other."""
     rows, count, values = compare_parameters(sides.graph, target)
@@ -232,8 +230,8 @@ def _of_passes(
 def _excused(
     sides: Sides,
     structure: Structure,
-    values: Mapping[str, np.ndarray] | None,
-    inputs: Mapping[str, np.ndarray] | None,
+    values: Mapping[str, Array] | None,
+    inputs: Mapping[str, Array] | None,
 ) -> tuple[Structure, list[str]]:
     """Without tensors that others make up for, and a note; as it is where that cannot be said.
 
@@ -252,7 +250,7 @@ def _excused(
     return replace(structure, values=[]), [note]
 
 
-def _moved_by(sides: Sides, values: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> bool:
+def _moved_by(sides: Sides, values: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
     """Whether the source computes something else with these values: its target, which does not, has more."""
     before = sides.source.run(inputs, calls=False)
     other = paired_runner(sides.graph, values, {})
@@ -263,9 +261,7 @@ def _moved_by(sides: Sides, values: Mapping[str, np.ndarray], inputs: Mapping[st
     return not all(row.passed for row in sides.outputs("", before, run, sides.rounding(inputs, before)))
 
 
-def _recorded(
-    sides: Sides, inputs: Mapping[str, np.ndarray], expected: Sequence[np.ndarray]
-) -> list[OutputRow]:
+def _recorded(sides: Sides, inputs: Mapping[str, Array], expected: Sequence[Array]) -> list[OutputRow]:
     """Compare source and target with what the source's framework was recorded to compute."""
     names = [name for name, _ in sides.graph.outputs]
     if len(names) != len(expected):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import networkx as nx
-
 from ..graph import Graph
 
 
@@ -13,7 +11,7 @@ def restricted(graph: Graph, inputs: Collection[str]) -> Graph:
     """A copy of a graph with only those outputs that follow from the named inputs (and from parameters)."""
     new = graph.copy()
     others = [n.key for n in new.input_nodes() if n.name not in inputs]
-    reached = set(others).union(*(nx.descendants(new.flow, key) for key in others))
+    reached = set(others).union(*(new.flow.descendants(key) for key in others))
     new.outputs = [(name, value) for name, value in new.outputs if value.node not in reached]
     new.updates = {key: value for key, value in new.updates.items() if value.node not in reached}
     new.remove_dead()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..graph import Graph
+from ..modules import ModuleCall
 from ..nodes import Operator
 from ..types import TensorType
 
@@ -40,7 +41,7 @@ class LayerRow:
 class Summary:
     """The table and its totals, in elements."""
 
-    rows: list[LayerRow] = field(default_factory=list)
+    rows: list[LayerRow] = field(default_factory=list[LayerRow])
     trainable: int = 0
     used: int = 0
     buffers: int = 0
@@ -120,7 +121,7 @@ def _folded(rows: list[LayerRow], depth: int) -> list[LayerRow]:
     return out
 
 
-def _is_passive(graph: Graph, key: int, calls: dict[int, list]) -> bool:
+def _is_passive(graph: Graph, key: int, calls: dict[int, list[ModuleCall]]) -> bool:
     """Whether an uncalled module is only a holder (a list of modules) of modules that are called."""
     stack = list(graph.modules.module(key).children.values())
     while stack:

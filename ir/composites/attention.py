@@ -12,7 +12,7 @@ from ..errors import BackendError
 from ..nodes import Operator, Parameter
 from ..signatures import AttributeSpec
 from ..traits import Traits
-from ..types import TensorType
+from ..types import Array, TensorType
 from .base import CompositeTable
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _lowest(b: Builder, like: Value) -> Value:
     return b.scalar_like(-3e4 if narrow else -1e38, like)
 
 
-def _known(b: Builder, mask: Value) -> np.ndarray | None:
+def _known(b: Builder, mask: Value) -> Array | None:
     """The values of a mask that is a constant or a buffer."""
     node = b.graph.node(mask.node)
     if isinstance(node, Parameter) and node.is_buffer and node.data.load is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..traits import Traits
-from ..types import TensorType
+from ..types import Array, TensorType
 from .base import CompositeTable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[Tenso
     return [x.with_shape((*x.shape[:lead], *size))]
 
 
-def averaging_matrix(size: int, output: int) -> np.ndarray:
+def averaging_matrix(size: int, output: int) -> Array:
     """The (output, size) matrix of adaptive averaging along one axis.
 
     Window i covers [floor(i*size/output), ceil((i+1)*size/output)), the rule of torch, MindSpore and MXNet.
@@ -132,7 +132,7 @@ def _infer_full(operator: Operator, types: Sequence[TensorType | None]) -> list[
     return [x.with_shape((*x.shape[:lead], *spatial))]
 
 
-def window_counts(sizes: Sequence[int], operator: Operator, *, padding_counts: bool) -> np.ndarray:
+def window_counts(sizes: Sequence[int], operator: Operator, *, padding_counts: bool) -> Array:
     """How many positions each window covers: of the padded input, or of the real one alone."""
     kernel, pads, strides = operator.ints("kernel_shape"), _full_pads(operator), _full_strides(operator)
     per_axis: list[list[int]] = []

@@ -199,7 +199,7 @@ class _Layer:
             lengths,
             *states,
             outputs=1 + stack.states,
-            **attributes,  # type: ignore[arg-type]
+            **attributes,  # type: ignore[arg-type] - attributes alone, none of the other keywords
         )
         if self.projection:
             projections = b.op("Transpose", self._stacked(self.projection), perm=[0, 2, 1])

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 try:
     import fcntl
@@ -94,7 +95,10 @@ def signature(folder: Path) -> dict[str, object] | None:
         found = json.loads((folder / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and _SIGNED.items() <= found.items() else None
+    if not isinstance(found, dict):
+        return None
+    mark = cast("dict[str, object]", found)
+    return mark if _SIGNED.items() <= mark.items() else None
 
 
 def sweep(parent: Path, finish: Callable[[Path], bool] = lambda _: True) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import ModelError, UsageError
 
 
 @contextmanager
-def system_errors_told() -> Iterator[None]:
+def system_errors_told() -> Generator[None]:
     """Turn what the system refuses into errors of ours.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...ir import NO_TRAITS, Capture, Constant, Graph, Operator, Parameter, Traits, Value
 
@@ -65,7 +65,7 @@ class Chain:
     """Elements one after another, the first given the value `entry`."""
 
     entry: Value | None
-    elements: list[Element] = field(default_factory=list)
+    elements: list[Element]
 
 
 @dataclass(eq=False)

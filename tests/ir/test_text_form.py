@@ -97,6 +97,9 @@ def test_long_constants_become_digests_and_parameters_never_show_data():
         ('graph main {\n  module "" Net\n  module "a.b" Conv\n}', "expected a module at `a`"),
         ('graph main {\n  module "" Net {w=%w}\n}', "not defined"),
         ('graph main {\n  %w = param "w" : f32[2] {colour=3}\n}', "fact about a parameter"),
+        ('graph main {\n  %w = param "w" : f32[2] {absorbed=3}\n}', "expected '\\['"),
+        ('graph main {\n  %w = param "w" : f32[2] {absorbed=[3]}\n}', "expected a string"),
+        ('graph main {\n  %w = param "w" : f32[2] {init=uniform(low=[1])}\n}', "a number or a text"),
         ("graph main {\n  %x = ~\n}", "cannot read"),
     ],
 )

@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 
-from .graph import Graph
-from .modules import Module, ModuleCall
-from .nodes import Capture, Constant, Input, Operator, Parameter, Value
+from ..graph import Graph
+from ..modules import Module, ModuleCall
+from ..nodes import Capture, Constant, Input, Operator, Parameter, Value
+from ..types import TensorType, dtype_name, is_array, is_sequence
 
 _SMALL = 64  # constants up to this many elements are written out, longer ones as a digest
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -175,13 +176,11 @@ class _Renderer:
 
 def _literal(value: object) -> str:
     """A Python-like literal that parses back to the same value."""
-    if isinstance(value, np.ndarray):
-        from .types import TensorType, dtype_name
-
+    if is_array(value):
         return f"tensor {_literal(value.tolist())} : {TensorType(dtype_name(value.dtype), value.shape)}"
     if isinstance(value, str):
         return quote(value)
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, bytes):
         return quote(value.decode("utf-8", "replace"))

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import re
-from collections.abc import Callable
-
-import numpy as np
-
-from .errors import TextFormError
-from .graph import Graph
-from .initializers import Initializer
-from .modules import CONTAINERS, ModuleTree
-from .nodes import Operator, Parameter, Value
-from .tensors import TensorData
-from .types import TensorType, numpy_dtype, parse_type
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<string>"(?:[^"\\]|\\.)*")
-    | (?P<value>%[A-Za-z0-9_.]+(?::\d+)?)
-    | (?P<digest><[0-9a-f]*>)
-    | (?P<type>[a-z]+\d*\[[^\]\n]*\])
-    | (?P<complex>\([^()\s]*j\))
-    | (?P<number>-?(?:inf|nan)\b|-?\d(?:[eE][-+]\d|[\w.])*|-?\.\d+)
-    | (?P<word>[A-Za-z_][A-Za-z0-9_.]*)
-    | (?P<mark>[{}()\[\],:=@?])
-    )""",
-    re.VERBOSE,
-)
+from ..errors import TextFormError
+from ..graph import Graph
+from ..initializers import Initializer
+from ..modules import CONTAINERS, ModuleTree
+from ..nodes import Operator, Parameter, Value
+from ..tensors import TensorData
+from ..types import TensorType
+from .lines import Line
 
 
 def parse(text: str) -> Graph:
@@ -46,111 +26,9 @@ def parse(text: str) -> Graph:
         raise TextFormError("E401", "expected a graph, got lists or graphs nested too deep") from None
 
 
-class _Line:
-    """The tokens of one line, read from left to right."""
-
-    def __init__(self, text: str, number: int) -> None:
-        self.text, self.number = text, number
-        self.tokens: list[tuple[str, str]] = []
-        at = 0
-        stripped = text.rstrip()
-        while at < len(stripped):
-            match = _TOKEN.match(stripped, at)
-            if match is None:
-                raise self.fail(f"cannot read `{stripped[at:].strip()}`")
-            self.tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
-            at = match.end()
-        self.at = 0
-
-    def fail(self, message: str) -> TextFormError:
-        return TextFormError("E401", message, place=f"line {self.number}: `{self.text.strip()}`")
-
-    def peek(self, offset: int = 0) -> str:
-        return self.tokens[self.at + offset][1] if self.at + offset < len(self.tokens) else ""
-
-    def kind(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else "end of line"
-
-    def take(self, *expected: str) -> str:
-        token = self.peek()
-        if expected and token not in expected:
-            raise self.fail(f"expected {' or '.join(map(repr, expected))}, got `{token or 'end of line'}`")
-        self.at += 1
-        return token
-
-    def take_kind(self, kind: str) -> str:
-        if self.kind() != kind:
-            raise self.fail(f"expected a {kind}, got `{self.peek() or 'end of line'}`")
-        return self.take()
-
-    def accept(self, token: str) -> bool:
-        if self.peek() == token and self.kind() != "string":
-            self.at += 1
-            return True
-        return False
-
-    def string(self) -> str:
-        token = self.take_kind("string")
-        try:
-            return json.loads(token)
-        except ValueError:
-            raise self.fail(f"expected a text as JSON has it, got {token}") from None
-
-    def type(self) -> TensorType:
-        try:
-            return parse_type(self.take_kind("type"))
-        except ValueError as error:
-            raise self.fail(str(error)) from None
-
-    def listing(self, close: str, item: Callable[[], object]) -> list:
-        out: list = []
-        while not self.accept(close):
-            if out:
-                self.take(",")
-            out.append(item())
-        return out
-
-    def literal(self) -> object:
-        kind, token = self.kind(), self.peek()
-        if kind == "string":
-            return self.string()
-        if token == "[":
-            self.take()
-            return self.listing("]", self.literal)
-        if token == "tensor":
-            self.take()
-            value = self.literal()
-            self.take(":")
-            return self.array(value, self.type())
-        self.take()
-        if token in ("inf", "-inf", "nan", "-nan"):
-            return float(token)
-        if token in ("True", "False"):
-            return token == "True"
-        try:
-            return ast.literal_eval(token)
-        except (ValueError, SyntaxError):
-            raise self.fail(f"expected a literal, got `{token}`") from None
-
-    def array(self, value: object, type_: TensorType) -> np.ndarray:
-        try:
-            return np.asarray(value, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
-        except (ValueError, TypeError, OverflowError) as error:
-            raise self.fail(f"expected elements of {type_}: {error}") from None
-
-    def static(self, type_: TensorType) -> tuple[int, ...]:
-        if not type_.is_static:
-            raise self.fail(f"expected a type without symbols, got {type_}")
-        return type_.static_shape()
-
-    def end(self) -> None:
-        if self.at != len(self.tokens):
-            raise self.fail(f"expected the end of the line, got `{self.peek()}`")
-
-
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.lines = [_Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        self.lines = [Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         self.at = 0
         self.calls: dict[str, int] = {}
 
@@ -160,7 +38,7 @@ class _Parser:
             raise self.lines[self.at].fail("expected the end of the text")
         return graph
 
-    def next(self) -> _Line:
+    def next(self) -> Line:
         if self.at >= len(self.lines):
             raise TextFormError("E401", "expected `}`, got the end of the text")
         line = self.lines[self.at]
@@ -174,7 +52,7 @@ class _Parser:
         line.take("{")
         line.end()
         values: dict[str, int] = {}
-        module_lines: list[_Line] = []
+        module_lines: list[Line] = []
         while not nested and self.at < len(self.lines) and self.lines[self.at].peek() == "module":
             module_lines.append(self.next())
         held = self.modules(module_lines, modules) if module_lines else []
@@ -204,13 +82,13 @@ class _Parser:
 
     # -- modules -------------------------------------------------------------------------------
 
-    def modules(self, lines: list[_Line], tree: ModuleTree) -> list[tuple[int, str, str, _Line]]:
+    def modules(self, lines: list[Line], tree: ModuleTree) -> list[tuple[int, str, str, Line]]:
         """Build the tree; returns (module, attribute, value name, line) of every parameter held."""
-        held: list[tuple[int, str, str, _Line]] = []
+        held: list[tuple[int, str, str, Line]] = []
         by_path: dict[str, int] = {}
-        aliases: list[tuple[str, str, _Line]] = []
+        aliases: list[tuple[str, str, Line]] = []
         called: list[tuple[int, list[str | None] | None]] = []
-        registrations: list[tuple[str, str | int, _Line]] = []
+        registrations: list[tuple[str, str | int, Line]] = []
         for line in lines:
             line.take("module")
             path = line.string()
@@ -249,14 +127,14 @@ class _Parser:
         return held
 
     @staticmethod
-    def held(line: _Line) -> tuple[str, str]:
+    def held(line: Line) -> tuple[str, str]:
         name = line.take()
         line.take("=")
         return name, line.take_kind("value")[1:]
 
     @staticmethod
     def register(
-        registrations: list[tuple[str, str | int, _Line]], by_path: dict[str, int], tree: ModuleTree
+        registrations: list[tuple[str, str | int, Line]], by_path: dict[str, int], tree: ModuleTree
     ) -> None:
         """Register children in the order of their lines; a parent may itself be known by an alias."""
         known = dict(by_path)
@@ -305,14 +183,14 @@ class _Parser:
     # -- nodes ---------------------------------------------------------------------------------
 
     @staticmethod
-    def value(line: _Line, values: dict[str, int]) -> Value:
+    def value(line: Line, values: dict[str, int]) -> Value:
         token = line.take_kind("value")
         name, _, output = token[1:].partition(":")
         if name not in values:
             raise line.fail(f"expected a value defined above, got `%{name}`")
         return Value(values[name], int(output or 0))
 
-    def definition(self, line: _Line, graph: Graph, values: dict[str, int]) -> None:
+    def definition(self, line: Line, graph: Graph, values: dict[str, int]) -> None:
         name = line.take_kind("value")[1:]
         if name in values:
             raise line.fail(f"expected a new name, got `%{name}` again")
@@ -334,7 +212,7 @@ class _Parser:
             values[name] = self.operator(line, graph, values, word, name)
 
     @staticmethod
-    def constant(line: _Line, graph: Graph) -> int:
+    def constant(line: Line, graph: Graph) -> int:
         if line.kind() == "digest":
             digest = line.take()[1:-1]
             line.take(":")
@@ -347,7 +225,7 @@ class _Parser:
         return graph.add_constant(line.array(value, type_)).node
 
     @staticmethod
-    def parameter(line: _Line, graph: Graph) -> int:
+    def parameter(line: Line, graph: Graph) -> int:
         name = line.string()
         line.take(":")
         type_ = line.type()
@@ -365,12 +243,15 @@ class _Parser:
                 setattr(parameter, key, line.string())
             elif key == "absorbed":
                 line.take("=")
-                parameter.absorbed = tuple(map(str, line.literal()))  # type: ignore[call-overload]
+                line.take("[")
+                parameter.absorbed = tuple(line.listing("]", line.string))
             elif key == "init":
                 line.take("=")
                 law = line.take_kind("word")
                 line.take("(")
-                pairs = line.listing(")", lambda: (line.take_kind("word"), line.take("=") and line.literal()))
+                pairs = line.listing(
+                    ")", lambda: (line.take_kind("word"), line.take("=") and line.number_or_text())
+                )
                 parameter.initializer = Initializer(law, tuple(pairs))
             else:
                 raise line.fail(f"expected a fact about a parameter, got `{key}`")
@@ -379,7 +260,7 @@ class _Parser:
             line.listing("}", fact)
         return graph.add_parameter(parameter).node
 
-    def operator(self, line: _Line, graph: Graph, values: dict[str, int], word: str, name: str) -> int:
+    def operator(self, line: Line, graph: Graph, values: dict[str, int], word: str, name: str) -> int:
         domain, _, op_type = word.rpartition(".")
         line.take("(")
         operands = line.listing(")", lambda: None if line.accept("_") else self.value(line, values))

@@ -1,0 +1,49 @@
+"""Where a graph came from: its model, its example inputs, and what a reader of the result should know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from .nodes import Value
+from .types import Array
+
+
+@dataclass(slots=True)
+class Origin:
+    """Where a graph came from; opaque to the IR, read by verification and by reports.
+
+    Attributes:
+        framework: "torch", "mindspore", "mxnet" or "".
+        reference: what a person would call the model: ``net.py:Net``, ``x-symbol.json``.
+        model: the live model object or path that the framework can run, or None.
+        inputs: example inputs by name.
+        given: whether the user gave their values rather than their shapes.
+        notes: what a reader of the result should know ("captured in eval mode", …).
+        assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
+        arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
+        parameters: the file with its parameters, where `model` is a file without them; None for none.
+        landmarks: (name of a node of the source, number of its output) -> the value that it became, in
+            the order of its run; where the source's own runtime can show what nodes give.
+    """
+
+    framework: str = ""
+    reference: str = ""
+    model: object = None
+    inputs: dict[str, Array] = field(default_factory=dict[str, Array])
+    given: bool = False
+    notes: list[str] = field(default_factory=list[str])
+    assumed: list[str] = field(default_factory=list[str])
+    arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
+    parameters: object = None
+    landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
+
+    def copy(self) -> Origin:
+        """The same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
+        return replace(
+            self,
+            inputs=dict(self.inputs),
+            notes=list(self.notes),
+            assumed=list(self.assumed),
+            landmarks=dict(self.landmarks),
+        )
