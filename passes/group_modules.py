@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir import Graph, Parameter
 from .base import Change, Pass
-from .module_grouping.name_scopes import by_kind, numbered, without_prefix
-from .module_grouping.plan import Plan, is_layer
-from .module_grouping.regions import Block, Element, Group, Leaf, Step, steps_of
+from .module_grouping.attribute_names import AttributeNames, free_name, written
+from .module_grouping.plan import Plan
+from .module_grouping.regions import Element, Group, Leaf, Step, steps_of
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Regrouping:
     def __init__(self, graph: Graph) -> None:
         self.graph, self.tree = graph, graph.modules
         self.plan = Plan(graph)
-        self.names = _Names(self.plan)
+        self.names = AttributeNames(self.plan)
         self.old = {m.key: self.tree.path(m.key) for m in self.tree}
         self.made: list[tuple[Group, int]] = []
         self.root_call = self.tree.calls(0)[0].key
@@ -110,7 +110,7 @@ class _Regrouping:
         placed = {child for module in self._modules() for child in module}
         for child, name in before.items():  # what is never called
             if child not in placed and child not in again:
-                self.tree.register(0, _free(name, self.tree.module(0).children), child)
+                self.tree.register(0, free_name(name, self.tree.module(0).children), child)
         self.tree.prune()
         changes = self._changes()
         if not changes:
@@ -209,7 +209,7 @@ class _Regrouping:
                 del held[name]
                 local = self.names.local_parameter(name, step)
                 taken = {**self.tree.module(module).parameters, **self.tree.module(module).children}
-                self.tree.module(module).parameters[_free(local, taken)] = operand.node
+                self.tree.module(module).parameters[free_name(local, taken)] = operand.node
 
     def _changes(self) -> list[Change]:
         changes = [
@@ -249,155 +249,3 @@ def _kind(group: Group) -> str:
         return f"one `{group.class_name}`"
     units = Counter(e.class_name if isinstance(e, Group) else "layer" for e in group.elements)
     return "a container of " + " and ".join(f"{n} `{name}`" for name, n in units.items())
-
-
-def written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
-    """Layers, operators and groups in the order in which a person writes them: the way around last."""
-    for element in elements:
-        if not isinstance(element, Block):
-            yield element
-            continue
-        ways = [way for at, way in enumerate(element.ways) if at != element.shortcut]
-        ways += [] if element.shortcut is None else [element.ways[element.shortcut]]
-        for way in ways:
-            if way is not None:
-                yield from written(way.elements)
-        yield element.join
-
-
-class _Names:
-    """Attribute names: the source's where all instances of a class agree on them, else by kind.
-
-    Args:
-        plan: the plan; the ways around of its residual blocks become `downsample`.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._scopes = plan.scopes
-        self._chosen: dict[object, list[str]] = {}
-        instances: dict[object, list[Sequence[Element]]] = {}
-        for elements in _bodies(plan.body):
-            _name_shortcuts(elements)
-            instances.setdefault(self._key(elements), []).append(elements)
-        for key, rows in instances.items():
-            known = {tuple(self._local(row)) for row in rows}
-            agreed = known.pop()
-            usable = not known and len(set(agreed)) == len(agreed) and not any(map(self._scattered, rows))
-            self._chosen[key] = list(agreed) if usable else by_kind_of(_members(rows[0]))
-
-    def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
-        """Id of a member -> its attribute name, for one module's elements."""
-        members = _members(elements)
-        names = numbered(self._local(elements)) if root else self._chosen[self._key(elements)]
-        taken: dict[str, None] = {}
-        rest = iter(names)
-        for member in members:
-            given = member.name if _is_shortcut(member) else next(rest)
-            taken[_free(given, taken)] = None
-        return {id(m): name for m, name in zip(members, taken, strict=True)} | {
-            id(m): "" for m in written(elements) if isinstance(m, Leaf) and m.step.module is None
-        }
-
-    def local_parameter(self, name: str, step: Step) -> str:
-        """The local name of a parameter that an operator reads."""
-        scope = self._scopes.words(step)[:-1]
-        return name.rpartition(f"{'_'.join(scope)}_")[2] if scope else name
-
-    def _key(self, elements: Sequence[Element]) -> object:
-        return tuple(
-            m.class_name if isinstance(m, Group) else m.step.types
-            for m in written(elements)
-            if not _is_shortcut(m)
-        )
-
-    def _local(self, elements: Sequence[Element]) -> list[str]:
-        """The source's names of the members, below the scope that all of them share."""
-        members = [m for m in _members(elements) if not _is_shortcut(m)]
-        steps = [m.step for m in members if isinstance(m, Leaf)]
-        steps += [s for m in members if isinstance(m, Group) and not m.name for s in steps_of(m)]
-        depth = self._scopes.common(steps)
-        return without_prefix([self._name_of(m, depth) for m in members])
-
-    def _scattered(self, elements: Sequence[Element]) -> bool:
-        """Whether the layers of a class lie in several scopes of the source, so that their names are long."""
-        steps = [s for m in _members(elements) if not _is_shortcut(m) and not m.name for s in steps_of(m)]
-        depth = self._scopes.common(steps)
-        return any(len(self._scopes.words(step)) > depth + 1 for step in steps)
-
-    def _name_of(self, member: Leaf | Group, depth: int) -> str:
-        if isinstance(member, Leaf):
-            return _identifier(self._scopes.local(member.step, depth))
-        if member.name:
-            return _group_name(member)
-        if member.class_name.startswith("Conv") and not member.container:
-            return _identifier(self._scopes.local(next(steps_of(member)), depth))
-        return by_kind_of([member])[0]
-
-
-def _bodies(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
-    """The elements of every class among these and inside them."""
-    for element in elements:
-        if isinstance(element, Group):
-            if not element.container:
-                yield element.elements
-            yield from _bodies(element.elements)
-        elif isinstance(element, Block):
-            for way in element.ways:
-                if way is not None:
-                    yield from _bodies(way.elements)
-
-
-def _members(elements: Sequence[Element]) -> list[Leaf | Group]:
-    """What becomes an attribute: layers and groups."""
-    return [m for m in written(elements) if isinstance(m, Group) or m.step.module is not None]
-
-
-_SHORTCUT = "downsample"
-
-
-def _name_shortcuts(elements: Sequence[Element]) -> None:
-    """The layers of a way around as one container, so that blocks with and without it share a class."""
-    for block in elements:
-        if isinstance(block, Block) and block.shortcut is not None:
-            way = block.ways[block.shortcut]
-            first = way.elements[0] if way is not None else None
-            if way is None or not all(map(is_layer, way.elements)):
-                continue
-            if len(way.elements) == 1 and isinstance(first, Leaf) and first.step.module is not None:
-                first.name = _SHORTCUT
-            else:
-                way.elements[:] = [Group(list(way.elements), _SHORTCUT, "Sequential", container=True)]
-
-
-def _is_shortcut(member: Leaf | Group) -> bool:
-    return member.name == _SHORTCUT
-
-
-def by_kind_of(members: Sequence[Leaf | Group]) -> list[str]:
-    """Names that say what layers and groups are, the way around left out."""
-    rest = [m for m in members if not _is_shortcut(m)]
-    layers = iter(by_kind([m.step for m in rest if isinstance(m, Leaf)]))
-    return numbered([next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest])
-
-
-def _group_name(group: Group) -> str:
-    if group.name:
-        return _identifier(group.name).lower()
-    if group.container:
-        units = {e.class_name if isinstance(e, Group) else "" for e in group.elements}
-        return "convs" if all(u.startswith("Conv") for u in units) else "blocks"
-    if group.class_name.startswith("Conv"):
-        return "conv"
-    return {"SqueezeExcite": "se", "Transition": "transition", "Fire": "fire"}.get(group.class_name, "block")
-
-
-def _identifier(name: str) -> str:
-    found = name.strip("_") or "layer"
-    return f"_{found}" if found[0].isdigit() else found
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found

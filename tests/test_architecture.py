@@ -36,6 +36,8 @@ MAY_IMPORT = {
 }
 MOST_FILES = 25
 MOST_LINES = 450
+MOST_LINES_OF = {"ir": 400, "passes": 400}
+"""Where the bound is kept tighter than elsewhere."""
 IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 
 
@@ -159,7 +161,8 @@ def test_a_folder_can_be_taken_in() -> None:
 
 def test_a_file_can_be_held_in_the_head() -> None:
     lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in source_files()}
-    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
+    most = {name: MOST_LINES_OF.get(name.split("/")[0], MOST_LINES) for name in lengths}
+    assert {name: n for name, n in lengths.items() if n > most[name]} == {}
 
 
 def test_ir_depends_on_little() -> None:
