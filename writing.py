@@ -14,8 +14,8 @@ from .guarding import guarded
 from .ir import Graph, UsageError
 from .ir.collector import collector_paused
 from .ir.validation import verifying_each
-from .passes import PIPELINES, pipeline, prepared
 from .passes import describe as describe_pass
+from .passes import parse_pass, prepare
 from .passes.base import Change, Pass
 from .verification import Report
 from .verification.recording import record_calls
@@ -69,7 +69,7 @@ def save(
     """
     target = target_of(path, to)
     with verifying_each(verify_each):
-        emitted = prepared(graph, target, **_preparations(options))
+        emitted = _prepared(graph, target, options)
         return write(emitted, Path(path), target, force=force, **options)
 
 
@@ -128,7 +128,7 @@ def rewrite_file(
     with staged(parent, names, force=force) as stage:
         inner = stage / final.name if row.suffix else stage
         with verifying_each(verify_each):
-            emitted = prepared(rewritten.graph, target, **_preparations(options))
+            emitted = _prepared(rewritten.graph, target, options)
             files = write(emitted, inner, target, **options)
         report = verify_written(graph, rewritten.graph, files, inner, target, oracle)
         if not report.passed:
@@ -165,10 +165,7 @@ def lower(
         UnsupportedError: listing every operator that the target cannot express.
     """
     target = target_of(path, to)
-    chosen = _preparations(dict(options))
-    return lowered_for(
-        prepared(graph, target, print_after=print_after, **chosen), target, print_after=print_after
-    )
+    return lowered_for(_prepared(graph, target, options, print_after), target, print_after=print_after)
 
 
 def has_stubs(graph: Graph) -> bool:
@@ -209,13 +206,13 @@ def target_of(path: str | Path, to: str | None = None) -> str:
 
 
 def target_passes(to: str) -> list[Pass]:
-    """The passes that only one target has, in order: its pipeline, then its backend's own.
+    """The passes that only one target has, in order: those of its preparation, then its backend's own.
 
     Raises:
         UsageError: when there is no such target.
     """
     own = passes_of(to)
-    return [*(pipeline(to) if to in PIPELINES else []), *own]
+    return [*_preparing_passes(to), *own]
 
 
 def describe(name: str) -> str:
@@ -227,6 +224,21 @@ def describe(name: str) -> str:
     return describe_pass(name, [type(p) for target in TARGETS for p in passes_of(target)])
 
 
-def _preparations(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that are not the backend's, taken out of all."""
-    return {name: bool(options.pop(name)) for name in ("group", "fold") if name in options}
+def _prepared(
+    graph: Graph,
+    to: str,
+    options: dict[str, Any],
+    print_after: Callable[[Pass, Graph], None] | None = None,
+) -> Graph:
+    """Prepare a graph for a target; the options that say how are taken out of all, the backend's stay."""
+    switches = {row.preparation.option for row in TARGETS.values() if row.preparation is not None}
+    chosen = {name: options.pop(name) for name in switches & options.keys()}
+    preparation = find_target(to).preparation
+    if preparation is None or not preparation.applies(graph, chosen):
+        return graph
+    return prepare(graph, _preparing_passes(to), print_after=print_after)
+
+
+def _preparing_passes(to: str) -> list[Pass]:
+    preparation = find_target(to).preparation
+    return [] if preparation is None else [parse_pass(text) for text in preparation.passes]

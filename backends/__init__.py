@@ -19,6 +19,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparation:
+    """The passes of `passes` that a graph is given for one target alone, before those of its backend.
+
+    Attributes:
+        passes: their names in order, with options as on the command line; without a change by the first, the
+            graph stays as it is.
+        option: of `save`; false leaves them out.
+        only_flat: whether they are left out for models of frameworks that have modules.
+    """
+
+    passes: tuple[str, ...]
+    option: str
+    only_flat: bool = False
+
+    def applies(self, graph: Graph, options: Mapping[str, object]) -> bool:
+        """Whether a graph is given these passes with these options."""
+        return bool(options.get(self.option, True)) and not (self.only_flat and graph.origin.has_modules)
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """What a graph can be written as.
 
@@ -26,6 +46,7 @@ class Target:
         name: as ``--to`` says.
         writes: what its output path names, in words.
         folder: its package here, which has `write` and `LOWERING`, the backend's own passes in order.
+        preparation: what else is done for it before; None for nothing.
         suffix: of the one file that it writes; empty for a directory.
         domain: of the operators that only it has, in the package's `operators.TABLE`; empty for none.
         holds_stubs: whether it can leave a place for what a person is to write; its package then has `stubs`.
@@ -37,6 +58,7 @@ class Target:
     name: str
     writes: str
     folder: str
+    preparation: Preparation | None = None
     suffix: str = ""
     domain: str = ""
     holds_stubs: bool = False
@@ -64,12 +86,20 @@ TARGETS = {
             "mindspore",
             "a directory",
             "mindspore_source",
+            Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
             further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz"),
         ),
-        Target("onnx", "an .onnx file", "onnx_model", suffix=".onnx", further=("{}.data",)),
+        Target(
+            "onnx",
+            "an .onnx file",
+            "onnx_model",
+            Preparation(("prepare-for-inference",), "fold"),  # a file is there to be run
+            suffix=".onnx",
+            further=("{}.data",),
+        ),
         Target("mxnet", "a directory", "mxnet_symbol", is_read_back=True),
     )
 }

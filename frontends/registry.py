@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..ir import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +20,21 @@ class Frontend:
 
     Attributes:
         framework: its name in graphs, options and reports.
+        title: how it writes its own name.
         package: the package beside this file that reads them.
         files: how the name of a file ends that is read as data -> how such a file is called in hints.
         classes: (class, package) of live models; told by name, so that no framework is imported for it.
         nested_inputs: whether inputs may be tuples, lists and dicts.
+        has_modules: whether its models are made of modules, and not one list of operators.
     """
 
     framework: str
+    title: str
     package: str
     files: dict[str, str]
     classes: tuple[tuple[str, str], ...] = ()
     nested_inputs: bool = False
+    has_modules: bool = True
 
     def load(self) -> Any:
         """Import the package."""
@@ -37,19 +44,27 @@ class Frontend:
 FRONTENDS = (
     Frontend(
         "torch",
+        "PyTorch",
         "torch_module",
         files={".pt2": "x.pt2"},
         classes=(("Module", "torch.nn"), ("ExportedProgram", "torch.export")),
         nested_inputs=True,
     ),
-    Frontend("mindspore", "mindspore_cell", files={}, classes=(("Cell", "mindspore.nn"),)),
-    Frontend("mxnet", "mxnet_symbol", files={".json": "x-symbol.json"}),
+    Frontend("mindspore", "MindSpore", "mindspore_cell", files={}, classes=(("Cell", "mindspore.nn"),)),
+    Frontend("mxnet", "MXNet", "mxnet_symbol", files={".json": "x-symbol.json"}, has_modules=False),
 )
 
 
 def frontend(framework: str) -> Frontend:
     """Return the frontend of a framework."""
     return next(row for row in FRONTENDS if row.framework == framework)
+
+
+def note_framework(graph: Graph, framework: str) -> None:
+    """State in a graph which framework it came from."""
+    row = frontend(framework)
+    graph.origin.framework, graph.origin.title = row.framework, row.title
+    graph.origin.has_modules = row.has_modules
 
 
 def frontend_of_model(model: object) -> Frontend | None:

@@ -15,6 +15,8 @@ class Origin:
 
     Attributes:
         framework: "torch", "mindspore", "mxnet" or "".
+        title: how that framework writes its own name; empty where there is none.
+        has_modules: whether that framework's models are made of modules, and not one list of operators.
         reference: what a person would call the model: ``net.py:Net``, ``x-symbol.json``.
         model: the live model object or path that the framework can run, or None.
         inputs: example inputs by name.
@@ -28,6 +30,8 @@ class Origin:
     """
 
     framework: str = ""
+    title: str = ""
+    has_modules: bool = False
     reference: str = ""
     model: object = None
     inputs: dict[str, Array] = field(default_factory=dict[str, Array])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from ..ir import Graph, PassError
+from ..ir import Graph
 from .base import Change, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
 from .drop_unused_modules import DropUnusedModules
@@ -23,28 +23,19 @@ from .prepare_for_inference import PrepareForInference
 from .rename_parameters import RenameParameters
 from .tie_weights import TieWeights
 
-PIPELINES: dict[str, list[str]] = {
-    "default": [
-        "freeze-state",  # what only an update needed goes before anything looks at it
-        "tie-weights",  # early: what is one memory is one parameter for all that follow
-        "deduplicate-modules",  # aliases go first: what only they keep alive is unused then
-        "drop-unused-modules",
-        "eliminate-identities",  # they would stand between the operators that the next ones look at
-        "fold-constants",  # pads and shapes become numbers
-        "fuse-gelu",  # whose factors are constants only now
-        "normalise-conv-padding",
-        "normalise-initializers",
-        "rename-parameters",  # last: names follow from the tree that the others leave
-    ],
-    "mindspore": [  # after those, where MindSpore source is written
-        "group-modules",
-        "rename-parameters",
-    ],
-    "onnx": [  # after those, where an ONNX model is written, which is a file to run
-        "prepare-for-inference",
-    ],
-}
-"""Pipeline -> its passes in order, with their options as on the command line."""
+DEFAULT: tuple[str, ...] = (
+    "freeze-state",  # what only an update needed goes before anything looks at it
+    "tie-weights",  # early: what is one memory is one parameter for all that follow
+    "deduplicate-modules",  # aliases go first: what only they keep alive is unused then
+    "drop-unused-modules",
+    "eliminate-identities",  # they would stand between the operators that the next ones look at
+    "fold-constants",  # pads and shapes become numbers
+    "fuse-gelu",  # whose factors are constants only now
+    "normalise-conv-padding",
+    "normalise-initializers",
+    "rename-parameters",  # last: names follow from the tree that the others leave
+)
+"""The passes that run unless others are asked for, in order, with their options as on the command line."""
 
 PASSES: dict[str, type[Pass]] = {
     cls.name: cls
@@ -90,60 +81,28 @@ def available_passes() -> list[type[Pass]]:
 
 
 def default_pipeline() -> list[Pass]:
-    """The passes that run unless others are asked for, in order."""
-    return pipeline("default")
+    """Return the passes that run unless others are asked for, in order."""
+    return [parse_pass(text) for text in DEFAULT]
 
 
-def pipeline(name: str = "default") -> list[Pass]:
-    """The passes of a pipeline, in order.
-
-    Raises:
-        PassError: when there is no such pipeline.
-    """
-    if name not in PIPELINES:
-        raise PassError("E502", f"no pipeline is called `{name}`", hint=f"pipelines: {', '.join(PIPELINES)}")
-    return [parse_pass(text) for text in PIPELINES[name]]
-
-
-def prepared(
-    graph: Graph,
-    target: str,
-    *,
-    group: bool = True,
-    fold: bool = True,
-    print_after: Callable[[Pass, Graph], None] | None = None,
+def prepare(
+    graph: Graph, passes: Sequence[Pass], *, print_after: Callable[[Pass, Graph], None] | None = None
 ) -> Graph:
-    """The graph after the passes that only this target has; as it is where they change nothing.
+    """Return a copy of a graph after passes that one target alone has; the graph where they do nothing.
 
     Args:
         graph: after the passes that every target has.
-        target: "mindspore", "onnx" or "mxnet".
-        group: whether a flat graph gets modules where MindSpore source is written.
-        fold: whether each BatchNormalization is folded into the layer before it where ONNX is written.
+        passes: in order; where the first one changes nothing, the others have nothing to do.
         print_after: called after each pass with the pass and the graph.
     """
-    if target == "mindspore" and group and graph.origin.framework not in ("torch", "mindspore"):
-        return _grouped(graph, print_after)
-    if target == "onnx" and fold:
-        new = graph.copy()
-        results = run_passes(new, pipeline("onnx"), print_after=print_after)
-        changed = any(changes for _, changes in results)
-        return new if changed else graph
-    return graph
-
-
-def _grouped(graph: Graph, print_after: Callable[[Pass, Graph], None] | None) -> Graph:
-    passes = pipeline("mindspore")
     new = graph.copy()
-    for parameter in new.parameters():
-        parameter.name = parameter.declared  # names follow from the tree, which changes
-    if new.provenance is not None:
-        again = {p.name for p in passes}
-        new.provenance.changes = [c for c in new.provenance.changes if c[0] not in again]
-    results = run_passes(new, passes, print_after=print_after)
-    return (
-        new if any(c.fixed for p, changes in results if p.name == "group-modules" for c in changes) else graph
-    )
+    if any(pass_.name == RenameParameters.name for pass_ in passes):  # again, for a tree that has changed
+        for parameter in new.parameters():
+            parameter.name = parameter.declared
+        if new.provenance is not None:
+            new.provenance.changes = [c for c in new.provenance.changes if c[0] != RenameParameters.name]
+    (_, first), *_ = run_passes(new, passes, print_after=print_after)
+    return new if any(change.fixed for change in first) else graph
 
 
 def describe(name: str, further: Iterable[type[Pass]] = ()) -> str:
@@ -162,8 +121,8 @@ def describe(name: str, further: Iterable[type[Pass]] = ()) -> str:
 
 
 __all__ = [
+    "DEFAULT",
     "PASSES",
-    "PIPELINES",
     "Change",
     "DeduplicateModules",
     "DropUnusedModules",
@@ -184,7 +143,6 @@ __all__ = [
     "default_pipeline",
     "describe",
     "parse_pass",
-    "pipeline",
-    "prepared",
+    "prepare",
     "run_passes",
 ]

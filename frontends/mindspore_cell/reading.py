@@ -13,6 +13,7 @@ from ...ir import Graph, ModelError, Value
 from ...ir.dims import at_sizes, differ
 from ..arguments import is_list
 from ..options import LoadOptions
+from ..registry import note_framework
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import attribute_calls
@@ -241,7 +242,7 @@ def _flat(found: Any) -> list[Any]:
 
 
 def _set_origin(graph: Graph, model: Any, notes: Sequence[str]) -> None:
-    graph.origin.framework = "mindspore"
+    note_framework(graph, "mindspore")
     graph.origin.model = model
     graph.origin.reference = graph.origin.reference or type(model).__name__
     graph.origin.notes = list(notes)

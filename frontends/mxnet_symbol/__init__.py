@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ir import Graph, ModelError, TensorType
 from ..options import LoadOptions
+from ..registry import note_framework
 from .batch import read_at_sizes
 from .binding import bind
 from .lowering import lower, require_lowerings
@@ -89,7 +90,8 @@ def _stored(path: Path, options: LoadOptions) -> Stored:
 def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> Graph:
     graph = Graph()
     origin = graph.origin
-    origin.framework, origin.reference, origin.model = "mxnet", path.name, path
+    note_framework(graph, "mxnet")
+    origin.reference, origin.model = path.name, path
     if stored.path is not None:
         origin.parameters = stored.path
         origin.notes.append(f"parameters from {stored.path.name}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, TensorData, UnsupportedError
 from ..options import LoadOptions
+from ..registry import note_framework
 
 if TYPE_CHECKING:
     from .export.capture import Captured
@@ -141,7 +142,8 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
     from .modules.tree import tree_of_module, tree_of_program
 
     graph = Graph()
-    graph.origin.framework, graph.origin.model = "torch", model
+    note_framework(graph, "torch")
+    graph.origin.model = model
     if isinstance(model, Module):
         graph.origin.reference = type(model).__name__
         tree_of_module(graph, model)
@@ -186,7 +188,8 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
     from .modules.tree import lost_in_evaluation
 
     origin = graph.origin
-    origin.framework, origin.reference, origin.model = "torch", reference, model
+    note_framework(graph, "torch")
+    origin.reference, origin.model = reference, model
     names = [n.name for n in graph.input_nodes()]
     origin.inputs = dict(zip(names, captured.examples, strict=True)) if captured.examples else {}
     origin.notes = list(captured.notes)

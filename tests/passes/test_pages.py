@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regraft import passes
-from regraft.ir import PassError
+from regraft.backends import TARGETS
 
 from .golden import read_page, run_case, write_page
 
@@ -64,8 +64,8 @@ def test_pages_show_every_code():
 
 
 def test_pipelines_name_passes_that_exist_and_rename_comes_last():
-    for name in passes.PIPELINES:
-        names = [pass_.name for pass_ in passes.pipeline(name)]
+    prepared = [row.preparation.passes for row in TARGETS.values() if row.preparation is not None]
+    assert len(prepared) == 2
+    for pipeline in (passes.DEFAULT, *prepared):
+        names = [passes.parse_pass(text).name for text in pipeline]
         assert "rename-parameters" not in names[:-1]
-    with pytest.raises(PassError, match="no pipeline"):
-        passes.pipeline("fast")

@@ -348,3 +348,14 @@ def _rounded(change: Change) -> Callable[..., Any]:
         return result + Tensor(change(values) - values, result.dtype) if kind_of(values) in "fc" else result
 
     return call
+
+
+def model_runner(graph: Graph) -> MindSporeRunner:
+    """Return a runner of the live Cell; see `registry`."""
+    return MindSporeRunner.of_graph(graph)
+
+
+def output_runner(path: Path, threads: int | None = None) -> MindSporeRunner:
+    """Return a runner of an emitted folder; see `registry`."""
+    del threads  # MindSpore takes their number from OMP_NUM_THREADS
+    return MindSporeRunner.of_folder(path)

@@ -371,3 +371,8 @@ def _run(
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def output_runner(path: Path, threads: int | None = None) -> OnnxRunner:
+    """Return a runner of a file; see `registry`."""
+    return OnnxRunner(path, threads=threads)

@@ -104,6 +104,14 @@ class Runner(Protocol):
         ...
 
 
+class ModelRunner(Runner, Protocol):
+    """A live model in its own framework."""
+
+    def fill(self, values: Mapping[str, np.ndarray]) -> None:
+        """Give parameters and buffers other values, by name, until `close`."""
+        ...
+
+
 @runtime_checkable
 class Fusing(Protocol):
     """A runner whose runtime puts operators together, and then computes what it takes them for."""

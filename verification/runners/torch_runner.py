@@ -375,8 +375,13 @@ def _number(value: Any) -> np.ndarray:
     return np.asarray(value, np.float32 if isinstance(value, float) else None)
 
 
-def double_copy(graph: Graph) -> TorchRunner | None:
-    """A runner of a float64 copy, or None where that is not cheap or not possible."""
+def model_runner(graph: Graph) -> TorchRunner:
+    """Return a runner of the live module; see `registry`."""
+    return TorchRunner(graph)
+
+
+def exact_runner(graph: Graph) -> TorchRunner | None:
+    """Return a runner of a float64 copy, or None where that is not cheap or not possible; see `registry`."""
     if sum(p.data.nbytes for p in graph.parameters()) > DOUBLE_LIMIT:
         return None
     from .torch_double import unfolded

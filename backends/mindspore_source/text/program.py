@@ -260,9 +260,7 @@ def _named(paths: list[str], count: int) -> str:
 
 def _header(graph: Graph, classes: list[Class]) -> str:
     origin = graph.origin
-    framework = {"torch": "PyTorch", "mindspore": "MindSpore", "mxnet": "MXNet"}.get(
-        origin.framework, origin.framework
-    )
+    framework = origin.title or origin.framework
     source = (
         " ".join(p for p in (framework, f"`{origin.reference}`" if origin.reference else "") if p)
         or "a graph"

@@ -1,0 +1,72 @@
+"""The runtimes there are, a row each: whose models or outputs one runs, and the file that runs them.
+
+A file has the functions that its row states: ``model_runner(graph)`` for live models,
+``output_runner(path, threads)`` for what a target wrote, and ``exact_runner(graph)`` for a model in float64.
+It is imported when something of its framework is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What runs the models of one framework, or what one target wrote.
+
+    Attributes:
+        framework: of live models, as the origin of a graph names it; empty where there are none.
+        module: the file beside this one.
+        model: what such a model is called in hints, a class of its framework; empty where there are none.
+        output: what an output is called in hints; empty where none is run.
+        suffix: of an output that is one file.
+        entry: the file in an output that is a folder by which it is known.
+        trains: whether it makes training steps too, of models and of outputs.
+        is_exact: whether it can run a model in float64.
+    """
+
+    framework: str
+    module: str
+    model: str = ""
+    output: str = ""
+    suffix: str = ""
+    entry: str = ""
+    trains: bool = False
+    is_exact: bool = False
+
+    def load(self) -> Any:
+        """Import the file."""
+        return import_module(f".{self.module}", __package__)
+
+    def has_written(self, path: Path) -> bool:
+        """Whether there is an output at a path that this runs."""
+        if self.entry and path.is_dir():
+            return (path / self.entry).exists()
+        return bool(self.suffix) and path.suffix == self.suffix and path.is_file()
+
+
+RUNTIMES = (
+    Runtime("torch", "torch_runner", model="a PyTorch module", trains=True, is_exact=True),
+    Runtime(
+        "mindspore",
+        "mindspore_runner",
+        model="a MindSpore Cell",
+        output="an emitted folder with model.py",
+        entry="model.py",
+        trains=True,
+    ),
+    Runtime("", "onnx_runner", output="a .onnx file", suffix=".onnx"),
+)
+
+
+def runtime_of_framework(framework: str) -> Runtime | None:
+    """Return the runtime of a framework's live models; None where there is none."""
+    return next((row for row in RUNTIMES if row.model and row.framework == framework), None)
+
+
+def runtime_of_output(path: Path) -> Runtime | None:
+    """Return the runtime of what a target wrote to a path; None where nothing is there that one runs."""
+    return next((row for row in RUNTIMES if row.has_written(path)), None)
