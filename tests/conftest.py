@@ -1,13 +1,19 @@
 """Options of the whole test suite."""
 
 import pytest
+from hypothesis import settings
 
 from regraft.ir.validation import verify_each
 
 
 def pytest_configure():
-    """Graphs are validated whole after every pass and every rewrite of a backend, in all tests."""
+    """Graphs are validated whole after every pass and every rewrite of a backend, in all tests.
+
+    No example has a deadline: how busy the machine is says nothing about the code.
+    """
     verify_each(on=True)
+    settings.register_profile("regraft", deadline=None)
+    settings.load_profile("regraft")
 
 
 def pytest_addoption(parser):
