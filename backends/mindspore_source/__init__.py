@@ -34,7 +34,7 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
     """
-    return make_program(_lowered(graph), f"model.{checkpoint_format}").text
+    return make_program(_lower(graph), f"model.{checkpoint_format}").text
 
 
 def write(
@@ -66,8 +66,8 @@ def write(
         UsageError: when a file exists already.
     """
     folder = Path(folder)
-    legal = _lowered(graph, partial=partial)
-    checkpoint_format = _fitting(legal, checkpoint_format)
+    legal = _lower(graph, partial=partial)
+    checkpoint_format = _choose_format(legal, checkpoint_format)
     program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
     names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
     with staged(folder, names, force=force) as stage:
@@ -80,7 +80,7 @@ def write(
         }
         write_renames(
             stage / names[2],
-            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added(program))],
+            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added_tensors(program))],
             source=graph.origin.framework,
             target="mindspore",
             modules=program.renamed_modules,
@@ -88,7 +88,7 @@ def write(
     return [folder / name for name in names]
 
 
-def _fitting(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:
+def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:
     """The format asked for, or the one that the weights fit into."""
     size = sum(parameter.data.nbytes for parameter in legal.parameters())
     if size <= CKPT_LIMIT:
@@ -108,7 +108,7 @@ def stubs(graph: Graph) -> list[str]:
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
     """
-    legal = _lowered(graph, partial=True)
+    legal = _lower(graph, partial=True)
     return [
         f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
         for node in legal.operators()
@@ -116,7 +116,7 @@ def stubs(graph: Graph) -> list[str]:
     ]
 
 
-def _lowered(graph: Graph, *, partial: bool = False) -> Graph:
+def _lower(graph: Graph, *, partial: bool = False) -> Graph:
     passes = [replace(p, partial=partial) if isinstance(p, Legalise) else p for p in LOWERING]
     return lowered(graph, passes)
 
@@ -125,11 +125,11 @@ def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
     """Every tensor of the checkpoint, tied ones once."""
     for key, target in program.targets.items():
         yield target.name, graph.parameter(key).data, target.shape
-    for name, data in _added(program):
+    for name, data in _added_tensors(program):
         yield name, data, data.shape
 
 
-def _added(program: Program) -> Iterator[tuple[str, TensorData]]:
+def _added_tensors(program: Program) -> Iterator[tuple[str, TensorData]]:
     """Every tensor of the checkpoint that no parameter of the graph is."""
     yield from program.constants
     for name, fill, size, dtype in program.extra:

@@ -9,7 +9,19 @@ from typing import Protocol
 from ...ir import Graph, Initializer, Operator, Parameter, TensorType, Value
 from ..emitter_table import Rows
 from ..view import OperatorView
-from .text.expressions import ATOM, Argument, Call, Expression, Literal, Part, as_part
+from .text.expressions import (
+    ATOM,
+    Access,
+    Argument,
+    Call,
+    Element,
+    Expression,
+    Literal,
+    NnClass,
+    Part,
+    Tuple,
+    as_part,
+)
 
 
 class Refused(Exception):  # noqa: N818 - a signal between emitters and the table, never shown to a user
@@ -33,8 +45,8 @@ class Scope(Protocol):
         """The same, a constant of one element as a tensor."""
         ...
 
-    def attribute(self, name: str, constructor: Part) -> str:
-        """Declare an auxiliary attribute; returns how to write it (``self.name``)."""
+    def attribute(self, name: str, constructor: Part) -> Access:
+        """Declare an auxiliary attribute, ``self.name``, and return how to write it."""
         ...
 
     def host(self, value: Value) -> str:
@@ -60,7 +72,7 @@ Extra = tuple[str, float, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class NnLayer:
     """An operator as a layer of `mindspore.nn`.
 
     Attributes:
@@ -73,7 +85,7 @@ class Layer:
         hints: names for variables of the outputs, where they have usual ones.
         assignable: whether assigning to an attribute replaces that parameter.
         options: keyword of its call -> text.
-        pick: what of its result is the only output, ``[0]``.
+        pick: which member of its result is the only output; None for the result itself.
     """
 
     constructor: Part
@@ -85,7 +97,7 @@ class Layer:
     hints: tuple[str, ...] = ()
     assignable: bool = True
     options: dict[str, Part] = field(default_factory=dict)
-    pick: str = ""
+    pick: int | None = None
 
     @property
     def slots(self) -> list[int]:
@@ -100,10 +112,11 @@ class Layer:
             path: how to write the layer.
             operand: how to write the operand in a slot.
         """
-        given = [Argument("", _nested(slots, operand)) for slots in self.inputs]
+        given = [Argument("", _nest(slots, operand)) for slots in self.inputs]
         given += [Argument(name, operand(slot)) for name, slot in self.named.items()]
         given += [Argument(name, part) for name, part in self.options.items()]
-        return Expression((Call(path, tuple(given)), *([self.pick] if self.pick else [])))
+        found = Call(path, tuple(given))
+        return Expression((found if self.pick is None else Element(found, self.pick),))
 
     def targets(self, used: Sequence[int]) -> str:
         """How its results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty where plain."""
@@ -124,13 +137,10 @@ class Layer:
         return ", ".join(parts)
 
 
-def _nested(slots: Nested, operand: Callable[[int], Part]) -> Part:
+def _nest(slots: Nested, operand: Callable[[int], Part]) -> Part:
     if isinstance(slots, int):
         return operand(slots)
-    parts: list[Part] = []
-    for at, slot in enumerate(slots):
-        parts += [", "] * bool(at) + [operand(slot)]
-    return Expression(("(", *parts, ")"))
+    return Tuple(tuple(map(operand, slots)))
 
 
 class View(OperatorView):
@@ -197,7 +207,7 @@ class View(OperatorView):
         return bool(self.graph.users(value)) or self.graph.is_output(value)
 
 
-LayerEmitter = Callable[[View], Layer]
+LayerEmitter = Callable[[View], NnLayer]
 CallEmitter = Callable[[View], Expression]
 
 
@@ -241,7 +251,7 @@ def optional(name: str, value: object, default: object) -> Argument:
     return Argument(name, as_part(value, name), default)
 
 
-def initial(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
+def initializer_argument(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
     """The initializer argument of a layer; none where the law is unknown."""
     return () if law is None or parameter.initializer is None else (Argument(name, law),)
 
@@ -257,14 +267,15 @@ __all__ = [
     "EmitterTable",
     "Expression",
     "Initializer",
-    "Layer",
     "Literal",
+    "NnClass",
+    "NnLayer",
     "Refused",
     "Scope",
     "State",
     "View",
     "arguments",
-    "initial",
+    "initializer_argument",
     "optional",
     "same",
 ]

@@ -84,9 +84,47 @@ def free_name(name: str, taken: Container[str]) -> str:
     return found
 
 
+def snake_case(name: str) -> str:
+    """Return ``conv2d_transpose`` for ``Conv2dTranspose``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def test_name(class_name: str) -> str:
+    """Return ``se_block`` for ``SEBlock``: the name of a class as a part of a function's name."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name).lower()
+
+
+def first_word(name: str) -> str:
+    """Return ``squeeze`` for ``SqueezeExcitation``; empty for a name that starts with no such word."""
+    found = re.match(r"[A-Z][a-z]+", name)
+    return found[0].lower() if found else ""
+
+
+def is_kind_of(name: str, kind: str) -> bool:
+    """Whether a name says which of a kind it is: ``in_channels`` is a kind of ``channels``, which is none."""
+    return name.endswith(f"_{kind}")
+
+
+_GENERIC_ROWS = (
+    "act activation attention attn avg_pool avgpool backbone base batch_norm batchnorm block blocks bn body",
+    "c classifier conv decoder dense down drop dropout embed embedding encoder f fc features ffn flatten",
+    "global_pool gn head l layer layers lin linear ln max_pool maxpool mlp model net norm out_proj pool proj",
+    "relu self_attn stem up",
+)
+_GENERIC = frozenset(word for row in _GENERIC_ROWS for word in row.split())
+"""Names of attributes that say nothing about what a layer's result is."""
+
+
+def is_generic(attribute: str) -> bool:
+    """Whether an attribute's name, but for a number and a letter at its end, is one that most layers bear."""
+    has_letter = attribute[-1:].isascii() and attribute[-1:].islower()
+    words = (attribute, attribute[:-1]) if has_letter else (attribute,)
+    return any(not (word := name.lstrip("_").rstrip("_0123456789")) or word in _GENERIC for name in words)
+
+
 def variable_name(name: str) -> str:
     """A local variable's name, in snake case."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", identifier(name)).lower()
+    snake = snake_case(identifier(name))
     return (
         f"{snake}_"
         if keyword.iskeyword(snake) or snake in {"self", "ms", "np", "nn", "ops", "math"}

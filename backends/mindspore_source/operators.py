@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...ir import InvalidGraphError, Operator, TensorType
 from ...ir.declarations import DeclarationTable
 from ...ir.signatures import AttributeSpec
+from ...ir.traits import Traits
 
 DOMAIN = "regraft.mindspore"
 
@@ -113,18 +114,21 @@ TABLE.add(
     inputs="X slope",
     infer=_per_channel,
     summary="PRelu of one slope a channel, given as (C): nn.PReLU",
+    traits=Traits(elementwise=True, activation=True, bends=(0.0,)),
 )
 TABLE.add(
     "Sigmoid",
     inputs="X",
     infer=_first,
     summary="Sigmoid that is as precise on CPU as elsewhere: written as a function of the file's own",
+    traits=Traits(elementwise=True, activation=True),
 )
 TABLE.add(
     "Tanh",
     inputs="X",
     infer=_first,
     summary="Tanh that is as precise on CPU as elsewhere: written as a function of the file's own",
+    traits=Traits(elementwise=True, activation=True),
 )
 TABLE.add(
     "Entry",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...backends.mindspore_source.emitters.initializers import law as mindspore_law
-from ...backends.mindspore_source.text.expressions import Renderer
+from ...backends.mindspore_source.text.renderer import Renderer
 from ...ir import Initializer
 from .layers import role_of
 

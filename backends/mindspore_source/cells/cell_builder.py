@@ -1,19 +1,19 @@
-"""From modules to units of source: a layer of MindSpore's, a container, or an instance of a class of ours."""
+"""From modules to cells: a layer of MindSpore's, a container, or an instance of a class of the file's own."""
 
 from __future__ import annotations
 
 from ..classes.factories import Factories
-from .cell_draft import Unit
+from .cell_definition import Cell
 from .cells import Cells
-from .class_units import class_unit
-from .container_units import container_unit
+from .class_cells import make_instance
+from .container_cells import make_container
 from .contraction import Contraction
 from .emitted_modules import EmittedModules
-from .layer_units import layer_unit
+from .layer_cells import make_layer
 
 
 class CellBuilder:
-    """Makes the units of a graph, each after those of the modules that it contains and calls.
+    """Makes the cells of a graph, each after those of the modules that it contains and calls.
 
     Attributes:
         cells: what the modules became so far.
@@ -23,17 +23,17 @@ class CellBuilder:
     def __init__(self, contraction: Contraction, *, explicit: bool = False) -> None:
         self.cells = Cells(EmittedModules(contraction.graph, contraction), explicit=explicit)
         modules, tree = self.cells.modules, self.cells.tree
-        layers = {key: layer_unit(self.cells, tree.module(key)) for key in modules.position}
+        self._layers = {key: make_layer(self.cells, tree.module(key)) for key in modules.position}
         self.factories = Factories(
-            (modules.place_of(key), unit.constructor) for key, unit in layers.items() if unit
+            (modules.place_of(key), cell.constructor) for key, cell in self._layers.items() if cell
         )
 
-    def build(self, key: int) -> Unit:
-        """Make the unit of a module whose children have theirs."""
+    def build(self, key: int) -> Cell:
+        """Make and return the cell of a module whose children have theirs."""
         cells = self.cells
         module = cells.tree.module(key)
-        unit = layer_unit(cells, module) or container_unit(cells, module) or class_unit(cells, module)
-        if unit.constructor is not None:
-            unit.constructor = self.factories.applied(unit.constructor)
-        cells.units[key] = unit
-        return unit
+        cell = self._layers[key] or make_container(cells, module) or make_instance(cells, module)
+        if cell.constructor is not None:
+            cell.constructor = self.factories.apply(cell.constructor)
+        cells.by_module[key] = cell
+        return cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..text.expressions import Access, Step
-from .cell_draft import Unit
+from .cell_definition import Cell
 from .emitted_modules import EmittedModules
 
 
@@ -17,34 +17,34 @@ class Cells:
         explicit: whether layers state the initial distributions that are MindSpore's defaults too.
 
     Attributes:
-        units: module -> what it became.
+        by_module: module -> what it became.
         renamed_modules: path of a module in the source -> its attribute, where that is another name.
     """
 
     def __init__(self, modules: EmittedModules, *, explicit: bool = False) -> None:
         self.modules, self.explicit = modules, explicit
         self.graph, self.tree, self.contraction = modules.graph, modules.tree, modules.contraction
-        self.units: dict[int, Unit] = {}
+        self.by_module: dict[int, Cell] = {}
         self.renamed_modules: dict[str, str] = {}
 
     def meeting_of(self, a: int, b: int) -> int:
-        """The innermost module with a class of its own that contains both."""
+        """Return the innermost module with a class of its own that contains both."""
         above_a, above_b = self.modules.above(a), self.modules.above(b)
         for key in above_a:
-            if key in above_b and not (key in self.units and self.units[key].is_sequence):
+            if key in above_b and not (key in self.by_module and self.by_module[key].is_sequence):
                 return key
         return 0
 
     def module_path(self, start: int, target: int) -> tuple[Step, ...]:
-        """The steps from `start` to a module below it: ``("layer1", 0, "conv1")``."""
+        """Return the steps from `start` to a module below it: ``("layer1", 0, "conv1")``."""
         chain = self.modules.above(target)
         chain = chain[: chain.index(start) + 1]
         steps = reversed(list(pairwise(chain)))
-        return tuple(self.units[up].children[down] for down, up in steps)
+        return tuple(self.by_module[up].children[down] for down, up in steps)
 
     def parameter_path(self, start: int, parameter: int, holder: int | None = None) -> Access:
-        """How `start` writes a parameter: ``self.embed.embedding_table``."""
+        """Return how `start` writes a parameter: ``self.embed.embedding_table``."""
         holder = self.contraction.holder(start, parameter) if holder is None else holder
         assert holder is not None
         path = () if holder == start else self.module_path(start, holder)
-        return Access((*path, self.units[holder].state[parameter].name))
+        return Access((*path, self.by_module[holder].state[parameter].name))

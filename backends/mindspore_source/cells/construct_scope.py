@@ -1,4 +1,4 @@
-"""What the `construct` of one draft may refer to, and the constants that it declares."""
+"""What the `construct` of one definition may refer to, and the constants that it declares."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ import numpy as np
 
 from ....ir import Constant, Parameter, TensorData, Value
 from ..emitters.initializers import ms_dtype
-from ..emitting import Layer
+from ..emitting import NnLayer
 from ..naming import attribute_name
-from ..text.expressions import Access, Argument, Call, Expression, Literal, Part, Use
-from .cell_draft import Draft, Statement
+from ..text.expressions import Access, Argument, Call, Literal, Part, Quoted, Use
+from .cell_definition import Definition, Statement
 from .cells import Cells
 
 
-class DraftScope:
-    """The scope of one draft: what its `construct` may refer to."""
+class ConstructScope:
+    """The scope of one definition: what its `construct` may refer to."""
 
-    def __init__(self, cells: Cells, draft: Draft) -> None:
-        self.cells, self.draft = cells, draft
+    def __init__(self, cells: Cells, definition: Definition) -> None:
+        self.cells, self.definition = cells, definition
         self.explicit = cells.explicit
         self.hosts: dict[Value, str] = {}
-        self.constants: dict[Value, str] = {}
+        self.constants: dict[Value, Access] = {}
 
     def host(self, value: Value) -> str:
         """Whether a value is a shape computation: "int", "tuple", or empty."""
         return self.hosts.get(value, "")
 
     def part(self, value: Value, level: int) -> Part:
-        """How `construct` writes a value: a variable, an attribute, or a literal."""
-        if value in self.draft.inputs:
+        """Return how `construct` writes a value: a variable, an attribute, or a literal."""
+        if value in self.definition.inputs:
             return Use(value, level)
         node = self.cells.graph.node(value.node)
         if isinstance(node, Parameter):
-            if self.draft.module not in self.cells.units:  # only asked whether an emitter covers the operator
-                return Expression(("self.parameter",))
-            return Expression((self.cells.parameter_path(self.draft.module, node.key),))
+            if (
+                self.definition.module not in self.cells.by_module
+            ):  # only asked whether an emitter covers the operator
+                return Access(("parameter",))
+            return self.cells.parameter_path(self.definition.module, node.key)
         if isinstance(node, Constant):
             return self._constant(value, node)
         return Use(value, level)
 
     def tensor(self, value: Value, level: int) -> Part:
-        """How `construct` writes a value where no number will do."""
+        """Return how `construct` writes a value where no number will do."""
         node = self.cells.graph.node(value.node)
         return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 
@@ -56,37 +58,37 @@ class DraftScope:
         array = node.data.numpy()
         if value not in self.constants:
             self.constants[value] = self._constant_attribute(array, node.data)
-        return Expression((self.constants[value],))
+        return self.constants[value]
 
-    def _constant_attribute(self, array: np.ndarray, data: TensorData) -> str:
-        """A short constant in the source; a long one in the checkpoint."""
+    def _constant_attribute(self, array: np.ndarray, data: TensorData) -> Access:
+        """Declare a short constant in the source, a long one in the checkpoint, and return its attribute."""
         written = triangle(array) or (tensor(array, data.dtype) if array.size <= _LONGEST else None)
         if written is not None:
             return self.attribute("constant", written)
         found = self.attribute("constant", Call("Parameter", ()))
-        name = found.removeprefix("self.")
+        name = str(found.steps[-1])
         values = Call(
             "initializer",
             (
-                Argument("", '"zeros"'),
+                Argument("", Quoted("zeros")),
                 Argument("", Literal(array.shape, "shape")),
                 Argument("", ms_dtype(data.dtype)),
             ),
         )
-        arguments = (Argument("", values), Argument("name", f'"{name}"'), Argument("requires_grad", "False"))
-        self.draft.attributes[-1] = (name, Call("Parameter", arguments))
-        if self.draft.module in self.cells.units:
-            self.cells.units[self.draft.module].constants.append((name, data))
+        arguments = (Argument("", values), Argument("name", Quoted(name)), Argument("requires_grad", "False"))
+        self.definition.attributes[-1] = (name, Call("Parameter", arguments))
+        if self.definition.module in self.cells.by_module:
+            self.cells.by_module[self.definition.module].constants.append((name, data))
         return found
 
     def layer_step(
         self,
-        path: Part,
-        layer: Layer,
+        path: Access,
+        layer: NnLayer,
         operands: Sequence[Value | None],
         outputs: Sequence[Value],
     ) -> Statement:
-        """A call of one of MindSpore's layers, with operands and results in its own order and nesting."""
+        """Return a call of a layer of MindSpore's, operands and results in its own order and nesting."""
 
         def operand(slot: int) -> Part:
             value = operands[slot]
@@ -95,17 +97,16 @@ class DraftScope:
 
         used = [v.output for v in outputs]
         hints = tuple(layer.hints[n] for n in used) if layer.hints else ()
-        attribute = path.last if isinstance(path, Access) else ()
-        return Statement(list(outputs), layer.call(path, operand), attribute, layer.targets(used), hints)
+        return Statement(list(outputs), layer.call(path, operand), (), layer.targets(used), hints)
 
-    def attribute(self, name: str, constructor: Part) -> str:
-        """Declare an auxiliary attribute under a free name; returns ``self.name``."""
-        taken = {n for n, _ in self.draft.attributes} | {m.name for m in self.draft.methods}
+    def attribute(self, name: str, constructor: Part) -> Access:
+        """Declare an auxiliary attribute under a free name, and return ``self.name``."""
+        taken = {n for n, _ in self.definition.attributes} | {m.name for m in self.definition.methods}
         found, n = attribute_name(name), 2
         while found in taken:
             found, n = attribute_name(f"{name}{n}"), n + 1
-        self.draft.attributes.append((found, constructor))
-        return f"self.{found}"
+        self.definition.attributes.append((found, constructor))
+        return Access((found,))
 
 
 _LONGEST = 16
@@ -113,7 +114,7 @@ _LONGEST = 16
 
 
 def triangle(array: np.ndarray) -> Call | None:
-    """``Tensor(np.tril(np.ones((8, 8), bool)))`` for a causal mask, None for anything else."""
+    """Return ``Tensor(np.tril(np.ones((8, 8), bool)))`` for a causal mask, None for anything else."""
     if array.dtype != np.bool_ or array.ndim < 2 or array.size <= _LONGEST:
         return None
     for name, make in (("tril", np.tril), ("triu", np.triu)):
@@ -124,7 +125,7 @@ def triangle(array: np.ndarray) -> Call | None:
 
 
 def tensor(array: np.ndarray, dtype: str) -> Call:
-    """``Tensor([...], ms.float32)``; of no elements, ``ops.zeros((0, 3), ms.float32)``."""
+    """Return ``Tensor([...], ms.float32)``; of no elements, ``ops.zeros((0, 3), ms.float32)``."""
     if not array.size:
         shape = Literal(array.shape, "shape")
         return Call("ops.zeros", (Argument("", shape), Argument("", ms_dtype(dtype))))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....ir import BackendError, Constant, Operator, Parameter, Value
 from ..emitters import emit_call
-from ..emitting import Layer, Refused, State, View
+from ..emitting import NnLayer, Refused, State, View
 from ..regions import Region, regions
 from ..text.expressions import ANY, KEPT, Access, Argument, Call, Expression, Part, Use
-from .cell_draft import Branches, Draft, Method, Statement
+from .cell_definition import Branches, Definition, Method, Statement
 from .cells import Cells
-from .construct_scope import DraftScope
+from .construct_scope import ConstructScope
 from .contraction import Body
-from .layer_units import find_layer, owns_state
+from .layer_cells import find_layer, owns_state
 
 
-def write_steps(cells: Cells, body: Body, into: Draft | Method, scope: DraftScope) -> None:
-    """The statements of a body, and those that make tensors of what it returns of constants and state."""
+def write_steps(cells: Cells, body: Body, into: Definition | Method, scope: ConstructScope) -> None:
+    """Add the statements of a body, and those that make tensors of what it returns of constants and state."""
     for item in body.items:
         _write_step(cells, item, into, scope)
     for value in dict.fromkeys(into.outputs):
@@ -24,18 +26,23 @@ def write_steps(cells: Cells, body: Body, into: Draft | Method, scope: DraftScop
             into.statements.append(Statement([value], Expression((part,), outputs=2)))
 
 
-def _write_step(cells: Cells, item: tuple[str, int], into: Draft | Method, scope: DraftScope) -> None:
+def _write_step(
+    cells: Cells, item: tuple[str, int], into: Definition | Method, scope: ConstructScope
+) -> None:
     kind, key = item
-    draft = scope.draft
+    definition = scope.definition
     if kind == "call" and key in cells.contraction.returned:
         return  # a method, which its If or Loop calls
     if kind == "call":
         body = cells.contraction.bodies[key]
-        path, layer = Access(cells.module_path(draft.module, body.module)), cells.units[body.module].layer
+        path, layer = (
+            Access(cells.module_path(definition.module, body.module)),
+            cells.by_module[body.module].layer,
+        )
         if layer is not None:
             operands = cells.graph.operands(body.items[0][1])
             step = scope.layer_step(path, layer, operands, body.outputs)
-            into.statements.append(step)
+            into.statements.append(replace(step, attribute=path.last))
             return
         call = Call(path, tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
         into.statements.append(Statement(list(body.outputs), Expression((call,)), path.last))
@@ -50,7 +57,7 @@ def _write_step(cells: Cells, item: tuple[str, int], into: Draft | Method, scope
     try:
         expression = emit_call(view)
     except Refused:
-        path, layer = _promote_to_layer(cells, operator, draft, scope)
+        path, layer = _promote_to_layer(cells, operator, definition, scope)
         into.statements.append(scope.layer_step(path, layer, view.operands, targets))
         return
     if expression.host:
@@ -58,10 +65,12 @@ def _write_step(cells: Cells, item: tuple[str, int], into: Draft | Method, scope
     into.statements.append(Statement(targets, expression))
 
 
-def _promote_to_layer(cells: Cells, operator: Operator, draft: Draft, scope: DraftScope) -> tuple[str, Layer]:
+def _promote_to_layer(
+    cells: Cells, operator: Operator, definition: Definition, scope: ConstructScope
+) -> tuple[Access, NnLayer]:
     """An operator that MindSpore has only as a layer, as an auxiliary attribute; its path."""
-    layer = find_layer(cells, operator, draft)
-    module = cells.tree.module(draft.module)
+    layer = find_layer(cells, operator, definition)
+    module = cells.tree.module(definition.module)
     if layer is None or not owns_state(cells, module, operator, layer):
         raise BackendError(
             "E602",
@@ -70,27 +79,27 @@ def _promote_to_layer(cells: Cells, operator: Operator, draft: Draft, scope: Dra
         )
     name = operator.op_type.lower()
     path = scope.attribute(name, layer.constructor)
+    prefix = path.steps[0]
     operands = cells.graph.operands(operator.key)
     for state in layer.state:
         value = operands[state.slot]
         assert value is not None
-        held = cells.units[draft.module].state.get(value.node)
+        held = cells.by_module[definition.module].state.get(value.node)
         if held is not None:
-            draft.attributes = [(n, p) for n, p in draft.attributes if n != held.name]
-        cells.units[draft.module].state[value.node] = State(
-            state.slot, f"{path.removeprefix('self.')}.{state.name}", state.transform, state.shape
+            definition.attributes = [(n, p) for n, p in definition.attributes if n != held.name]
+        cells.by_module[definition.module].state[value.node] = State(
+            state.slot, f"{prefix}.{state.name}", state.transform, state.shape
         )
-    prefix = path.removeprefix("self.")
-    cells.units[draft.module].extra += [
+    cells.by_module[definition.module].extra += [
         (f"{prefix}.{n}", fill, size, dtype) for n, fill, size, dtype in layer.extra
     ]
     return path, layer
 
 
-def _branch(cells: Cells, operator: Operator, found: list[Region], scope: DraftScope) -> Statement:
+def _branch(cells: Cells, operator: Operator, found: list[Region], scope: ConstructScope) -> Statement:
     """An `if` or a `while`, with its bodies as methods of the class."""
-    draft, turns = scope.draft, operator.op_type == "While"
-    taken = {n for n, _ in draft.attributes} | {m.name for m in draft.methods}
+    definition, turns = scope.definition, operator.op_type == "While"
+    taken = {n for n, _ in definition.attributes} | {m.name for m in definition.methods}
     suffixes = ("", *map(str, range(2, 1000)))
     suffix = next(s for s in suffixes if not any(r.name + s in taken for r in found))
     bodies: list[tuple[Method, tuple[Part, ...]]] = []
@@ -100,7 +109,7 @@ def _branch(cells: Cells, operator: Operator, found: list[Region], scope: DraftS
         names = [cells.modules.input_name(v) for v in inputs]
         method = Method(region.name + suffix, inputs, names, list(region.results))
         bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))
-    draft.methods += [method for method, _ in bodies]
+    definition.methods += [method for method, _ in bodies]
     for region, (method, _) in zip(found, bodies, strict=True):
         write_steps(cells, cells.contraction.bodies[region.call], method, scope)
     operands = [v for v in cells.graph.operands(operator.key) if v is not None]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....ir import Value
-from ..text.expressions import MISSING, Call, Literal, Part, Slot, literals, shape_of
-from .cell_draft import Draft, Method
+from ..naming import first_word
+from ..text.expressions import LIST, MISSING, SEQUENTIAL, Call, Literal, OptionalMember, Part
+from ..text.traversal import literals, shape_of
+from .cell_definition import Definition, Method
 
 
 @dataclass(slots=True)
-class Formal:
+class ConstructorArgument:
     """A constructor argument of an emitted class.
 
     Attributes:
@@ -31,17 +32,17 @@ class Formal:
     default: object = MISSING
     in_construct: bool = False
     template: str = ""
-    of: tuple[Formal, ...] = ()
+    of: tuple[ConstructorArgument, ...] = ()
     aliased: bool = False
     hint: str = ""
 
     def text(self, prefix: str = "") -> str:
-        """How the class writes it; `prefix` is ``self.`` outside the constructor."""
+        """Return how the class writes it; `prefix` is ``self.`` outside the constructor."""
         computed = self.template and not self.aliased
         return self.computed(prefix) if computed else f"{prefix}{self.name}"
 
     def computed(self, prefix: str = "") -> str:
-        """Its template filled in."""
+        """Return its template filled in."""
         return self.template.format(*(f.text(prefix) for f in self.of))
 
 
@@ -51,8 +52,8 @@ class Class:
 
     Attributes:
         name: its name.
-        drafts: the modules that are instances of it; the first one's text is the class's.
-        formals: constructor arguments, those without default first.
+        instances: the modules that are instances of it; the first one's text is the class's.
+        arguments: of the constructor, those without default first.
         holes: id of a literal of the text -> the argument that stands for it.
         branches: child that some instances have -> how it is constructed where the argument of its name asks.
         conditions: id of a member of a sequence that some instances have -> when, as source.
@@ -60,17 +61,17 @@ class Class:
     """
 
     name: str
-    drafts: list[Draft]
-    formals: list[Formal] = field(default_factory=list)
-    holes: dict[int, Formal] = field(default_factory=dict)
+    instances: list[Definition]
+    arguments: list[ConstructorArgument] = field(default_factory=list)
+    holes: dict[int, ConstructorArgument] = field(default_factory=dict)
     branches: dict[str, Part] = field(default_factory=dict)
     conditions: dict[int, Condition] = field(default_factory=dict)
-    aliases: list[Formal] = field(default_factory=list)
+    aliases: list[ConstructorArgument] = field(default_factory=list)
 
-    def names(self, besides: Formal | None = None) -> set[str]:
-        """Names that the constructor has already."""
-        named = {f.name for f in [*self.formals, *self.aliases] if f is not besides}
-        return named | {name for name, _ in self.drafts[0].attributes}
+    def names(self, besides: ConstructorArgument | None = None) -> set[str]:
+        """Return the names that the constructor has already."""
+        named = {f.name for f in [*self.arguments, *self.aliases] if f is not besides}
+        return named | {name for name, _ in self.instances[0].attributes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,15 @@ class Condition:
     """When an optional member of a sequence is there: a template over arguments, ``{0} != {1}``."""
 
     template: str
-    of: tuple[Formal, ...]
+    of: tuple[ConstructorArgument, ...]
 
     def text(self) -> str:
-        """As source, in the constructor."""
+        """Return it as source, in the constructor."""
         return self.template.format(*(f.text() for f in self.of))
 
 
 def sequence_of(base: str, name: str, part: Part) -> Call | None:
-    """The members of a sequence that an attribute is, or the class itself is, as a call's arguments.
+    """Return the members of a sequence that an attribute is, or the class itself is, as a call's arguments.
 
     Args:
         base: the class's base.
@@ -95,20 +96,20 @@ def sequence_of(base: str, name: str, part: Part) -> Call | None:
     """
     if not isinstance(part, Call) or any(a.name for a in part.arguments):
         return None
-    own = not name and base == "nn.SequentialCell" and part.callee == "[]"
-    return part if own or (name and part.callee == "nn.SequentialCell") else None
+    own = not name and base == "nn.SequentialCell" and part.callee == LIST
+    return part if own or (name and part.callee == SEQUENTIAL) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A literal of a draft with its place.
+    """A literal of a definition with its place.
 
     Attributes:
         literal: the literal.
         default: of the argument that it is the whole of.
         attribute: the attribute or the layer called.
         in_construct: whether it is in `construct`.
-        slot: the optional member of a sequence that it is in.
+        optional_member: the optional member of a sequence that it is in.
         member: the first word of the own class of the member of a sequence that it is in.
     """
 
@@ -116,46 +117,44 @@ class Hole:
     default: object
     attribute: str
     in_construct: bool
-    slot: Slot | None = None
+    optional_member: OptionalMember | None = None
     member: str = ""
 
 
-def holes_of(draft: Draft) -> Iterator[Hole]:
-    """Every literal of a draft in writing order."""
-    for name, part in draft.attributes:
-        members = sequence_of(draft.base, name, part)
+def holes_of(definition: Definition) -> Iterator[Hole]:
+    """Yield every literal of a definition in writing order."""
+    for name, part in definition.attributes:
+        members = sequence_of(definition.base, name, part)
         for member in [part] if members is None else [a.value for a in members.arguments]:
-            slot = member if isinstance(member, Slot) else None
+            optional_member = member if isinstance(member, OptionalMember) else None
             word = "" if members is None else _own_word(member)
             for literal, default in literals(member):
-                yield Hole(literal, default, name, False, slot, word)
-    for statement in [step for body in (draft, *draft.methods) for step in body.statements]:
+                yield Hole(literal, default, name, False, optional_member, word)
+    for statement in [step for body in (definition, *definition.methods) for step in body.statements]:
         for literal, default in literals(statement.expression):
             yield Hole(literal, default, statement.name, True)
 
 
 def _own_word(member: Part) -> str:
-    """``squeeze`` of a member ``SqueezeExcitation(…)``; empty for MindSpore's layers."""
-    part = member.part if isinstance(member, Slot) else member
-    callee = part.callee if isinstance(part, Call) else ""
-    found = re.match(r"[A-Z][a-z]+", callee) if isinstance(callee, str) else None
-    return found[0].lower() if found else ""
+    """Return ``squeeze`` for a member ``SqueezeExcitation(…)``; empty for MindSpore's layers."""
+    part = member.part if isinstance(member, OptionalMember) else member
+    return first_word(part.source_class) if isinstance(part, Call) else ""
 
 
-def structure(draft: Draft) -> object:
-    """What instances of one class share: everything but the literals."""
+def structure(definition: Definition) -> object:
+    """Return what instances of one class share: everything but the literals."""
     return (
-        draft.source_class,
-        draft.base,
-        draft.has_body,
-        tuple((name, shape_of(part, {})) for name, part in draft.attributes),
-        tuple(draft.assignments),
-        draft.gathers,
-        *(_steps(body) for body in (draft, *draft.methods)),
+        definition.source_class,
+        definition.base,
+        definition.has_body,
+        tuple((name, shape_of(part, {})) for name, part in definition.attributes),
+        tuple(definition.assignments),
+        definition.gathers,
+        *(_steps(body) for body in (definition, *definition.methods)),
     )
 
 
-def _steps(body: Draft | Method) -> object:
+def _steps(body: Definition | Method) -> object:
     """What instances of one class share in a method: its steps, with values by number."""
     number: dict[Value, int] = {}
     for value in body.inputs:
@@ -168,6 +167,6 @@ def _steps(body: Draft | Method) -> object:
     return len(body.inputs), tuple(steps), tuple(number.get(v, -1) for v in body.outputs)
 
 
-def tagged(values: Iterable[object]) -> tuple[object, ...]:
-    """Values that are equal only when their types are too: 1 and True are not."""
+def tag_types(values: Iterable[object]) -> tuple[object, ...]:
+    """Return values that are equal only when their types are too: 1 and True are not."""
     return tuple((type(v).__name__, repr(v)) for v in values)

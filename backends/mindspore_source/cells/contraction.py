@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import networkx as nx
 
@@ -17,6 +18,10 @@ from ..regions import entries, home_of, is_entry, regions
 
 Item = tuple[str, int]
 """("op", operator key) or ("call", call key)."""
+
+
+Flow = dict[Item, dict[Item, None]]
+"""Item of one call -> the items that read what it makes, in the order in which they were found."""
 
 
 @dataclass
@@ -39,7 +44,6 @@ class Contraction:
     Attributes:
         odd: keys of calls that cannot be one step of their caller; nothing else holds where there are any.
         bodies: call key -> body.
-        used: keys of modules that run, hold a parameter that is used, or contain one that does.
         returned: call of a region -> what that returns.
     """
 
@@ -52,8 +56,8 @@ class Contraction:
         self._modules = list(self.tree)
         self._running = {call.module for call in self.tree.calls()}
         self._holders: dict[int, dict[int, int]] = {}
+        self._inside: dict[int, set[int]] = {}
         self.odd = self._contract()
-        self.used: set[int] = set() if self.odd else self._used()
 
     # -- contracting -----------------------------------------------------------------------------
 
@@ -62,22 +66,23 @@ class Contraction:
         nodes = [n for n in self.graph.operators() if not is_entry(n)]
         self.returned = {region.call: region.results for n in nodes for region in regions(self.graph, n)}
         chains = {n.key: self._chain(n) for n in nodes}
-        flows: dict[int, nx.DiGraph] = {c.key: nx.DiGraph() for c in self.tree.calls()}
+        flows: dict[int, Flow] = {c.key: {} for c in self.tree.calls()}
+        first: dict[Item, int] = {}
         for key, chain in chains.items():
             for call, item in chain:
-                flows[call].add_node(item)
+                flows[call].setdefault(item, {})
+                first[item] = min(first.get(item, key), key)
             for source in self.graph.flow.pred[key]:
-                for (call, item), (other_call, other) in zip(chain, chains.get(source, []), strict=False):
+                for (call, item), (other_call, other) in zip(chain, chains.get(source, ()), strict=False):
                     if call != other_call:
                         break
                     if item != other:
-                        flows[call].add_edge(other, item)
-        for flow in flows.values():
-            for component in nx.strongly_connected_components(flow):
-                if len(component) > 1:
-                    return [key for kind, key in sorted(component) if kind == "call"]
+                        flows[call].setdefault(other, {})[item] = None
         for call, flow in flows.items():
-            self.bodies[call] = Body(call, self.tree.call(call).module, self._sorted(flow, chains))
+            items = _sort(flow, first)
+            if len(items) < len(flow):
+                return _find_circle(flow)
+            self.bodies[call] = Body(call, self.tree.call(call).module, items)
         return self._interfaces()
 
     def _chain(self, node: Operator) -> list[tuple[int, Item]]:
@@ -86,27 +91,8 @@ class Contraction:
         items: list[Item] = [("op", node.key), *(("call", c) for c in above[:-1])]
         return list(zip(reversed(above), reversed(items), strict=True))
 
-    def _sorted(self, flow: nx.DiGraph, chains: dict[int, list[tuple[int, Item]]]) -> list[Item]:
-        """The items in topological order, ties in the order in which the source ran them."""
-        first: dict[Item, int] = {}
-        for key, chain in chains.items():
-            for _, item in chain:
-                first[item] = min(first.get(item, key), key)
-        waiting = {item: flow.in_degree(item) for item in flow}
-        ready = [(first[item], item) for item, degree in waiting.items() if degree == 0]
-        heapq.heapify(ready)
-        out: list[Item] = []
-        while ready:
-            _, item = heapq.heappop(ready)
-            out.append(item)
-            for successor in flow.successors(item):
-                waiting[successor] -= 1
-                if waiting[successor] == 0:
-                    heapq.heappush(ready, (first[successor], successor))
-        return out
-
     def heights(self) -> list[list[int]]:
-        """Keys of the called modules, those that call nothing first, then those that call only these."""
+        """Return keys of called modules, those that call nothing first, then those that call only these."""
         graph: nx.DiGraph = nx.DiGraph()
         for call in self.tree.calls():
             graph.add_node(call.module)
@@ -130,12 +116,13 @@ class Contraction:
 
     def _align(self, bodies: list[Body]) -> list[Body]:
         """Fill in the interfaces of a module's calls; returns the calls that do not fit the first."""
-        forms = [self._form(body) for body in bodies]
-        odd = [b for b, f in zip(bodies, forms, strict=True) if f != forms[0]]
-        if odd:
-            return odd
+        if len(bodies) > 1:
+            forms = [self._describe(body) for body in bodies]
+            odd = [b for b, f in zip(bodies, forms, strict=True) if f != forms[0]]
+            if odd:
+                return odd
         rows = [self._operands(body) for body in bodies]
-        inside = [self._produced(body) for body in bodies]
+        inside = [self._results_inside(body) for body in bodies]
         groups: dict[tuple[Value, ...], None] = {}
         for column in zip(*rows, strict=True):
             if self._is_external(column[0], bodies[0], inside[0]):
@@ -154,7 +141,7 @@ class Contraction:
                 body.outputs = [value for _, value in self.graph.outputs]
         return []
 
-    def _form(self, body: Body) -> object:
+    def _describe(self, body: Body) -> object:
         """What all calls of one module must share."""
         position: dict[Value, int] = {}
         form: list[object] = []
@@ -199,11 +186,14 @@ class Contraction:
     def _results(self, body: Body) -> list[Value]:
         return [v for item in body.items for v in self._item_results(item)]
 
-    def _produced(self, body: Body) -> set[int]:
+    def _results_inside(self, body: Body) -> set[int]:
         """Keys of the operators in a call and in the calls made in it."""
-        found: set[int] = set()
-        for kind, key in body.items:
-            found |= self._produced(self.bodies[key]) if kind == "call" else {key}
+        found = self._inside.get(body.call)
+        if found is None:
+            found = self._inside[body.call] = {key for kind, key in body.items if kind == "op"}
+            for kind, key in body.items:
+                if kind == "call":
+                    found |= self._results_inside(self.bodies[key])
         return found
 
     def _is_external(self, value: Value, body: Body, inside: set[int]) -> bool:
@@ -218,7 +208,7 @@ class Contraction:
     # -- modules ---------------------------------------------------------------------------------
 
     def holder(self, module: int, parameter: int) -> int | None:
-        """The module, `module` itself or one below it, through which `module` reaches a parameter."""
+        """Return the module, `module` itself or one below it, through which `module` reaches a parameter."""
         module = home_of(self.tree, module)
         if parameter in self.tree.module(module).parameters.values():
             return module
@@ -238,8 +228,9 @@ class Contraction:
                         found[parameter] = inner.key
         return found
 
-    def _used(self) -> set[int]:
-        """Modules that the emitted source needs, containers of such modules included."""
+    @cached_property
+    def used(self) -> set[int]:
+        """Keys of modules that run, hold a parameter that is used, or contain one that does."""
         needed = {home_of(self.tree, body.module) for body in self.bodies.values()} | {0}
         for body in self.bodies.values():
             for value in [*self._operands(body), *body.outputs]:
@@ -255,7 +246,37 @@ class Contraction:
         return needed
 
 
+def _sort(flow: Flow, first: dict[Item, int]) -> list[Item]:
+    """Return the items in topological order, ties in the order in which the source ran them.
+
+    Those that are in a circle, and those behind one, are left out.
+    """
+    waiting = dict.fromkeys(flow, 0)
+    for successors in flow.values():
+        for item in successors:
+            waiting[item] += 1
+    ready = [(first[item], item) for item, degree in waiting.items() if degree == 0]
+    heapq.heapify(ready)
+    out: list[Item] = []
+    while ready:
+        _, item = heapq.heappop(ready)
+        out.append(item)
+        for successor in flow[item]:
+            waiting[successor] -= 1
+            if waiting[successor] == 0:
+                heapq.heappush(ready, (first[successor], successor))
+    return out
+
+
+def _find_circle(flow: Flow) -> list[int]:
+    """Return the keys of the calls in the first circle of items."""
+    behind: dict[Item, Iterable[Item]] = {item: list(successors) for item, successors in flow.items()}
+    circles: Iterable[set[Item]] = nx.strongly_connected_components(nx.DiGraph(behind))
+    circle = next(found for found in circles if len(found) > 1)
+    return [key for kind, key in sorted(circle) if kind == "call"]
+
+
 def prefixes(path: str) -> Iterable[str]:
-    """``a.b.c`` -> ``a.b``, ``a``, and the root's empty path."""
+    """Yield, for ``a.b.c``, ``a.b``, ``a``, and the root's empty path."""
     parts = path.split(".") if path else []
     return (".".join(parts[:n]) for n in range(len(parts) - 1, -1, -1))

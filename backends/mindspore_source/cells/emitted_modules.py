@@ -38,12 +38,12 @@ class EmittedModules:
         return out
 
     def registered(self, key: int) -> dict[str, int]:
-        """Name -> child of a module, regions left out."""
+        """Return name -> child of a module, regions left out."""
         children = self.tree.module(key).children
         return {name: child for name, child in children.items() if not is_region(self.tree, child)}
 
     def children(self, key: int) -> list[tuple[str, int]]:
-        """(name, child) of the children emitted in this module: used, and canonical here."""
+        """Return (name, child) of the children emitted in this module: used, and canonical here."""
         above = self.paths[key]
         return [
             (name, child)
@@ -68,14 +68,14 @@ class EmittedModules:
         }
 
     def above(self, key: int) -> list[int]:
-        """The module, the one that contains it, and so on up to the root."""
+        """Return the module, the one that contains it, and so on up to the root."""
         out = [key]
         while out[-1] in self._owners:
             out.append(self._owners[out[-1]])
         return out
 
     def place_of(self, key: int) -> tuple[str, str]:
-        """Where a module is written: the class of the nearest module that has one, and the path in it."""
+        """Return where a module is written: the nearest class around it, and its path in that."""
         path = ""
         for above in self.above(key)[1:]:
             path = self.paths[key].removeprefix(self.paths[above])
@@ -84,12 +84,12 @@ class EmittedModules:
         return "", self.paths[key]
 
     def input_names(self, module: int) -> list[str]:
-        """The graph inputs that a module is given, by name, where every call of it is given the same."""
+        """Return names of the graph inputs given to a module, where every call of it is given the same."""
         bodies = [b for b in self.contraction.bodies.values() if b.module == module]
         names = zip(*([self.input_name(v) for v in b.inputs] for b in bodies), strict=False)
         return [found[0] if len(set(found)) == 1 else "" for found in names]
 
     def input_name(self, value: Value) -> str:
-        """The name of an input of the graph; empty for any other value."""
+        """Return the name of an input of the graph; empty for any other value."""
         node = self.graph.node(value.node)
         return getattr(node, "name", "") if node.key in self.graph.inputs else ""

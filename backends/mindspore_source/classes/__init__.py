@@ -1,1 +1,1 @@
-"""From drafts to classes: drafts with one structure share a class, with arguments where they differ."""
+"""From definitions to classes: those of one structure share a class, with arguments where they differ."""

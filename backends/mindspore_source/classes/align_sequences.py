@@ -2,76 +2,61 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
-from ..cells.cell_draft import Draft
-from ..cells.constructor_arguments import Class, Condition, Formal, Hole, sequence_of, tagged
+from ..cells.cell_definition import Definition
+from ..cells.constructor_arguments import Class, Condition, ConstructorArgument, Hole, sequence_of, tag_types
 from ..naming import free_name, variable_name
-from ..text.expressions import (
-    MISSING,
-    Argument,
-    Call,
-    Literal,
-    Name,
-    Part,
-    Slot,
-    accesses,
-    emptied,
-    literals,
-    shape_of,
-)
+from ..text.expressions import MISSING, Argument, Call, Literal, Name, NnClass, OptionalMember, Part
+from ..text.renderer import Renderer
+from ..text.traversal import accesses, empty, literals, shape_of
 from .simplify_arguments import DIFFER
 
-_SLOTS = 3
+_MOST_OPTIONAL = 3
 """How many members of a sequence may be missing in some instance of a class."""
-
-_ACTIVATION = re.compile(
-    r"nn\.(ReLU6?|ELU|GELU|FastGelu|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|Sigmoid|Tanh|Softsign|Identity)"
-    r"|(SiLU|Swish|GELU|HSwish|HSigmoid)(Layer)?"
-)
-"""Constructors of layers that instances of one class may differ in: MindSpore's, and the source's own."""
 
 
 # -- before classes are made ------------------------------------------------------------------------
 
 
-def align(drafts: Sequence[Draft]) -> None:
+def align_sequences(definitions: Sequence[Definition]) -> None:
     """Let modules of one source class share it where their sequences differ in a few members.
 
-    A member that some of them do not have becomes a `Slot` of all; activations become literals.
+    A member that some of them do not have becomes an `OptionalMember` of all; activations become literals.
     """
-    classes: dict[object, list[Draft]] = {}
-    for draft in drafts:
-        draft.attributes = [(name, _activations_named(part)) for name, part in draft.attributes]
-        names = tuple(name for name, _ in draft.attributes)
-        classes.setdefault((draft.source_class, draft.base, names), []).append(draft)
+    classes: dict[object, list[Definition]] = {}
+    for definition in definitions:
+        definition.attributes = [(name, _name_activations(part)) for name, part in definition.attributes]
+        names = tuple(name for name, _ in definition.attributes)
+        classes.setdefault((definition.source_class, definition.base, names), []).append(definition)
     for members in classes.values():
         for at in range(len(members[0].attributes)):
             _align(members, at)
 
 
-def _activations_named(part: Part) -> Part:
+def _name_activations(part: Part) -> Part:
     """Constructors of activations with the layer's class as a literal: one that instances may differ in."""
     if isinstance(part, Call):
-        if isinstance(part.callee, str) and not part.arguments and _ACTIVATION.fullmatch(part.callee):
-            return Call(Literal(Name(part.callee), "activation"), ())
-        arguments = tuple(Argument(a.name, _activations_named(a.value), a.default) for a in part.arguments)
-        return Call(part.callee, arguments)
+        if part.is_exchangeable and not part.arguments:
+            named = Literal(Name(Renderer().text(part.callee)), "activation")
+            return replace(part, callee=named, is_exchangeable=False)
+        arguments = tuple(Argument(a.name, _name_activations(a.value), a.default) for a in part.arguments)
+        return replace(part, arguments=arguments)
     return part
 
 
-def _align(drafts: list[Draft], at: int) -> None:
-    """Give one attribute of several drafts the slots that make their sequences one."""
+def _align(definitions: list[Definition], at: int) -> None:
+    """Give one attribute of several definitions the optional members that make their sequences one."""
     rows: dict[int, Call] = {}
-    for draft in drafts:
-        name, part = draft.attributes[at]
-        members = sequence_of(draft.base, name, part)
-        if members is None or not members.arguments or (name and _is_opened(draft, name)):
+    for definition in definitions:
+        name, part = definition.attributes[at]
+        members = sequence_of(definition.base, name, part)
+        if members is None or not members.arguments or (name and _is_opened(definition, name)):
             return
-        rows[draft.module] = members
+        rows[definition.module] = members
     kinds: dict[tuple[object, ...], list[Call]] = {}
     for row in rows.values():
         kinds.setdefault(_shapes(row), []).append(row)
@@ -79,46 +64,48 @@ def _align(drafts: list[Draft], at: int) -> None:
     places: dict[tuple[object, ...], tuple[int, ...]] = {longest: tuple(range(len(longest)))}
     for kind, members in kinds.items():
         if kind != longest and 2 * len(kind) >= len(longest):
-            found = _embedding(kind, members, longest, kinds[longest])
+            found = _embed(kind, members, longest, kinds[longest])
             if found is not None:
                 places[kind] = found
     optional = {i for i in range(len(longest)) if any(i not in found for found in places.values())}
-    if not optional or len(optional) > _SLOTS:
+    if not optional or len(optional) > _MOST_OPTIONAL:
         return
     model = kinds[longest][0]
-    for draft in drafts:
-        row = rows[draft.module]
+    for definition in definitions:
+        row = rows[definition.module]
         if (found := places.get(_shapes(row))) is not None:
-            values = _with_slots(row, found, model, optional)
-            draft.attributes[at] = (draft.attributes[at][0], Call(row.callee, values))
+            values = _with_optional_members(row, found, model, optional)
+            definition.attributes[at] = (definition.attributes[at][0], replace(row, arguments=values))
 
 
 def _shapes(row: Call) -> tuple[object, ...]:
     return tuple(shape_of(a.value, {}) for a in row.arguments)
 
 
-def _with_slots(row: Call, places: Sequence[int], model: Call, optional: set[int]) -> tuple[Argument, ...]:
+def _with_optional_members(
+    row: Call, places: Sequence[int], model: Call, optional: set[int]
+) -> tuple[Argument, ...]:
     own = dict(zip(places, row.arguments, strict=True))
     out: list[Argument] = []
     for at, argument in enumerate(model.arguments):
         if at not in optional:
             out.append(own[at])
         elif at in own:
-            out.append(Argument("", Slot(own[at].value, True)))
+            out.append(Argument("", OptionalMember(own[at].value, True)))
         else:
-            out.append(Argument("", Slot(emptied(argument.value), False)))
+            out.append(Argument("", OptionalMember(empty(argument.value), False)))
     return tuple(out)
 
 
-def _is_opened(draft: Draft, name: str) -> bool:
-    """Whether a draft reaches into a sequence, whose members would have other numbers elsewhere."""
-    reached = [access for pair in draft.assignments for access in pair]
-    for statement in [step for body in (draft, *draft.methods) for step in body.statements]:
+def _is_opened(definition: Definition, name: str) -> bool:
+    """Whether a definition reaches into a sequence, whose members would have other numbers elsewhere."""
+    reached = [access for pair in definition.assignments for access in pair]
+    for statement in [step for body in (definition, *definition.methods) for step in body.statements]:
         reached += accesses(statement.expression)
     return any(access.opens(name) for access in reached)
 
 
-def _embedding(
+def _embed(
     kind: Sequence[object], rows: list[Call], longest: Sequence[object], models: list[Call]
 ) -> tuple[int, ...] | None:
     """Where the members of a shorter sequence are in the longest: those of one structure that fit best."""
@@ -129,7 +116,7 @@ def _embedding(
             return -1.0
         own = {_pattern(row.arguments[at].value) for row in rows}
         other = {_pattern(row.arguments[place].value) for row in models}
-        return max(_alike(a, b) for a in own for b in other)
+        return max(_measure_likeness(a, b) for a in own for b in other)
 
     best: dict[tuple[int, int], tuple[float, tuple[int, ...]] | None] = {}
     for at in reversed(range(len(kind) + 1)):
@@ -149,7 +136,7 @@ def _embedding(
 def _pattern(part: Part) -> tuple[object, ...]:
     """How a member is constructed, whatever its sizes: what is default, and which numbers are equal."""
     found = list(literals(part))
-    values = tagged(literal.value for literal, _ in found)
+    values = tag_types(literal.value for literal, _ in found)
     return tuple(
         (value, values.index(tag), literal.value if isinstance(literal.value, (Name, bool)) else value)
         for (literal, default), tag in zip(found, values, strict=True)
@@ -157,7 +144,7 @@ def _pattern(part: Part) -> tuple[object, ...]:
     )
 
 
-def _alike(a: Sequence[object], b: Sequence[object]) -> float:
+def _measure_likeness(a: Sequence[object], b: Sequence[object]) -> float:
     same = sum(x == y for x, y in zip(a, b, strict=True))
     return (same + 1) / (len(a) + 1)
 
@@ -165,44 +152,44 @@ def _alike(a: Sequence[object], b: Sequence[object]) -> float:
 # -- when a class is made ---------------------------------------------------------------------------
 
 
-def fill_slots(class_: Class, columns: Sequence[tuple[Hole, ...]]) -> None:
+def define_optional_members(class_: Class, columns: Sequence[tuple[Hole, ...]]) -> None:
     """Say when the optional members of a class's sequences are there, and what they are constructed from."""
-    first = class_.drafts[0]
+    first = class_.instances[0]
     known: dict[tuple[bool, ...], Condition] = {}
     for at, (name, part) in enumerate(list(first.attributes)):
         members = sequence_of(first.base, name, part)
-        if members is None or not any(isinstance(a.value, Slot) for a in members.arguments):
+        if members is None or not any(isinstance(a.value, OptionalMember) for a in members.arguments):
             continue
         kept: list[Argument] = []
         for number, argument in enumerate(members.arguments):
-            slot = argument.value
-            if not isinstance(slot, Slot):
+            optional_member = argument.value
+            if not isinstance(optional_member, OptionalMember):
                 kept.append(argument)
                 continue
-            present = tuple(_member(draft, at, number).present for draft in class_.drafts)
+            present = tuple(_member_of(definition, at, number).present for definition in class_.instances)
             if all(present):
-                kept.append(Argument("", slot.part))
+                kept.append(Argument("", optional_member.part))
             elif any(present):
-                member = _member(class_.drafts[present.index(True)], at, number)
-                own = [column for column in columns if column[0].slot is slot]
-                condition = _solved(class_, member, own, present, known.get(present))
+                member = _member_of(class_.instances[present.index(True)], at, number)
+                own = [column for column in columns if column[0].optional_member is optional_member]
+                condition = _solve(class_, member, own, present, known.get(present))
                 known.setdefault(present, condition)
                 class_.conditions[id(member)] = condition
                 kept.append(Argument("", member))
-        first.attributes[at] = (name, Call(members.callee, tuple(kept)))
+        first.attributes[at] = (name, replace(members, arguments=tuple(kept)))
 
 
-def _member(draft: Draft, at: int, number: int) -> Slot:
-    part = draft.attributes[at][1]
+def _member_of(definition: Definition, at: int, number: int) -> OptionalMember:
+    part = definition.attributes[at][1]
     assert isinstance(part, Call)
-    slot = part.arguments[number].value
-    assert isinstance(slot, Slot)
-    return slot
+    optional_member = part.arguments[number].value
+    assert isinstance(optional_member, OptionalMember)
+    return optional_member
 
 
-def _solved(
+def _solve(
     class_: Class,
-    member: Slot,
+    member: OptionalMember,
     columns: Sequence[tuple[Hole, ...]],
     present: tuple[bool, ...],
     known: Condition | None,
@@ -218,29 +205,29 @@ def _solved(
     """
     instances = [at for at, there in enumerate(present) if there]
     free: list[tuple[Hole, ...]] = []
-    by_hint: dict[str, Formal] = {}
+    by_hint: dict[str, ConstructorArgument] = {}
     for column in columns:
         hole, values = column[instances[0]], [column[at].literal.value for at in instances]
-        formal = _equal(class_, values, instances, hole.literal.hint)
-        if formal is not None:
-            class_.holes[id(hole.literal)] = formal
-            by_hint.setdefault(hole.literal.hint, formal)
-        elif len(set(tagged(values))) > 1 or _is_layer_of(member.part, hole.literal):
+        argument = _find_equal(class_, values, instances, hole.literal.hint)
+        if argument is not None:
+            class_.holes[id(hole.literal)] = argument
+            by_hint.setdefault(hole.literal.hint, argument)
+        elif len(set(tag_types(values))) > 1 or _is_layer_of(member.part, hole.literal):
             free.append(column)
     if known is not None and not free:
         return known
     leaving = by_hint.get("out_channels")
-    made: dict[tuple[object, ...], Formal] = {}
+    made: dict[tuple[object, ...], ConstructorArgument] = {}
     for column in free:
-        hole, values = column[instances[0]], tagged(column[at].literal.value for at in instances)
-        formal = made.get(values)
-        if formal is None:
+        hole, values = column[instances[0]], tag_types(column[at].literal.value for at in instances)
+        argument = made.get(values)
+        if argument is None:
             entering = hole.literal.hint == "in_channels" and leaving is not None
-            formal = _optional(column, present, leaving if entering else None)
-            made[values] = formal
-            class_.formals.append(formal)
-        class_.holes[id(hole.literal)] = formal
-        by_hint.setdefault(hole.literal.hint, formal)
+            argument = _make_optional_argument(column, present, leaving if entering else None)
+            made[values] = argument
+            class_.arguments.append(argument)
+        class_.holes[id(hole.literal)] = argument
+        by_hint.setdefault(hole.literal.hint, argument)
     entering = by_hint.get("in_channels")
     if entering is not None and leaving is not None:
         differ = tuple(a != b for a, b in zip(entering.values, leaving.values, strict=True))
@@ -251,8 +238,8 @@ def _solved(
         return Condition("{0} is not None", (tested,))
     if known is not None:
         return known
-    flag = Formal(free_name(_flag(member.part), class_.names()), present, False)
-    class_.formals.append(flag)
+    flag = ConstructorArgument(free_name(_flag_name(member.part), class_.names()), present, False)
+    class_.arguments.append(flag)
     return Condition("{0}", (flag,))
 
 
@@ -261,28 +248,32 @@ def _is_layer_of(part: Part, literal: Literal) -> bool:
     return isinstance(part, Call) and part.callee is literal
 
 
-def _optional(column: tuple[Hole, ...], present: tuple[bool, ...], otherwise: Formal | None) -> Formal:
+def _make_optional_argument(
+    column: tuple[Hole, ...], present: tuple[bool, ...], otherwise: ConstructorArgument | None
+) -> ConstructorArgument:
     """An argument of an optional member: None, or what makes no difference, where it is not there."""
     values = [hole.literal.value for hole in column]
     if otherwise is not None:
         pairs = zip(values, present, otherwise.values, strict=True)
         given = tuple(value if there else other for value, there, other in pairs)
-        return Formal("", given, hint=column[0].literal.hint)
+        return ConstructorArgument("", given, hint=column[0].literal.hint)
     given = tuple(value if there else None for value, there in zip(values, present, strict=True))
     layers = Counter(value for value in given if isinstance(value, Name))
     usual = layers.most_common(1)[0][0] if layers else None
-    return Formal("", given, usual, hint=column[0].literal.hint)
+    return ConstructorArgument("", given, usual, hint=column[0].literal.hint)
 
 
-def _equal(class_: Class, values: list[object], instances: list[int], hint: str) -> Formal | None:
+def _find_equal(
+    class_: Class, values: list[object], instances: list[int], hint: str
+) -> ConstructorArgument | None:
     """The argument that has these values in all instances that have the member, by the same name first."""
-    wanted = tagged(values)
-    equal = [f for f in class_.formals if tagged(f.values[at] for at in instances) == wanted]
+    wanted = tag_types(values)
+    equal = [f for f in class_.arguments if tag_types(f.values[at] for at in instances) == wanted]
     named = [f for f in equal if f.hint == hint]
     return (named or (equal if len(set(wanted)) > 1 else []) or [None])[0]
 
 
-def _flag(part: Part) -> str:
+def _flag_name(part: Part) -> str:
     callee = part.callee if isinstance(part, Call) else ""
-    layer = callee.removeprefix("nn.") if isinstance(callee, str) else "layer"
+    layer = callee.name if isinstance(callee, NnClass) else callee if isinstance(callee, str) else "layer"
     return f"use_{variable_name(layer)}"

@@ -13,8 +13,8 @@ Children = Callable[[int], Sequence[tuple[str, int]]]
 """(name, child) of the modules emitted in a module."""
 
 
-def levels(tree: ModuleTree, emitted: Iterable[int], children: Children) -> list[list[int]]:
-    """Emitted modules, those that contain and call nothing first; those of one row may share a class.
+def sort_into_levels(tree: ModuleTree, emitted: Iterable[int], children: Children) -> list[list[int]]:
+    """Return emitted modules, those that contain and call nothing first; those of one row may share a class.
 
     Args:
         tree: the graph's modules.
@@ -30,14 +30,14 @@ def levels(tree: ModuleTree, emitted: Iterable[int], children: Children) -> list
         if call.parent is not None:
             inner, outer = (home_of(tree, m) for m in (call.module, tree.call(call.parent).module))
             needs.add_edges_from([(inner, outer)] if inner != outer else [])
-    level = _aligned(tree, needs, children)
+    level = _align_levels(tree, needs, children)
     rows: list[list[int]] = [[] for _ in range(max(level.values()) + 1)]
     for key in keys:
         rows[level[key]].append(key)
     return rows
 
 
-def _aligned(tree: ModuleTree, needs: nx.DiGraph, children: Children) -> dict[int, int]:
+def _align_levels(tree: ModuleTree, needs: nx.DiGraph, children: Children) -> dict[int, int]:
     """Module -> level; those of one source class share one, where none contains another."""
     order = list(nx.topological_sort(needs))
     plain = {key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..emitters.initializers import fan_in_of
-from ..text.expressions import MISSING, Call, Literal, Part, Renderer, literal_source
+from ..naming import snake_case
+from ..text.expressions import MISSING, Call, Literal, NnClass, Part, Quoted, Tuple, literal_source
+from ..text.renderer import Renderer
+from ..text.traversal import children
 
 _PLACES = 3
 """Textual places from which a factory is worth its own lines."""
 _LINE = 66
 """Columns of a constructor that an attribute's line has room for."""
+_LAWS = frozenset(f"{name}_init" for name in ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var"))
+"""Arguments that say what a layer's parameters are drawn from."""
 
 
 @dataclass
@@ -24,36 +28,51 @@ class Factory:
         name: the function's name.
         positional: its arguments without default.
         passed: its keyword arguments and their defaults.
-        fixed: what it gives the layer itself, as source.
+        fixed: what it gives the layer itself.
     """
 
-    callee: str
+    callee: NnClass
     name: str = ""
     positional: list[str] = field(default_factory=list)
     passed: dict[str, object] = field(default_factory=dict)
-    fixed: dict[str, str] = field(default_factory=dict)
+    fixed: dict[str, Part] = field(default_factory=dict)
 
-    def applied(self, call: Call) -> Call:
-        """The constructor call as a call of this function."""
+    @property
+    def has_bias(self) -> bool | None:
+        """Whether its layers have a bias; None where that is an argument, or they never have one."""
+        found = self.fixed.get("has_bias")
+        return bool(found.value) if isinstance(found, Literal) else None
+
+    def apply(self, call: Call) -> Call:
+        """Return the constructor call as a call of this function."""
         kept = [a for a in call.arguments if not a.name or a.name in self.passed]
         return Call(self.name, tuple(kept))
 
     def text(self) -> str:
-        """The function's definition."""
-        formals = [*self.positional, *(f"{n}={literal_source(v)}" for n, v in self.passed.items())]
+        """Return the function's definition."""
+        renderer = Renderer()
+        arguments = [*self.positional, *(f"{n}={literal_source(v)}" for n, v in self.passed.items())]
         given = [*self.positional, *(f"{n}={n}" for n in self.passed)]
-        given += [f"{n}={text}" for n, text in self.fixed.items()]
+        given += [f"{n}={renderer.text(part)}" for n, part in self.fixed.items()]
+        layer = renderer.text(self.callee)
         return (
-            f"def {self.name}({', '.join(formals)}):\n"
-            f'    """{self._docstring()}"""\n'
-            f"    return {self.callee}({', '.join(given)})\n"
+            f"def {self.name}({', '.join(arguments)}):\n"
+            f'    """{" ".join([layer, ", ".join(self._features())]).strip()}."""\n'
+            f"    return {layer}({', '.join(given)})\n"
         )
 
-    def _docstring(self) -> str:
-        said = {"True": "with bias", "False": "without bias"}.get(self.fixed.get("has_bias", ""), "")
-        padded = "padded as told" if self.fixed.get("pad_mode") == '"pad"' else ""
-        drawn = "drawn as in the source" if any(n.endswith("_init") for n in self.fixed) else ""
-        return f"{self.callee} {', '.join(p for p in (said, padded, drawn) if p)}".strip() + "."
+    def _features(self) -> list[str]:
+        """What the docstring says of the layer."""
+        found = [] if self.has_bias is None else ["with bias" if self.has_bias else "without bias"]
+        found += ["padded as told"] if self.fixed.get("pad_mode") == Quoted("pad") else []
+        return [*found, "drawn as in the source"] if _LAWS & set(self.fixed) else found
+
+    def separators(self) -> int:
+        """Return how many commas its definition has, for what it takes to read."""
+        count = len(self.positional) + len(self.passed)
+        listed = [count, count + len(self.fixed), len(self._features())]
+        inner = sum(_value_separators(v) for v in self.passed.values())
+        return sum(max(n - 1, 0) for n in listed) + inner + sum(map(_separators, self.fixed.values()))
 
 
 class Factories:
@@ -71,41 +90,39 @@ class Factories:
         self.chosen: dict[object, Factory] = {}
         by_size = sorted(groups.items(), key=lambda item: -len({place for place, _ in item[1]}))
         for style, group in by_size:
-            factory = _factory([call for _, call in group])
-            if factory is not None and _worth(factory, group):
+            factory = _make_factory([call for _, call in group])
+            if factory is not None and _is_worth_it(factory, group):
                 factory.name = self._name(factory)
                 self.chosen[style] = factory
 
-    def applied(self, part: Part) -> Part:
-        """A layer's constructor through its factory, where it has one."""
+    def apply(self, part: Part) -> Part:
+        """Return a layer's constructor through its factory, where it has one."""
         if not isinstance(part, Call):
             return part
         factory = self.chosen.get(_style(part))
-        return part if factory is None else factory.applied(part)
+        return part if factory is None else factory.apply(part)
 
     def names(self) -> set[str]:
-        """Names of the functions, which no constructor argument may take."""
+        """Return the names of the functions, which no constructor argument may take."""
         return {f.name for f in self.chosen.values()}
 
     def text(self) -> str:
-        """The definitions of all factories, in the order of their names."""
+        """Return the definitions of all factories, in the order of their names."""
         return "\n\n".join(f.text() for f in sorted(self.chosen.values(), key=lambda f: f.name))
 
     def _name(self, factory: Factory) -> str:
-        layer = factory.callee.removeprefix("nn.")
-        base = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", layer).lower()
+        base = snake_case(factory.callee.name)
         others = [f for f in self.chosen.values() if f.callee == factory.callee]
         if not others:
             return base
-        biases = {f.fixed.get("has_bias") for f in others}
-        if factory.fixed.get("has_bias") not in biases:
-            return f"{base}_with_bias" if factory.fixed.get("has_bias") == "True" else f"{base}_without_bias"
+        if factory.has_bias not in {f.has_bias for f in others}:
+            return f"{base}_with_bias" if factory.has_bias else f"{base}_without_bias"
         return f"{base}_{len(others) + 1}"
 
 
 def _style(call: Call) -> object | None:
     """What calls of one factory share; None for a call that takes none."""
-    if not isinstance(call.callee, str) or not call.callee.startswith("nn."):
+    if not isinstance(call.callee, NnClass):
         return None
     style: list[object] = [call.callee]
     for argument in call.arguments:
@@ -123,10 +140,11 @@ def _style(call: Call) -> object | None:
     return tuple(style)
 
 
-def _factory(calls: list[Call]) -> Factory | None:
+def _make_factory(calls: list[Call]) -> Factory | None:
     """The function that makes all these calls; None where their bounds follow no rule."""
     first = calls[0]
-    found = Factory(str(first.callee))
+    assert isinstance(first.callee, NnClass)
+    found = Factory(first.callee)
     for at, argument in enumerate(first.arguments):
         values = [c.arguments[at].value for c in calls]
         if not argument.name:
@@ -136,42 +154,68 @@ def _factory(calls: list[Call]) -> Factory | None:
             if any(isinstance(v, Literal) and v.value != argument.default for v in values):
                 found.passed[argument.name] = argument.default
         elif fan_in_of(argument.value) is not None:
-            rule = _rule(calls, [fan_in_of(v) or 0 for v in values])
+            rule = _find_rule(calls, [fan_in_of(v) or 0 for v in values])
             if rule is None:
                 return None
-            found.fixed[argument.name] = f"Uniform(1 / math.sqrt({rule}))"
+            found.fixed[argument.name] = f"Uniform(1 / math.sqrt({rule.text()}))"
         else:
-            found.fixed[argument.name] = Renderer().text(argument.value)
-    if found.fixed.get("pad_mode") == '"pad"' and "padding" not in found.passed:
-        found.fixed["pad_mode"] = '"valid"'
+            found.fixed[argument.name] = argument.value
+    if found.fixed.get("pad_mode") == Quoted("pad") and "padding" not in found.passed:
+        found.fixed["pad_mode"] = Quoted("valid")
     return found
 
 
-_RULES: dict[str, Callable[[dict[str, int]], int]] = {
-    "in_channels": lambda a: a["in_channels"],
-    "in_channels * kernel_size": lambda a: a["in_channels"] * a["kernel_size"],
-    "in_channels * kernel_size**2": lambda a: a["in_channels"] * a["kernel_size"] ** 2,
-    "in_channels * kernel_size**3": lambda a: a["in_channels"] * a["kernel_size"] ** 3,
-    "in_channels // group * kernel_size": lambda a: a["in_channels"] // a["group"] * a["kernel_size"],
-    "in_channels // group * kernel_size**2": lambda a: a["in_channels"] // a["group"] * a["kernel_size"] ** 2,
-    "out_channels * kernel_size**2": lambda a: a["out_channels"] * a["kernel_size"] ** 2,
-}
-"""Fan-ins of a layer's weight as its arguments give them; the first that holds for every layer is written."""
+@dataclass(frozen=True, slots=True)
+class _FanIn:
+    """The fan-in of a layer's weight as a product of its arguments.
+
+    Attributes:
+        channels: the argument that counts the channels.
+        axes: the spatial axes, over each of which the kernel is as long.
+        is_grouped: whether the channels are divided among groups.
+    """
+
+    channels: str
+    axes: int = 0
+    is_grouped: bool = False
+
+    def value(self, given: dict[str, int]) -> int | None:
+        """Return the product of these arguments; None where one is missing."""
+        names = [
+            self.channels,
+            *(["kernel_size"] if self.axes else []),
+            *(["group"] if self.is_grouped else []),
+        ]
+        if not all(name in given for name in names):
+            return None
+        channels = given[self.channels] // (given["group"] if self.is_grouped else 1)
+        return channels * (given["kernel_size"] ** self.axes if self.axes else 1)
+
+    def text(self) -> str:
+        """Return the product as source."""
+        channels = f"{self.channels} // group" if self.is_grouped else self.channels
+        kernel = "kernel_size" if self.axes == 1 else f"kernel_size**{self.axes}"
+        return f"{channels} * {kernel}" if self.axes else channels
 
 
-def _rule(calls: list[Call], fan_ins: list[int]) -> str | None:
+_RULES = (
+    *(_FanIn("in_channels", axes) for axes in range(4)),
+    *(_FanIn("in_channels", axes, is_grouped=True) for axes in (1, 2)),
+    _FanIn("out_channels", 2),
+)
+"""The first that holds for every layer is written."""
+
+
+def _find_rule(calls: list[Call], fan_ins: list[int]) -> _FanIn | None:
     """The fan-in as a product of the arguments, where one product holds for every call."""
-    known = [_numbers(call) for call in calls]
-    for text, product in _RULES.items():
-        names = re.findall(r"[a-z_]+", text)
-        if all(isinstance(numbers.get(n), int) for numbers in known for n in names) and all(
-            product(numbers) == fan_in for numbers, fan_in in zip(known, fan_ins, strict=True)
-        ):
-            return text
+    known = [_integers(call) for call in calls]
+    for rule in _RULES:
+        if all(rule.value(numbers) == fan_in for numbers, fan_in in zip(known, fan_ins, strict=True)):
+            return rule
     return None
 
 
-def _numbers(call: Call) -> dict[str, int]:
+def _integers(call: Call) -> dict[str, int]:
     """The integer arguments of a call by name."""
     found: dict[str, int] = {}
     for argument in call.arguments:
@@ -180,16 +224,32 @@ def _numbers(call: Call) -> dict[str, int]:
     return found
 
 
-def _worth(factory: Factory, group: list[tuple[object, Call]]) -> bool:
+def _is_worth_it(factory: Factory, group: list[tuple[object, Call]]) -> bool:
     """Whether the function saves more lines than it takes."""
-    places = {place: _lines(call) - _lines(factory.applied(call)) for place, call in group}
-    return len(places) >= _PLACES and sum(places.values()) > factory.text().count(",") + 4
+    places = {place: _lines(call) - _lines(factory.apply(call)) for place, call in group}
+    return len(places) >= _PLACES and sum(places.values()) > factory.separators() + 4
 
 
 def _lines(call: Call) -> int:
     """About as many lines as `ruff format` makes of a constructor."""
-    text = Renderer().text(call)
-    if len(text) <= _LINE:
+    if len(Renderer().text(call)) <= _LINE:
         return 1
-    arguments = Renderer().arguments(call)
-    return 3 if len(arguments) <= _LINE + 6 else 2 + arguments.count(", ") + 1
+    return 3 if len(Renderer().arguments(call)) <= _LINE + 6 else 3 + _separators(call)
+
+
+def _separators(part: Part) -> int:
+    """How many commas are between what a part is written of."""
+    if isinstance(part, Literal):
+        return _value_separators(part.value)
+    inner = [c for c in children(part) if not isinstance(c, str)]
+    if isinstance(part, Call):
+        inner = [a.value for a in part.arguments if not Renderer().is_default(a)]
+    own = len(inner) - 1 if isinstance(part, (Call, Tuple)) and inner else 0
+    return own + sum(map(_separators, inner))
+
+
+def _value_separators(value: object) -> int:
+    """How many commas a literal is written with."""
+    if not isinstance(value, (tuple, list)):
+        return 0
+    return max(len(value) - 1, 0) + sum(map(_value_separators, value))

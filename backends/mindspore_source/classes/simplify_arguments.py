@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from ..cells.constructor_arguments import Class, Condition, Formal
-from ..naming import free_name
+from ..cells.constructor_arguments import Class, Condition, ConstructorArgument
+from ..naming import free_name, is_kind_of
 from ..text.expressions import MISSING
 
 _ALIASED = 3
@@ -16,7 +16,7 @@ _RATIOS = 3
 """How many ratios of two arguments may differ for the ratio to be the argument."""
 
 
-def derive(class_: Class) -> None:
+def simplify_arguments(class_: Class) -> None:
     """Write arguments that follow from others as what they are: ``4 * width``, ``kernel_size // 2``."""
     _ratio(class_)
     _multiples(class_)
@@ -24,28 +24,28 @@ def derive(class_: Class) -> None:
     _shapes(class_)
 
 
-def _replace(class_: Class, formal: Formal, template: str, *of: Formal) -> None:
+def _replace(class_: Class, argument: ConstructorArgument, template: str, *of: ConstructorArgument) -> None:
     """Take an argument out: it is written as a template over others from here on."""
-    class_.formals.remove(formal)
-    formal.template, formal.of = template, of
-    uses = sum(f is formal for f in class_.holes.values())
-    if uses >= _ALIASED and formal.name.endswith("_channels"):
-        formal.aliased = True
-        class_.aliases.append(formal)
+    class_.arguments.remove(argument)
+    argument.template, argument.of = template, of
+    uses = sum(f is argument for f in class_.holes.values())
+    if uses >= _ALIASED and is_kind_of(argument.name, "channels"):
+        argument.aliased = True
+        class_.aliases.append(argument)
 
 
-def _is_free(formal: Formal) -> bool:
+def _is_free(argument: ConstructorArgument) -> bool:
     """Whether an argument may be written through others: a number that only the constructor reads."""
-    return not formal.in_construct and formal.default is MISSING and _is_positive(formal)
+    return not argument.in_construct and argument.default is MISSING and _is_positive(argument)
 
 
-def _is_positive(formal: Formal) -> bool:
-    return all(type(v) is int and v > 0 for v in formal.values)
+def _is_positive(argument: ConstructorArgument) -> bool:
+    return all(type(v) is int and v > 0 for v in argument.values)
 
 
-def _numbers(formal: Formal) -> list[int]:
+def _numbers(argument: ConstructorArgument) -> list[int]:
     """The values of an argument that are whole numbers: all of them where it is positive."""
-    return [v for v in formal.values if isinstance(v, int)]
+    return [v for v in argument.values if isinstance(v, int)]
 
 
 def _ratio(class_: Class) -> None:
@@ -65,8 +65,8 @@ def _ratio(class_: Class) -> None:
             continue
         usual = int(counts.most_common(1)[0][0])
         name = free_name("expand_ratio", class_.names())
-        times = Formal(name, tuple(int(r) for r in ratios), usual)
-        class_.formals.append(times)
+        times = ConstructorArgument(name, tuple(int(r) for r in ratios), usual)
+        class_.arguments.append(times)
         _replace(class_, widened, "{0} * {1}", times, base)
         class_.conditions[key] = Condition("{0} != 1", (times,))
 
@@ -77,28 +77,28 @@ DIFFER = "{0} != {1}"
 
 def _multiples(class_: Class) -> None:
     """An argument that is always so many times another is written so: ``4 * width``."""
-    multiples = [(f, *found) for f in class_.formals if (found := _multiple(class_, f)) is not None]
-    for formal, base, scale in multiples:
+    multiples = [(f, *found) for f in class_.arguments if (found := _multiple(class_, f)) is not None]
+    for argument, base, scale in multiples:
         if base.name == "hidden_channels" and "width" not in class_.names():
             base.name = "width"  # what comes out is a multiple of it
-        _replace(class_, formal, f"{scale} * {{0}}", base)
-    long = [f for f in class_.formals if f.name.endswith("_out_channels")]
+        _replace(class_, argument, f"{scale} * {{0}}", base)
+    long = [f for f in class_.arguments if is_kind_of(f.name, "out_channels")]
     if multiples and len(long) == 1 and "out_channels" not in class_.names():
         long[0].name = "out_channels"  # the name that the multiple had
 
 
-def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
+def _multiple(class_: Class, argument: ConstructorArgument) -> tuple[ConstructorArgument, int] | None:
     """An argument that another one is a multiple of, in three cases or more that differ.
 
     What enters is the one to count from; else the smallest.
     """
-    if not _is_free(formal) or formal.name == "in_channels":
+    if not _is_free(argument) or argument.name == "in_channels":
         return None
     found: list[tuple[bool, int, int]] = []
-    for at, base in enumerate(class_.formals):
+    for at, base in enumerate(class_.arguments):
         if not _is_positive(base):
             continue
-        pairs = set(zip(_numbers(formal), _numbers(base), strict=True))
+        pairs = set(zip(_numbers(argument), _numbers(base), strict=True))
         if len(pairs) < 3:
             continue
         scales = {Fraction(v, w) for v, w in pairs}
@@ -108,47 +108,51 @@ def _multiple(class_: Class, formal: Formal) -> tuple[Formal, int] | None:
     if not found:
         return None
     _, scale, at = max(found)
-    return class_.formals[at], scale
+    return class_.arguments[at], scale
 
 
 def _parts(class_: Class) -> None:
     """Padding that is half the kernel, and channels that are a part of those that enter."""
-    named = {f.name: f for f in class_.formals}
-    for formal in list(class_.formals):
+    named = {f.name: f for f in class_.arguments}
+    for argument in list(class_.arguments):
         kernel, entering = named.get("kernel_size"), named.get("in_channels")
-        if not _is_free(formal):
+        if not _is_free(argument):
             continue
-        if formal.name == "padding" and kernel is not None and _is_positive(kernel):
-            if all(v == k // 2 for v, k in zip(_numbers(formal), _numbers(kernel), strict=True)):
-                _replace(class_, formal, "{0} // 2", kernel)
-        elif formal.name.endswith("_channels") and entering not in (None, formal) and _is_positive(entering):
-            pairs = set(zip(_numbers(entering), _numbers(formal), strict=True))
+        if argument.name == "padding" and kernel is not None and _is_positive(kernel):
+            if all(v == k // 2 for v, k in zip(_numbers(argument), _numbers(kernel), strict=True)):
+                _replace(class_, argument, "{0} // 2", kernel)
+        elif (
+            is_kind_of(argument.name, "channels")
+            and entering not in (None, argument)
+            and _is_positive(entering)
+        ):
+            pairs = set(zip(_numbers(entering), _numbers(argument), strict=True))
             scales = {Fraction(v, w) for v, w in pairs}
             scale = scales.pop()
             if not scales and len(pairs) >= 3 and scale.denominator == 1 and scale > 1:
-                _replace(class_, formal, f"{{0}} // {scale}", entering)
+                _replace(class_, argument, f"{{0}} // {scale}", entering)
 
 
 def _shapes(class_: Class) -> None:
     """An argument that is a tuple in which one number differs becomes that number: ``(channels, 1, 1)``."""
-    for formal in list(class_.formals):
-        if formal.default is not MISSING or not all(_is_shape(v) for v in formal.values):
+    for argument in list(class_.arguments):
+        if argument.default is not MISSING or not all(_is_shape(v) for v in argument.values):
             continue
-        shapes: list[tuple[int, ...]] = list(formal.values)  # type: ignore[arg-type]
+        shapes: list[tuple[int, ...]] = list(argument.values)  # type: ignore[arg-type]
         columns = list(zip(*shapes, strict=False))
         varying = {column for column in columns if len(set(column)) > 1}
         if len({len(shape) for shape in shapes}) > 1 or len(varying) != 1:
             continue
         (column,) = varying
-        number = next((f for f in class_.formals if f.values == column), None)
+        number = next((f for f in class_.arguments if f.values == column), None)
         if number is None:
             others = [c[0] for c in columns if c != column]
-            name = free_name("size" if any(n != 1 for n in others) else "channels", class_.names(formal))
-            number = Formal(name, column)
-            class_.formals.insert(class_.formals.index(formal), number)
-        number.in_construct |= formal.in_construct
+            name = free_name("size" if any(n != 1 for n in others) else "channels", class_.names(argument))
+            number = ConstructorArgument(name, column)
+            class_.arguments.insert(class_.arguments.index(argument), number)
+        number.in_construct |= argument.in_construct
         texts = ["{0}" if c == column else str(c[0]) for c in columns]
-        _replace(class_, formal, f"({', '.join(texts)}{',' * (len(texts) == 1)})", number)
+        _replace(class_, argument, f"({', '.join(texts)}{',' * (len(texts) == 1)})", number)
 
 
 def _is_shape(value: object) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from ....ir import Graph, Operator, Value
-from ..emitting import EmitterTable, Expression, Layer, Refused, View
-from ..text.expressions import Part, Use
+from ..emitting import Call, EmitterTable, Expression, NnClass, NnLayer, Refused, View
+from ..text.expressions import Access, Part, Use
 from . import (
     activation,
     attention,
@@ -48,13 +49,21 @@ TABLE = EmitterTable.merge(
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""
 
 
-def emit_layer(view: View) -> Layer:
+def emit_layer(view: View) -> NnLayer:
     """The operator as a layer.
 
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
     """
-    return _emitter(TABLE.layers, view)(view)
+    layer = _emitter(TABLE.layers, view)(view)
+    constructor, traits = layer.constructor, view.operator.traits
+    if not isinstance(constructor, Call):
+        return layer
+    is_light = traits.activation or traits.normalisation or bool(traits.dropout)
+    is_exchangeable = traits.activation and isinstance(constructor.callee, NnClass)
+    return replace(
+        layer, constructor=replace(constructor, is_light=is_light, is_exchangeable=is_exchangeable)
+    )
 
 
 def emit_call(view: View) -> Expression:
@@ -93,8 +102,8 @@ class _Probe:
     def tensor(self, value: Value, level: int) -> Part:
         return Use(value, level)
 
-    def attribute(self, name: str, constructor: Part) -> str:  # noqa: ARG002 - a probe declares nothing
-        return f"self.{name}"
+    def attribute(self, name: str, constructor: Part) -> Access:  # noqa: ARG002 - a probe declares nothing
+        return Access((name,))
 
     def host(self, value: Value) -> str:
         """What the value will be: a size, sizes, or a tensor."""

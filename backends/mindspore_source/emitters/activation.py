@@ -13,40 +13,45 @@ from ..emitting import (
     Call,
     EmitterTable,
     Expression,
-    Layer,
     Literal,
+    NnClass,
+    NnLayer,
     Refused,
     State,
     View,
     optional,
 )
-from ..text.expressions import ADD, ATOM, MISSING, MULTIPLY, call, infix
+from ..text.expressions import ADD, MISSING, MULTIPLY, Access, call, infix, mark_light, only_call
 
 TABLE = EmitterTable()
 
-_ROWS = {  # ONNX: (layer, function)
-    "Relu": ("ReLU", "relu"),
-    "Mish": ("Mish", "mish"),
-    "regraft.Swish": ("SiLU", "silu"),
-    "Softsign": ("Softsign", "softsign"),
-    "HardSwish": ("HSwish", "hardswish"),
-    "Softplus": ("", "softplus"),
-    "Erf": ("", "erf"),
+_ROWS = {  # ONNX: (layer, function, whether that is light)
+    "Relu": ("ReLU", "relu", True),
+    "Mish": ("Mish", "mish", True),
+    "regraft.Swish": ("SiLU", "silu", True),
+    "Softsign": ("Softsign", "softsign", False),
+    "HardSwish": ("HSwish", "hardswish", True),
+    "Softplus": ("", "softplus", False),
+    "Erf": ("", "erf", False),
 }
-"""What MindSpore calls them.
+"""What MindSpore calls them, and whether the function is read best around the layer before it.
 
 Its CPU kernels of Log, Exp and what is made of them are 5e-6 off, relatively.
 """
 
 
-def _row(op_type: str, layer: str, function: str) -> None:
+def _row(op_type: str, layer: str, function: str, is_light: bool) -> None:
     if layer:
-        TABLE.layer(op_type)(lambda _view: Layer(Call(f"nn.{layer}", ())))
-    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.use(0)))
+        TABLE.layer(op_type)(lambda _view: NnLayer(Call(NnClass(layer), ())))
+
+    @TABLE.call(op_type)
+    def emit(view: View) -> Expression:
+        found = call(f"ops.{function}", view.use(0))
+        return mark_light(found) if is_light else found
 
 
-for _op_type, (_layer, _function) in _ROWS.items():
-    _row(_op_type, _layer, _function)
+for _op_type, _columns in _ROWS.items():
+    _row(_op_type, *_columns)
 
 
 ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
@@ -88,27 +93,27 @@ def precise_helpers(called: Set[str]) -> list[str]:
 
 
 @TABLE.layer("Sigmoid", "Tanh")
-def saturating_layer(view: View) -> Layer:
+def saturating_layer(view: View) -> NnLayer:
     """nn.Sigmoid, nn.Tanh."""
-    return Layer(Call(f"nn.{view.operator.op_type}", ()))
+    return NnLayer(Call(NnClass(view.operator.op_type), ()))
 
 
 @TABLE.call("Sigmoid", "Tanh")
 def saturating(view: View) -> Expression:
     """ops.sigmoid, ops.tanh."""
-    return call(f"ops.{view.operator.op_type.lower()}", view.use(0))
+    return mark_light(call(f"ops.{view.operator.op_type.lower()}", view.use(0)))
 
 
 @TABLE.layer("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
-def precise_layer(view: View) -> Layer:
+def precise_layer(view: View) -> NnLayer:
     """The file's own layer."""
-    return Layer(Call(view.operator.op_type, ()))
+    return NnLayer(Call(view.operator.op_type, ()))
 
 
 @TABLE.call("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
 def precise(view: View) -> Expression:
     """The file's own function."""
-    return call(view.operator.op_type.lower(), view.use(0))
+    return mark_light(call(view.operator.op_type.lower(), view.use(0)))
 
 
 def _axis(view: View) -> int:
@@ -116,9 +121,9 @@ def _axis(view: View) -> int:
 
 
 @TABLE.layer("Softmax", "LogSoftmax")
-def softmax_layer(view: View) -> Layer:
+def softmax_layer(view: View) -> NnLayer:
     """nn.Softmax, nn.LogSoftmax."""
-    return Layer(Call(f"nn.{view.operator.op_type}", (Argument("axis", Literal(_axis(view), "axis")),)))
+    return NnLayer(Call(NnClass(view.operator.op_type), (Argument("axis", Literal(_axis(view), "axis")),)))
 
 
 @TABLE.call("Softmax")
@@ -134,23 +139,25 @@ def log_softmax(view: View) -> Expression:
 
 
 @TABLE.layer("LeakyRelu")
-def leaky_relu_layer(view: View) -> Layer:
+def leaky_relu_layer(view: View) -> NnLayer:
     """nn.LeakyReLU, whose alpha defaults to 0.2."""
-    return Layer(Call("nn.LeakyReLU", (Argument("alpha", Literal(view.operator.float("alpha"), "alpha")),)))
+    return NnLayer(
+        Call(NnClass("LeakyReLU"), (Argument("alpha", Literal(view.operator.float("alpha"), "alpha")),))
+    )
 
 
 @TABLE.call("LeakyRelu")
 def leaky_relu(view: View) -> Expression:
     """ops.leaky_relu."""
-    return call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha"))
+    return mark_light(call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha")))
 
 
 @TABLE.layer("Elu")
-def elu_layer(view: View) -> Layer:
+def elu_layer(view: View) -> NnLayer:
     """nn.ELU, which takes no alpha but 1."""
     if view.operator.float("alpha") != 1.0:
         raise Refused
-    return Layer(Call("nn.ELU", ()))
+    return NnLayer(Call(NnClass("ELU"), ()))
 
 
 @TABLE.call("Elu")
@@ -158,17 +165,17 @@ def elu(view: View) -> Expression:
     """ops.elu; written out for an alpha other than 1."""
     alpha = view.operator.float("alpha")
     if alpha == 1.0:
-        return call("ops.elu", view.use(0))
+        return mark_light(call("ops.elu", view.use(0)))
     below = call("ops.expm1", call("ops.clamp", view.use(0), max=0.0))
     negative = infix(Literal(alpha, "alpha"), "*", below, MULTIPLY)
     return infix(call("ops.relu", view.use(0)), "+", negative, ADD)
 
 
 @TABLE.layer("Selu")
-def selu_layer(view: View) -> Layer:
+def selu_layer(view: View) -> NnLayer:
     """nn.SeLU, for ONNX's own constants only."""
     _default_selu(view)
-    return Layer(Call("nn.SeLU", ()))
+    return NnLayer(Call(NnClass("SeLU"), ()))
 
 
 @TABLE.call("Selu")
@@ -187,9 +194,9 @@ def _default_selu(view: View) -> None:
 
 
 @TABLE.layer("Celu")
-def celu_layer(view: View) -> Layer:
+def celu_layer(view: View) -> NnLayer:
     """nn.CELU."""
-    return Layer(Call("nn.CELU", (optional("alpha", view.operator.float("alpha"), 1.0),)))
+    return NnLayer(Call(NnClass("CELU"), (optional("alpha", view.operator.float("alpha"), 1.0),)))
 
 
 @TABLE.call("Celu")
@@ -199,17 +206,19 @@ def celu(view: View) -> Expression:
 
 
 @TABLE.layer("Gelu")
-def gelu_layer(view: View) -> Layer:
+def gelu_layer(view: View) -> NnLayer:
     """nn.GELU, which is the tanh approximation by default."""
-    return Layer(
-        Call("nn.GELU", (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),))
+    return NnLayer(
+        Call(
+            NnClass("GELU"), (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),)
+        )
     )
 
 
 @TABLE.call("Gelu")
 def gelu(view: View) -> Expression:
     """ops.gelu."""
-    return call("ops.gelu", view.use(0), approximate=_approximate(view))
+    return mark_light(call("ops.gelu", view.use(0), approximate=_approximate(view)))
 
 
 def _approximate(view: View) -> str:
@@ -217,11 +226,11 @@ def _approximate(view: View) -> str:
 
 
 @TABLE.layer("HardSigmoid")
-def hard_sigmoid_layer(view: View) -> Layer:
+def hard_sigmoid_layer(view: View) -> NnLayer:
     """nn.HSigmoid, which is x/6 + 0.5 clipped."""
     if not _is_sixth(view):
         raise Refused
-    return Layer(Call("nn.HSigmoid", ()))
+    return NnLayer(Call(NnClass("HSigmoid"), ()))
 
 
 @TABLE.call("HardSigmoid")
@@ -251,16 +260,16 @@ _RELU6 = ("float16", "bfloat16", "float32")
 
 
 @TABLE.layer("Clip")
-def clip_layer(view: View) -> Layer:
+def clip_layer(view: View) -> NnLayer:
     """nn.ReLU6, nn.Hardtanh."""
     low, high = _bounds(view)
     if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
-        return Layer(Call("nn.ReLU6", ()))
+        return NnLayer(Call(NnClass("ReLU6"), ()))
     if low is None or high is None:
         raise Refused
-    return Layer(
+    return NnLayer(
         Call(
-            "nn.Hardtanh",
+            NnClass("Hardtanh"),
             (Argument("min_val", Literal(low, "min_val")), Argument("max_val", Literal(high, "max_val"))),
         )
     )
@@ -271,12 +280,12 @@ def clip(view: View) -> Expression:
     """ops.relu6, ops.clamp."""
     low, high = _bounds(view)
     if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
-        return call("ops.relu6", view.use(0))
+        return mark_light(call("ops.relu6", view.use(0)))
     return call("ops.clamp", view.use(0), min=low, max=high)
 
 
 @TABLE.layer("PRelu", "regraft.mindspore.PRelu")
-def prelu_layer(view: View) -> Layer:
+def prelu_layer(view: View) -> NnLayer:
     """nn.PReLU: one slope a channel, or one for all."""
     slope = view.parameter(1)
     size = slope.data.shape
@@ -288,7 +297,7 @@ def prelu_layer(view: View) -> Layer:
     start = slope.initializer.number("value", 0.25) if slope.initializer else 0.25
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
     first = Argument("w", Literal(start, "w"), MISSING if view.scope.explicit else 0.25)
-    return Layer(Call("nn.PReLU", (optional("channel", count, 1), first)), (state,))
+    return NnLayer(Call(NnClass("PReLU"), (optional("channel", count, 1), first)), (state,))
 
 
 @TABLE.call("PRelu", "regraft.mindspore.PRelu")
@@ -333,9 +342,9 @@ def _ratio(view: View) -> float:
 
 
 @TABLE.layer("Dropout")
-def dropout_layer(view: View) -> Layer:
+def dropout_layer(view: View) -> NnLayer:
     """nn.Dropout by p=: its first positional argument is the probability of keeping."""
-    return Layer(Call("nn.Dropout", (Argument("p", Literal(_ratio(view), "dropout")),)))
+    return NnLayer(Call(NnClass("Dropout"), (Argument("p", Literal(_ratio(view), "dropout")),)))
 
 
 @TABLE.call("Dropout")
@@ -353,10 +362,10 @@ def _channels(view: View) -> str:
 
 
 @TABLE.layer("regraft.FeatureDropout")
-def feature_dropout_layer(view: View) -> Layer:
+def feature_dropout_layer(view: View) -> NnLayer:
     """nn.Dropout1d, nn.Dropout2d, nn.Dropout3d."""
     ratio = Literal(round(view.operator.float("ratio"), 7), "dropout")
-    return Layer(Call(f"nn.D{_channels(view)}", (Argument("p", ratio),)))
+    return NnLayer(Call(NnClass(f"D{_channels(view)}"), (Argument("p", ratio),)))
 
 
 @TABLE.call("regraft.FeatureDropout")
@@ -368,8 +377,7 @@ def feature_dropout(view: View) -> Expression:
 
 
 def _in_training(inner: Expression) -> Expression:
-    (applied,) = inner.parts
-    assert isinstance(applied, Call)
-    return Expression(
-        (Call(applied.callee, (*applied.arguments, Argument("training", "self.training"))),), ATOM
-    )
+    applied = only_call(inner)
+    assert applied is not None
+    training = Argument("training", Access(("training",)))
+    return mark_light(Expression((Call(applied.callee, (*applied.arguments, training)),)))

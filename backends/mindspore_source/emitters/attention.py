@@ -9,14 +9,16 @@ from ..emitting import (
     Call,
     EmitterTable,
     Expression,
-    Layer,
     Literal,
+    NnClass,
+    NnLayer,
     Refused,
     State,
     View,
     optional,
 )
-from ..text.expressions import Part, Renderer
+from ..text.expressions import Part
+from ..text.renderer import Renderer
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
@@ -45,7 +47,7 @@ _LAWS = {
 
 
 @TABLE.layer("regraft.MultiheadAttention")
-def multihead_attention(view: View) -> Layer:
+def multihead_attention(view: View) -> NnLayer:
     """nn.MultiheadAttention, where the layer is the module's all: see the pass adopt-projections."""
     operator = view.operator
     slots = {name: slot for slot, name in enumerate(INPUTS) if view.has(slot)}
@@ -57,7 +59,7 @@ def multihead_attention(view: View) -> Layer:
     width = weight.data.shape[0]
     widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2
     constructor = Call(
-        "nn.MultiheadAttention",
+        NnClass("MultiheadAttention"),
         (
             Argument("", Literal(width, "embed_dim")),
             Argument("", Literal(operator.int("num_heads"), "num_heads")),
@@ -75,14 +77,14 @@ def multihead_attention(view: View) -> Layer:
     options: dict[str, Part] = {} if weighs else {"need_weights": "False"}
     if weighs and not operator.int("average_weights"):
         options["average_attn_weights"] = "False"
-    return Layer(
-        _redrawn(constructor, laws) if laws else constructor,
+    return NnLayer(
+        _redraw(constructor, laws) if laws else constructor,
         states,
         inputs=(0, 1, 2),
         named={name: slots[name] for name in ("key_padding_mask", "attn_mask") if name in slots},
         options=options,
         results=(0, 1) if weighs else (),
-        pick="" if weighs else "[0]",
+        pick=None if weighs else 0,
         hints=("", "weights") if weighs else (),
     )
 
@@ -93,7 +95,7 @@ def _other_law(parameter: Parameter, name: str) -> Part | None:
     return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
 
 
-def _redrawn(constructor: Call, laws: list[tuple[str, Part]]) -> Call:
+def _redraw(constructor: Call, laws: list[tuple[str, Part]]) -> Call:
     parts: list[Part] = ["**{"]
     for name, found in laws:
         parts += [", "] * (len(parts) > 1) + [f'"{name}": ', found]

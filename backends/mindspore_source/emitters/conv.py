@@ -9,17 +9,18 @@ from ..emitting import (
     Call,
     EmitterTable,
     Expression,
-    Layer,
     Literal,
+    NnClass,
+    NnLayer,
     Part,
     Refused,
     State,
     View,
-    initial,
+    initializer_argument,
     optional,
     same,
 )
-from ..text.expressions import call
+from ..text.expressions import Quoted, call
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
@@ -82,23 +83,23 @@ def _constructor(
         optional("dilation", same(dilations), 1),
         optional("group", group, 1),
         Argument("has_bias", Literal(view.has(2), "has_bias")),
-        *initial(parameter, "weight_init", law_of(parameter, fan_in, shape)),
+        *initializer_argument(parameter, "weight_init", law_of(parameter, fan_in, shape)),
     ]
     if view.has(2):
         bias = view.parameter(2)
-        arguments += initial(bias, "bias_init", law_of(bias, fan_in))
-    return Call(f"nn.{name}", (*arguments, *dtype_argument(parameter)))
+        arguments += initializer_argument(bias, "bias_init", law_of(bias, fan_in))
+    return Call(NnClass(name), (*arguments, *dtype_argument(parameter)))
 
 
 @TABLE.layer("Conv")
-def conv(view: View) -> Layer:
+def conv(view: View) -> NnLayer:
     """nn.Conv1d, Conv2d, Conv3d."""
     rank, weight, _, _, group = _sizes(view)
     mode, padding = _padding(view, rank)
-    pads = (Argument("pad_mode", f'"{mode}"'), optional("padding", padding, 0))
+    pads = (Argument("pad_mode", Quoted(mode)), optional("padding", padding, 0))
     area = math.prod(weight[2:])
     constructor = _constructor(view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), pads)
-    return Layer(constructor, _state(view, rank))
+    return NnLayer(constructor, _state(view, rank))
 
 
 @TABLE.call("Conv")
@@ -127,7 +128,7 @@ def functional_conv(view: View) -> Expression:
 
 
 @TABLE.layer("ConvTranspose")
-def conv_transpose(view: View) -> Layer:
+def conv_transpose(view: View) -> NnLayer:
     """nn.Conv2dTranspose and its 1-d and 3-d forms.
 
     With padding, nn.Conv2dTranspose's own output_padding gives wrong numbers: it is taken off the padding at
@@ -140,7 +141,7 @@ def conv_transpose(view: View) -> Layer:
         raise Refused
     pads = view.operator.spatial("pads", rank)
     more = view.operator.spatial("output_padding", rank)
-    extra: tuple[Argument, ...] = (Argument("pad_mode", '"pad"'),)
+    extra: tuple[Argument, ...] = (Argument("pad_mode", Quoted("pad")),)
     if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
         if min(ends) < 0:
@@ -154,4 +155,4 @@ def conv_transpose(view: View) -> Layer:
     constructor = _constructor(
         view, f"Conv{rank}dTranspose", (weight[0], weight[1] * group), (weight[1], area), extra
     )
-    return Layer(constructor, _state(view, rank))
+    return NnLayer(constructor, _state(view, rank))

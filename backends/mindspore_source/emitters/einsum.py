@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import ATOM, MULTIPLY, Part, call, infix, method
+from ..text.expressions import ATOM, MULTIPLY, Attribute, Brackets, Element, Part, call, infix, method
 
 TABLE = EmitterTable()
 
@@ -17,7 +17,7 @@ class _Term:
     part: Part
     axes: list[str]
 
-    def summed(self, kept: set[str]) -> _Term:
+    def sum_others(self, kept: set[str]) -> _Term:
         """Without the axes that nothing else mentions."""
         gone = [i for i, x in enumerate(self.axes) if x not in kept]
         if not gone:
@@ -25,27 +25,27 @@ class _Term:
         part = method(self.part, "sum", gone[0] if len(gone) == 1 else tuple(gone))
         return _Term(part, [x for x in self.axes if x in kept])
 
-    def ordered(self, wanted: list[str]) -> Part:
+    def order(self, wanted: list[str]) -> Part:
         """The tensor with its axes in another order."""
         if self.axes == wanted:
             return self.part
         loose = isinstance(self.part, Expression) and self.part.level < ATOM
-        part = Expression(("(", self.part, ")")) if loose else self.part
+        part = Brackets(self.part) if loose else self.part
         return method(part, "transpose", *(self.axes.index(x) for x in wanted))
 
 
 @TABLE.call("Einsum")
 def einsum(view: View) -> Expression:
-    """``ops.matmul`` of the operands, each summed, transposed and reshaped to batch, rows and columns."""
+    """``ops.matmul`` of the operands, each sum_others, transposed and reshaped to batch, rows and columns."""
     terms, result = _letters(view)
     sizes = _sizes(view, terms)
     given = [_Term(view.atom(slot), axes) for slot, axes in enumerate(terms)]
-    total = given[0].summed({*result, *(x for t in given[1:] for x in t.axes)})
+    total = given[0].sum_others({*result, *(x for t in given[1:] for x in t.axes)})
     for at, other in enumerate(given[1:], 2):
         later = {*result, *(x for t in given[at:] for x in t.axes)}
-        other = other.summed({*later, *total.axes})
-        total = _product(total.summed({*later, *other.axes}), other, later, sizes)
-    found = total.ordered(result)
+        other = other.sum_others({*later, *total.axes})
+        total = _product(total.sum_others({*later, *other.axes}), other, later, sizes)
+    found = total.order(result)
     return found if isinstance(found, Expression) else Expression((found,))
 
 
@@ -90,7 +90,7 @@ def _sizes(view: View, terms: list[list[str]]) -> dict[str, object]:
                     raise Refused
                 sizes[axis] = size
             elif not isinstance(sizes.get(axis), int):
-                sizes[axis] = Expression((view.atom(slot), f".shape[{at}]"))
+                sizes[axis] = Element(Attribute(view.atom(slot), "shape"), at)
     return sizes
 
 
@@ -99,26 +99,26 @@ def _product(left: _Term, right: _Term, kept: set[str], sizes: dict[str, object]
     inner = [x for x in left.axes if x in right.axes and x not in kept]
     rows = [x for x in left.axes if x not in right.axes]
     columns = [x for x in right.axes if x not in left.axes]
-    if not inner:  # nothing is summed: a product with axes of size 1
+    if not inner:  # nothing is sum_others: a product with axes of size 1
         outer = [*shared, *rows, *columns]
-        return _Term(infix(_aligned(left, outer), "*", _aligned(right, outer), MULTIPLY), outer)
+        return _Term(infix(_align(left, outer), "*", _align(right, outer), MULTIPLY), outer)
     a, b = [*shared, *rows, *inner], [*shared, *inner, *columns]
     product = call(
         "ops.matmul",
-        _grouped(left.ordered(a), [[x] for x in shared] + [rows, inner], sizes),
-        _grouped(right.ordered(b), [[x] for x in shared] + [inner, columns], sizes),
+        _group(left.order(a), [[x] for x in shared] + [rows, inner], sizes),
+        _group(right.order(b), [[x] for x in shared] + [inner, columns], sizes),
     )
     outer = [*shared, *rows, *columns]
     if len(rows) == len(columns) == 1:
         return _Term(product, outer)
     if len(rows) + len(columns) == 1:
         return _Term(method(product, "squeeze", -2 if columns else -1), outer)
-    return _Term(_reshaped(product, [[x] for x in outer], sizes), outer)
+    return _Term(_reshape(product, [[x] for x in outer], sizes), outer)
 
 
-def _aligned(term: _Term, outer: list[str]) -> Part:
+def _align(term: _Term, outer: list[str]) -> Part:
     """The tensor with axes of size 1 where it lacks some."""
-    part = term.ordered([x for x in outer if x in term.axes])
+    part = term.order([x for x in outer if x in term.axes])
     there = [x in term.axes for x in outer]
     there = there[there.index(True) :] if any(there) else []
     if all(there):
@@ -127,7 +127,7 @@ def _aligned(term: _Term, outer: list[str]) -> Part:
     return Expression((part, f"[{holes}]"))
 
 
-def _grouped(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
+def _group(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
     """The tensor with every group of axes as one."""
     if all(len(g) == 1 for g in groups):
         return part
@@ -135,10 +135,10 @@ def _grouped(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> P
         return method(part, "expand_dims", -1)
     if [len(g) for g in groups] == [1] * (len(groups) - 2) + [0, 1]:
         return method(part, "expand_dims", -2)
-    return _reshaped(part, groups, sizes)
+    return _reshape(part, groups, sizes)
 
 
-def _reshaped(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
+def _reshape(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
     computed = [g for g in groups if not all(isinstance(sizes[x], int) for x in g)]
     dims: list[object] = []
     for group in groups:

@@ -4,8 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
-from ..text.expressions import ADD, ATOM, COMPARE, Part, call, infix, method
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    State,
+    View,
+    initializer_argument,
+)
+from ..text.expressions import (
+    ADD,
+    ATOM,
+    COMPARE,
+    Attribute,
+    Brackets,
+    Element,
+    Part,
+    Slice,
+    call,
+    infix,
+    method,
+)
 from .initializers import law_of
 
 TABLE = EmitterTable()
@@ -15,7 +39,7 @@ _OPEN = 1 << 31
 
 
 @TABLE.layer("Gather")
-def embedding(view: View) -> Layer:
+def embedding(view: View) -> NnLayer:
     """nn.Embedding, whose table MindSpore draws from N(0, 0.01) by default."""
     weight = view.parameter(0)
     if (
@@ -30,13 +54,13 @@ def embedding(view: View) -> Layer:
     arguments = (
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
-        *initial(weight, "embedding_table", law_of(weight)),
+        *initializer_argument(weight, "embedding_table", law_of(weight)),
     )
-    return Layer(Call("nn.Embedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+    return NnLayer(Call(NnClass("Embedding"), arguments), (State(0, "embedding_table"),), inputs=(1,))
 
 
 @TABLE.layer("regraft.PaddedEmbedding")
-def padded_embedding(view: View) -> Layer:
+def padded_embedding(view: View) -> NnLayer:
     """nn.Embedding that keeps the gradient off its padding row, which MindSpore's own does not."""
     weight = view.parameter(0)
     if len(weight.data.shape) != 2 or view.constant(1) is not None or weight.data.dtype != "float32":
@@ -45,10 +69,10 @@ def padded_embedding(view: View) -> Layer:
     arguments = (
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
-        *initial(weight, "embedding_table", law_of(weight)),
+        *initializer_argument(weight, "embedding_table", law_of(weight)),
         Argument("padding_idx", Literal(view.operator.int("padding_idx"), "padding_idx")),
     )
-    return Layer(Call("PaddedEmbedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+    return NnLayer(Call("PaddedEmbedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
 
 
 @TABLE.call("regraft.PaddedEmbedding")
@@ -56,7 +80,7 @@ def padded_rows(view: View) -> Expression:
     """Rows by ops.gather, those of padding without a gradient."""
     rows = call("ops.gather", view.use(0), view.use(1), 0)
     padding = infix(view.use(1, ADD), "==", Literal(view.operator.int("padding_idx"), "padding"), COMPARE)
-    hidden = method(Expression(("(", padding, ")")), "expand_dims", -1)
+    hidden = method(Brackets(padding), "expand_dims", -1)
     return call("ops.where", hidden, call("ops.stop_gradient", rows), rows)
 
 
@@ -88,7 +112,7 @@ def gather(view: View) -> Expression:
         if indices is None:
             raise Refused
         if indices.ndim == 0:
-            return Expression((view.atom(), "[", Literal(int(indices), "index"), "]"), host="int")
+            return Expression((Element(view.atom(), Literal(int(indices), "index")),), host="int")
         items: list[Part] = []
         for index in indices.reshape(-1):
             items += [view.atom(), "[", Literal(int(index), "index"), "], "]
@@ -143,7 +167,7 @@ def scatter_elements(view: View) -> Expression:
 @TABLE.call("NonZero")
 def nonzero(view: View) -> Expression:
     """ops.nonzero, which gives a place a row."""
-    return Expression((call("ops.nonzero", view.use(0)), ".T"))
+    return Expression((Attribute(call("ops.nonzero", view.use(0)), "T"),))
 
 
 @TABLE.call("Compress")
@@ -159,14 +183,14 @@ def unique(view: View) -> Expression:
     """The values alone: ops.unique gives them in the order in which they occur."""
     if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
         raise Refused
-    values = Expression((call("ops.unique", method(view.atom(), "reshape", -1)), "[0]"))
-    return Expression((call("ops.sort", values), "[0]"))
+    values = Element(call("ops.unique", method(view.atom(), "reshape", -1)), 0)
+    return Expression((Element(call("ops.sort", values), 0),))
 
 
 def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
     """Bounds of a slice: numbers, or sizes that are computed."""
     if view.constant(slot) is None:
-        return [Expression((view.use(slot, ATOM), f"[{i}]")) for i in range(count)]
+        return [Element(view.use(slot, ATOM), i) for i in range(count)]
     return list(view.ints(slot))
 
 
@@ -181,7 +205,7 @@ def slice_(view: View) -> Expression:
     starts, ends = (_bounds(view, slot, len(axes)) for slot in (1, 2))
     if all(step == -1 for step in steps) and starts == [-1] * len(axes) and not host:
         whole = [isinstance(e, int) and e < -_OPEN for e in ends]
-        return _flipped(view, axes, rank, whole)
+        return _flip(view, axes, rank, whole)
     by_axis = {a % rank: (s, e, t) for a, s, e, t in zip(axes, starts, ends, steps, strict=True)}
     parts: list[Part] = []
     for axis in range(max(by_axis) + 1):
@@ -193,6 +217,11 @@ def slice_(view: View) -> Expression:
         parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
         parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
         parts += [":", Literal(step, "step")] if step != 1 else []
+    if host and len(by_axis) == 1 and (bounds := by_axis.get(0)) and bounds[2] == 1:
+        start, end, _ = bounds
+        first = _bound(start, "start") if not isinstance(start, int) or start else None
+        last = _bound(end, "stop") if not isinstance(end, int) or end < _OPEN - 1 else None
+        return Expression((Slice(view.atom(), first, last),), host="tuple")
     return Expression((view.atom(), "[", *parts, "]"), host="tuple" if host else "")
 
 
@@ -200,7 +229,7 @@ def _bound(bound: Part | int, hint: str) -> Part:
     return Literal(bound, hint) if isinstance(bound, int) else bound
 
 
-def _flipped(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expression:
+def _flip(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expression:
     if not all(whole):
         raise Refused
     return call("ops.flip", view.use(0), tuple(sorted(a % rank for a in axes)))

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from ....ir import Initializer, Parameter
 from ..emitting import Argument
-from ..text.expressions import Call, Expression, Literal, Part, literals
+from ..text.expressions import MULTIPLY, Call, Expression, Literal, Part, Quoted, infix
+from ..text.traversal import literals
 
 _DTYPES = {"bool": "bool_"}
-_BY_FAN_IN = "1 / math.sqrt("
+_ROOT = "math.sqrt"
 
 
 def ms_dtype(dtype: str) -> Part:
@@ -46,7 +47,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
     number = initializer.number
     match initializer.law:
         case "zeros" | "ones":
-            return f'"{initializer.law}"'
+            return Quoted(initializer.law)
         case "constant":
             return _call("Constant", Literal(number("value", 0.0), "fill"))
         case "uniform":
@@ -54,7 +55,9 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             if low != -high:
                 return None
             if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-                return _call("Uniform", Expression((_BY_FAN_IN, _product(fan_in), ")")))
+                return _call(
+                    "Uniform", infix("1", "/", Call(_ROOT, (Argument("", _product(fan_in)),)), MULTIPLY)
+                )
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
             mean, std = number("mean", 0.0), number("std", 1.0)
@@ -82,9 +85,9 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             elif slope:
                 arguments.append(Argument("", Literal(slope, "slope")))
             if mode == "fan_out":
-                arguments.append(Argument("mode", '"fan_out"'))
+                arguments.append(Argument("mode", Quoted("fan_out")))
             if not slope:  # with a slope of 0, leaky_relu's gain is relu's
-                arguments.append(Argument("nonlinearity", '"relu"'))
+                arguments.append(Argument("nonlinearity", Quoted("relu")))
             return Expression((Call(name, tuple(arguments)),))
         case "xavier_uniform" | "xavier_normal":
             name = "XavierUniform" if initializer.law == "xavier_uniform" else "XavierNormal"
@@ -140,7 +143,8 @@ def fan_in_of(part: Part) -> int | None:
     if not isinstance(inner, Call) or inner.callee != "Uniform":
         return None
     bound = inner.arguments[0].value
-    if not isinstance(bound, Expression) or bound.parts[0] != _BY_FAN_IN:
+    root = bound.parts[-1] if isinstance(bound, Expression) and bound.operator == "/" else None
+    if not isinstance(root, Call) or root.callee != _ROOT:
         return None
     return math.prod(int(str(literal.value)) for literal, _ in literals(bound))
 
@@ -154,7 +158,7 @@ def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:
 def own_parameter(parameter: Parameter, name: str) -> Part:
     """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
     data = parameter.data
-    found = law_of(parameter) or '"zeros"'
+    found = law_of(parameter) or Quoted("zeros")
     shape = Literal(tuple(data.shape), f"{name}_shape")
     dtype = () if data.dtype == "float32" else (Argument("", ms_dtype(data.dtype)),)
     arguments = [Argument("", Call("initializer", (Argument("", found), Argument("", shape), *dtype)))]

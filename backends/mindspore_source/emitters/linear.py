@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, State, View, initial
-from ..text.expressions import ADD, MULTIPLY, Part, call, infix
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    State,
+    View,
+    initializer_argument,
+)
+from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
 
 
-def _dense(view: View) -> Layer:
+def _dense(view: View) -> NnLayer:
     weight = view.parameter(1)
     if len(weight.data.shape) != 2:
         raise Refused
@@ -18,20 +30,20 @@ def _dense(view: View) -> Layer:
     arguments = [
         Argument("", Literal(inputs, "in_channels")),
         Argument("", Literal(outputs, "out_channels")),
-        *initial(weight, "weight_init", law_of(weight, (inputs,))),
+        *initializer_argument(weight, "weight_init", law_of(weight, (inputs,))),
     ]
     if view.has(2):
         bias = view.parameter(2)
         if bias.data.shape != (outputs,):
             raise Refused
         states.append(State(2, "bias"))
-        arguments += initial(bias, "bias_init", law_of(bias, (inputs,)))
+        arguments += initializer_argument(bias, "bias_init", law_of(bias, (inputs,)))
     arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
-    return Layer(Call("nn.Dense", (*arguments, *dtype_argument(weight))), tuple(states))
+    return NnLayer(Call(NnClass("Dense"), (*arguments, *dtype_argument(weight))), tuple(states))
 
 
 @TABLE.layer("regraft.Linear")
-def linear_layer(view: View) -> Layer:
+def linear_layer(view: View) -> NnLayer:
     """nn.Dense."""
     return _dense(view)
 
@@ -48,7 +60,7 @@ def _plain_gemm(view: View) -> bool:
 
 
 @TABLE.layer("Gemm")
-def gemm_layer(view: View) -> Layer:
+def gemm_layer(view: View) -> NnLayer:
     """nn.Dense, for a transposed weight."""
     if not _plain_gemm(view) or not view.operator.int("transB"):
         raise Refused
@@ -61,7 +73,7 @@ def gemm(view: View) -> Expression:
     operator = view.operator
 
     def operand(slot: int, transposed: int) -> Part:
-        return Expression((view.atom(slot), ".T")) if transposed else view.use(slot)
+        return Attribute(view.atom(slot), "T") if transposed else view.use(slot)
 
     found: Expression = call(
         "ops.matmul", operand(0, operator.int("transA")), operand(1, operator.int("transB"))

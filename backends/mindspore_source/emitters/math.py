@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import ADD, ATOM, COMPARE, MULTIPLY, POWER, UNARY, Part, call, infix, method
+from ..text.expressions import (
+    ADD,
+    ATOM,
+    COMPARE,
+    MULTIPLY,
+    POWER,
+    UNARY,
+    Element,
+    Part,
+    Tuple,
+    call,
+    infix,
+    method,
+)
 from .initializers import ms_dtype
 
 TABLE = EmitterTable()
@@ -76,7 +91,7 @@ def infix_operator(view: View) -> Expression:
     if _is_tuple(view):
         return _of_tuples(view, symbol, level)
     found = infix(view.use(0, level if level > COMPARE else right), symbol, view.use(1, right), level)
-    return Expression(found.parts, level, _host(view))
+    return replace(found, host=_host(view))
 
 
 def _is_tuple(view: View) -> bool:
@@ -94,14 +109,14 @@ def _of_tuples(view: View, symbol: str, level: int) -> Expression:
         constant = view.constant(slot)
         if constant is not None:
             return Literal(int(constant.reshape(-1)[0]), "size")
-        return Expression((view.use(slot, ATOM), "[0]"))
+        return Element(view.use(slot, ATOM), 0)
 
     less = view.constant(1) if symbol == "+" else None
     if less is not None and int(less.reshape(-1)[0]) < 0:
         found = infix(size(0), "-", Literal(-int(less.reshape(-1)[0]), "size"), level)
     else:
         found = infix(size(0), symbol, size(1), level)
-    return Expression(("(", found, ",)"), host="tuple")
+    return Expression((Tuple((found,)),), host="tuple")
 
 
 def _host(view: View) -> str:
@@ -119,9 +134,7 @@ def divide(view: View) -> Expression:
         return _of_tuples(view, "//", MULTIPLY)
     host = _host(view)
     if host:
-        return Expression(
-            infix(view.use(0, MULTIPLY), "//", view.use(1, UNARY), MULTIPLY).parts, MULTIPLY, host
-        )
+        return replace(infix(view.use(0, MULTIPLY), "//", view.use(1, UNARY), MULTIPLY), host=host)
     if view.type(0).dtype.startswith(("int", "uint")):
         return call("ops.div", view.use(0), view.use(1), rounding_mode="trunc")
     return infix(view.use(0, MULTIPLY), "/", view.use(1, UNARY), MULTIPLY)
@@ -135,7 +148,7 @@ def modulo(view: View) -> Expression:
     if view.operator.int("fmod"):
         return call("ops.fmod", view.use(0), view.use(1))
     found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
-    return Expression(found.parts, MULTIPLY, _host(view))
+    return replace(found, host=_host(view))
 
 
 @TABLE.call("Pow")
@@ -164,7 +177,7 @@ def is_inf(view: View) -> Expression:
     return call("ops.isinf", view.use(0))
 
 
-def _folded(view: View, function: str) -> Expression:
+def _fold(view: View, function: str) -> Expression:
     found: Part = view.use(0)
     for slot in range(1, len(view.operands)):
         found = call(function, found, view.use(slot))
@@ -180,13 +193,13 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
         if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):
             return _extreme_size(view, "max" if symbol == ">" else "min")
         first, second = (
-            Expression((view.use(s, ATOM), "[0]")) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
+            Element(view.use(s, ATOM), 0) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
         )
         return call(function, first, second)
     if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
         condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
         return call("ops.where", condition, view.use(0), view.use(1))
-    return _folded(view, function)
+    return _fold(view, function)
 
 
 def _extreme_size(view: View, function: str) -> Expression:
@@ -195,12 +208,12 @@ def _extreme_size(view: View, function: str) -> Expression:
         if constant is not None:
             return Literal(int(constant.reshape(-1)[0]), "size")
         if view.host(slot) == "tuple":
-            return Expression((view.use(slot, ATOM), "[0]"))
+            return Element(view.use(slot, ATOM), 0)
         return view.use(slot)
 
     found = call(function, size(0), size(1))
     if _is_tuple(view):
-        return Expression(("(", found, ",)"), host="tuple")
+        return Expression((Tuple((found,)),), host="tuple")
     return Expression(found.parts, host=_host(view))
 
 

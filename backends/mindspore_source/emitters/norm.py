@@ -10,15 +10,29 @@ from ..emitting import (
     Call,
     EmitterTable,
     Expression,
-    Layer,
     Literal,
+    NnClass,
+    NnLayer,
     Refused,
     State,
     View,
-    initial,
+    initializer_argument,
     optional,
 )
-from ..text.expressions import ADD, ATOM, MULTIPLY, POWER, Part, call, infix, method
+from ..text.expressions import (
+    ADD,
+    ATOM,
+    MULTIPLY,
+    POWER,
+    Attribute,
+    Brackets,
+    Element,
+    Part,
+    Quoted,
+    call,
+    infix,
+    method,
+)
 from .initializers import dtype_argument, law_of, ms_dtype
 
 TABLE = EmitterTable()
@@ -35,8 +49,8 @@ def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[
         if isinstance(node, Parameter):
             states.append(State(slot, name))
             found = law_of(node)
-            if view.scope.explicit or found != ('"ones"' if fill else '"zeros"'):
-                arguments += initial(node, f"{name}_init", found)
+            if view.scope.explicit or found != Quoted("ones" if fill else "zeros"):
+                arguments += initializer_argument(node, f"{name}_init", found)
         else:
             constant = view.constant(slot)
             if view.has(slot) and (constant is None or not np.all(constant == fill)):
@@ -46,7 +60,7 @@ def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[
 
 
 @TABLE.layer("BatchNormalization")
-def batch_norm(view: View) -> Layer:
+def batch_norm(view: View) -> NnLayer:
     """nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
     rank = view.rank()
     if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
@@ -54,15 +68,18 @@ def batch_norm(view: View) -> Layer:
     (size,) = view.static_shape(3)
     states, extra, initials = _affine(view, 1, 2)
     mean, variance = view.parameter(3), view.parameter(4)
-    for parameter, name, usual in ((mean, "moving_mean", '"zeros"'), (variance, "moving_var", '"ones"')):
+    for parameter, name, usual in (
+        (mean, "moving_mean", Quoted("zeros")),
+        (variance, "moving_var", Quoted("ones")),
+    ):
         found = law_of(parameter)
         if view.scope.explicit or found not in (None, usual):
-            initials += initial(parameter, f"{name}_init", found)
+            initials += initializer_argument(parameter, f"{name}_init", found)
     states += [State(3, "moving_mean"), State(4, "moving_variance")]
     inner = "bn2d." if rank == 5 else ""
     states = [State(s.slot, inner + s.name) for s in states]
     constructor = Call(
-        f"nn.BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d",
+        NnClass(f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"),
         (
             Argument("", Literal(size, "num_features")),
             Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
@@ -74,7 +91,7 @@ def batch_norm(view: View) -> Layer:
     )
     dtype = variance.data.dtype
     added = tuple((inner + name, fill, size, dtype) for name, fill in extra)
-    return Layer(constructor, tuple(states), extra=added)
+    return NnLayer(constructor, tuple(states), extra=added)
 
 
 @TABLE.call("BatchNormalization")
@@ -89,7 +106,7 @@ def functional_batch_norm(view: View) -> Expression:
 
 
 @TABLE.layer("LayerNormalization")
-def layer_norm(view: View) -> Layer:
+def layer_norm(view: View) -> NnLayer:
     """nn.LayerNorm, whose epsilon defaults to 1e-7 and whose axes default to the last only."""
     scale = view.parameter(1)
     bias = view.parameter(2)
@@ -106,12 +123,15 @@ def layer_norm(view: View) -> Layer:
         optional("begin_params_axis", begin, -1),
         Argument("epsilon", Literal(view.operator.float("epsilon"), "epsilon")),
     ]
-    for parameter, name, usual in ((scale, "gamma_init", '"ones"'), (bias, "beta_init", '"zeros"')):
+    for parameter, name, usual in (
+        (scale, "gamma_init", Quoted("ones")),
+        (bias, "beta_init", Quoted("zeros")),
+    ):
         found = law_of(parameter)
         if view.scope.explicit or found != usual:
-            arguments += initial(parameter, name, found)
-    constructor = Call("nn.LayerNorm", (*arguments, *dtype_argument(scale)))
-    return Layer(constructor, (State(1, "gamma"), State(2, "beta")))
+            arguments += initializer_argument(parameter, name, found)
+    constructor = Call(NnClass("LayerNorm"), (*arguments, *dtype_argument(scale)))
+    return NnLayer(constructor, (State(1, "gamma"), State(2, "beta")))
 
 
 @TABLE.call("LayerNormalization")
@@ -132,17 +152,17 @@ def functional_layer_norm(view: View) -> Expression:
     )
     bias = view.use(2) if view.has(2) else call("ops.zeros_like", view.use(1))
     applied = call(view.scope.attribute("layer_norm", primitive), view.use(0), view.use(1), bias)
-    return Expression((applied, "[0]"))
+    return Expression((Element(applied, 0),))
 
 
-def _group_norm(view: View, groups: int) -> Layer:
+def _group_norm(view: View, groups: int) -> NnLayer:
     states, extra, initials = _affine(view, 1, 2)
     channels = view.shape()[1]
     if not isinstance(channels, int):
         raise Refused
     held = [view.parameter(state.slot) for state in states]
     constructor = Call(
-        "nn.GroupNorm",
+        NnClass("GroupNorm"),
         (
             Argument("", Literal(groups, "num_groups")),
             Argument("", Literal(channels, "num_channels")),
@@ -153,17 +173,17 @@ def _group_norm(view: View, groups: int) -> Layer:
         ),
     )
     dtype = held[0].data.dtype if held else "float32"
-    return Layer(constructor, tuple(states), extra=tuple((n, fill, channels, dtype) for n, fill in extra))
+    return NnLayer(constructor, tuple(states), extra=tuple((n, fill, channels, dtype) for n, fill in extra))
 
 
 @TABLE.layer("GroupNormalization")
-def group_norm(view: View) -> Layer:
+def group_norm(view: View) -> NnLayer:
     """nn.GroupNorm."""
     return _group_norm(view, view.operator.int("num_groups"))
 
 
 @TABLE.layer("InstanceNormalization")
-def instance_norm(view: View) -> Layer:
+def instance_norm(view: View) -> NnLayer:
     """One group a channel: nn.InstanceNorm has no kernel on CPU."""
     channels = view.shape()[1]
     if not isinstance(channels, int):
@@ -199,10 +219,10 @@ def lrn(view: View) -> Expression:
         raise Refused
     channels_first = method(method(view.atom(), "square"), "flatten", start_dim=2)
     padded = call("ops.pad", method(channels_first, "expand_dims", 1), (0, 0, size // 2, size // 2))
-    mean = method(call("ops.avg_pool2d", padded, (size, 1)), "reshape", Expression((view.atom(), ".shape")))
+    mean = method(call("ops.avg_pool2d", padded, (size, 1)), "reshape", Attribute(view.atom(), "shape"))
     scaled = infix(Literal(alpha, "alpha"), "*", mean, MULTIPLY)
     total = infix(Literal(bias, "bias"), "+", scaled, ADD)
-    power = infix(Expression(("(", total, ")")), "**", Literal(beta, "beta"), POWER)
+    power = infix(Brackets(total), "**", Literal(beta, "beta"), POWER)
     return infix(view.use(0, MULTIPLY), "/", power, MULTIPLY)
 
 
@@ -219,5 +239,5 @@ def rms_norm(view: View) -> Expression:
     inverse = call("ops.rsqrt", infix(mean, "+", Literal(view.operator.float("epsilon"), "epsilon"), 2))
     scaled = infix(x, "*", inverse, MULTIPLY)
     if half:
-        scaled = method(Expression(("(", scaled, ")")), "astype", Expression((ms_dtype(dtype),)))
+        scaled = method(Brackets(scaled), "astype", Expression((ms_dtype(dtype),)))
     return infix(scaled, "*", view.use(1, ATOM), MULTIPLY)

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from ....ir import Operator, Value
-from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View, optional, same
-from ..text.expressions import Part, call, method
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    View,
+    optional,
+    same,
+)
+from ..text.expressions import Part, Quoted, call, method
 
 TABLE = EmitterTable()
 
@@ -56,25 +68,25 @@ class _Window:
         return (
             Argument("", Literal(same(self.kernel), "kernel_size")),
             optional("stride", same(self.strides), 1),
-            Argument("pad_mode", f'"{mode}"'),
+            Argument("pad_mode", Quoted(mode)),
             *([Argument("padding", padding, 0)] if plain or any(self.begins) else []),
             *more,
         )
 
 
-def _padded(view: View, window: _Window, fill: float) -> Part:
+def _pad(view: View, window: _Window, fill: float) -> Part:
     pads = [p for b, e in zip(reversed(window.begins), reversed(window.ends), strict=True) for p in (b, e)]
     return call("ops.pad", view.use(0), tuple(pads), value=fill)
 
 
 @TABLE.layer("MaxPool")
-def max_pool(view: View) -> Layer:
+def max_pool(view: View) -> NnLayer:
     """nn.MaxPool1d, 2d, 3d."""
     window = _Window(view)
     if not window.is_symmetric or view.used_outputs() > 1:
         raise Refused
     more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
-    return Layer(Call(f"nn.MaxPool{window.rank}d", window.arguments(*more)))
+    return NnLayer(Call(NnClass(f"MaxPool{window.rank}d"), window.arguments(*more)))
 
 
 @TABLE.call("MaxPool")
@@ -88,7 +100,7 @@ def functional_max_pool(view: View) -> Expression:
     explicit = not window.is_symmetric
     return call(
         f"ops.max_pool{window.rank}d",
-        _padded(view, window, float("-inf")) if explicit else view.use(0),
+        _pad(view, window, float("-inf")) if explicit else view.use(0),
         same(window.kernel),
         stride=same(window.strides),
         padding=same(window.begins) if any(window.begins) and not explicit else None,
@@ -139,7 +151,7 @@ def _counts_padding(view: View, window: _Window) -> bool:
 
 
 @TABLE.layer("AveragePool")
-def average_pool(view: View) -> Layer:
+def average_pool(view: View) -> NnLayer:
     """nn.AvgPool1d, 2d, 3d."""
     window = _Window(view)
     counts = _counts_padding(view, window)
@@ -148,9 +160,9 @@ def average_pool(view: View) -> Layer:
     if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
         raise Refused
     if window.mode == "SAME_UPPER":  # never counts the padding
-        return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments()))
+        return NnLayer(Call(NnClass(f"AvgPool{window.rank}d"), window.arguments()))
     more = (optional("ceil_mode", window.ceil, False), optional("count_include_pad", counts, True))
-    return Layer(Call(f"nn.AvgPool{window.rank}d", window.arguments(*more)))
+    return NnLayer(Call(NnClass(f"AvgPool{window.rank}d"), window.arguments(*more)))
 
 
 @TABLE.call("AveragePool")
@@ -170,7 +182,7 @@ def functional_average_pool(view: View) -> Expression:
         padding = tuple(p for p in window.begins for _ in range(2))
     return call(
         f"ops.avg_pool{window.rank}d",
-        _padded(view, window, 0.0) if explicit else view.use(0),
+        _pad(view, window, 0.0) if explicit else view.use(0),
         same(window.kernel),
         stride=same(window.strides),
         padding=padding if any(window.begins) and not explicit else None,
@@ -184,11 +196,11 @@ def _spatial(view: View) -> tuple[int, ...]:
 
 
 @TABLE.layer("GlobalAveragePool")
-def global_average_layer(view: View) -> Layer:
+def global_average_layer(view: View) -> NnLayer:
     """nn.AdaptiveAvgPool2d(1)."""
     if view.rank() != 4:
         raise Refused
-    return Layer(Call("nn.AdaptiveAvgPool2d", (Argument("", Literal(1, "output_size")),)))
+    return NnLayer(Call(NnClass("AdaptiveAvgPool2d"), (Argument("", Literal(1, "output_size")),)))
 
 
 @TABLE.call("GlobalAveragePool")
@@ -204,13 +216,15 @@ def global_max_pool(view: View) -> Expression:
 
 
 @TABLE.layer("regraft.AdaptiveAveragePool")
-def adaptive_average_layer(view: View) -> Layer:
+def adaptive_average_layer(view: View) -> NnLayer:
     """nn.AdaptiveAvgPool2d and 3d; the 1-d layer needs lengths that divide."""
     size = view.operator.ints("output_size")
     if len(size) == 1:
         raise Refused
     value = same(size) if len(size) == 2 else tuple(size)
-    return Layer(Call(f"nn.AdaptiveAvgPool{len(size)}d", (Argument("", Literal(value, "output_size")),)))
+    return NnLayer(
+        Call(NnClass(f"AdaptiveAvgPool{len(size)}d"), (Argument("", Literal(value, "output_size")),))
+    )
 
 
 @TABLE.call("regraft.AdaptiveAveragePool")

@@ -7,7 +7,7 @@ from itertools import product
 
 from ....ir import Initializer, Parameter
 from ....ir.composites.recurrent import Stack
-from ..emitting import Argument, Call, EmitterTable, Layer, Literal, Refused, State, View, optional
+from ..emitting import Argument, Call, EmitterTable, Literal, NnClass, NnLayer, Refused, State, View, optional
 from ..text.expressions import Part
 from .initializers import dtype_argument, law
 
@@ -17,7 +17,7 @@ _HIDDEN = ("h", "c")
 
 
 @TABLE.layer("regraft.LSTM", "regraft.GRU", "regraft.RNN")
-def stack_layer(view: View) -> Layer:
+def stack_layer(view: View) -> NnLayer:
     """nn.LSTM, nn.GRU, nn.RNN: ``x, (h, c) = self.lstm(x, (h, c))``."""
     stack = Stack.of(view.operator)
     if stack.projection:
@@ -49,8 +49,8 @@ def stack_layer(view: View) -> Layer:
     held = {state.name: view.parameter(state.slot) for state in states}
     given = tuple(slot for slot in range(2, stack.first_parameter) if view.has(slot))
     lengths = {"seq_length": 1} if view.has(1) else {}
-    return Layer(
-        _drawn(view, Call(f"nn.{stack.kind}", tuple(arguments)), held, stack.hidden),
+    return NnLayer(
+        _draw(view, Call(NnClass(stack.kind), tuple(arguments)), held, stack.hidden),
         states,
         inputs=(0, given if stack.kind == "LSTM" else given[0]) if given else (0,),
         named=lengths,
@@ -61,7 +61,7 @@ def stack_layer(view: View) -> Layer:
 
 
 @TABLE.layer("regraft.LSTMCell", "regraft.GRUCell", "regraft.RNNCell")
-def cell_layer(view: View) -> Layer:
+def cell_layer(view: View) -> NnLayer:
     """nn.LSTMCell, nn.GRUCell, nn.RNNCell: ``h, c = self.cell(x, (h, c))``."""
     kind = view.operator.op_type
     is_lstm = kind == "LSTMCell"
@@ -77,9 +77,9 @@ def cell_layer(view: View) -> Layer:
     ]
     if kind == "RNNCell":
         arguments.append(optional("nonlinearity", view.operator.str("nonlinearity"), "tanh"))
-    constructor = Call(f"nn.{kind}", (*arguments, *dtype_argument(held["weight_ih"])))
-    return Layer(
-        _drawn(view, constructor, held, hidden),
+    constructor = Call(NnClass(kind), (*arguments, *dtype_argument(held["weight_ih"])))
+    return NnLayer(
+        _draw(view, constructor, held, hidden),
         states,
         inputs=(0, (1, 2)) if is_lstm else (0, 1),
         results=(0, 1) if is_lstm else (),
@@ -87,7 +87,7 @@ def cell_layer(view: View) -> Layer:
     )
 
 
-def _drawn(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
+def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
     """The layer as it is where its parameters start from MindSpore's own law, else drawn anew.
 
     MindSpore's recurrent layers take no initializers; theirs is torch's, uniform over ±1/sqrt(hidden_size),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import ATOM, call, method
+from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
+from ..text.expressions import ATOM, Element, call, method
 
 TABLE = EmitterTable()
 
@@ -99,7 +99,7 @@ def cumulative_sum(view: View) -> Expression:
     options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
     if options:
         made = call("ops.CumSum", **dict.fromkeys(options, True))
-        return Expression((made, "(", view.use(0), ", ", str(int(view.scalar(1))), ")"))
+        return Expression((Call(made, (Argument("", view.use(0)), Argument("", str(int(view.scalar(1)))))),))
     return call("ops.cumsum", view.use(0), int(view.scalar(1)))
 
 
@@ -109,11 +109,11 @@ def top_k(view: View) -> Expression:
     found = call(
         "ops.topk",
         view.use(0),
-        Expression((view.use(1, ATOM), "[0]")) if view.host(1) == "tuple" else int(view.scalar(1)),
+        Element(view.use(1, ATOM), 0) if view.host(1) == "tuple" else int(view.scalar(1)),
         dim=view.operator.int("axis"),
         largest=None if view.operator.int("largest") else False,
         sorted=None if view.operator.int("sorted") else False,
     )
     if view.used_outputs() == 1:
-        return Expression((found, "[0]"))
+        return Expression((Element(found, 0),))
     return Expression(found.parts, outputs=2)

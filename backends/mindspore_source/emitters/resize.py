@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Layer, Literal, Refused, View
+from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
 from ..text.expressions import call
 
 TABLE = EmitterTable()
@@ -73,10 +73,10 @@ def resize(view: View) -> Expression:
 
 
 @TABLE.layer("Resize")
-def upsample(view: View) -> Layer:
+def upsample(view: View) -> NnLayer:
     """nn.Upsample, where a module of its own does nothing else."""
     arguments = tuple(Argument(name, Literal(value, name)) for name, value in _interpolation(view).items())
-    return Layer(Call("nn.Upsample", arguments), ())
+    return NnLayer(Call(NnClass("Upsample"), arguments), ())
 
 
 @TABLE.call("GridSample")

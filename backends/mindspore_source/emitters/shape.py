@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import Call, EmitterTable, Expression, Layer, Literal, Refused, View
-from ..text.expressions import ATOM, Part, call, method
+from ..emitting import Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
+from ..text.expressions import ATOM, Attribute, Element, Part, Slice, Tuple, call, method
 from .initializers import ms_dtype
 
 TABLE = EmitterTable()
@@ -15,11 +15,11 @@ TABLE = EmitterTable()
 def shape(view: View) -> Expression:
     """``x.shape``."""
     start, end = view.operator.int("start"), view.operator.attribute("end")
-    whole = Expression((view.atom(), ".shape"), host="tuple")
+    whole = Attribute(view.atom(), "shape")
     if not start and end is None:
-        return whole
-    bounds = [f"{start or ''}", ":", f"{'' if end is None else end}"]
-    return Expression((whole, "[", *bounds, "]"), host="tuple")
+        return Expression((whole,), host="tuple")
+    stop = None if end is None else view.operator.int("end")
+    return Expression((Slice(whole, start or None, stop),), host="tuple")
 
 
 @TABLE.call("Reshape")
@@ -33,7 +33,7 @@ def reshape(view: View) -> Expression:
     if zeros and -1 not in sizes:
         sizes[zeros.pop(0)] = -1
     dims: list[object] = [
-        Expression((view.atom(), f".shape[{i}]")) if i in zeros else Literal(d, "size")
+        Element(Attribute(view.atom(), "shape"), i) if i in zeros else Literal(d, "size")
         for i, d in enumerate(sizes)
     ]
     if not dims:
@@ -42,11 +42,11 @@ def reshape(view: View) -> Expression:
 
 
 @TABLE.layer("Flatten")
-def flatten_layer(view: View) -> Layer:
+def flatten_layer(view: View) -> NnLayer:
     """nn.Flatten."""
     if view.operator.int("axis") != 1 or view.rank() < 2:
         raise Refused
-    return Layer(Call("nn.Flatten", ()))
+    return NnLayer(Call(NnClass("Flatten"), ()))
 
 
 @TABLE.call("Flatten")
@@ -74,7 +74,7 @@ def transpose(view: View) -> Expression:
     rank = view.rank()
     permutation = view.operator.ints("perm") or list(range(rank - 1, -1, -1))
     if rank == 2 and permutation == [1, 0]:
-        return Expression((view.atom(), ".T"))
+        return Expression((Attribute(view.atom(), "T"),))
     return method(view.atom(), "transpose", *permutation)
 
 
@@ -83,23 +83,18 @@ def concat(view: View) -> Expression:
     """ops.cat; shape computations as a tuple."""
     count = len(view.operands)
     if any(view.host(s) for s in range(count)):
-        parts: list[Part] = []
+        sizes: list[Part] = []
         for slot in range(count):
             constant = view.constant(slot)
             if constant is not None:
-                for size in constant.reshape(-1):
-                    parts += [Literal(int(size), "size"), ", "]
+                sizes += [Literal(int(size), "size") for size in constant.reshape(-1)]
             elif view.host(slot) == "tuple":
-                parts += ["*", view.use(slot, ATOM), ", "]
+                sizes.append(Expression(("*", view.use(slot, ATOM))))
             else:
                 raise Refused
-        return Expression(("(", *(parts if parts.count(", ") == 1 else parts[:-1]), ")"), host="tuple")
-    inputs: list[Part] = []
-    for slot in range(count):
-        inputs += [", "] * bool(slot) + [view.tensor(slot)]
-    return call(
-        "ops.cat", Expression(("(", *inputs, "," if count == 1 else "", ")")), axis=view.operator.int("axis")
-    )
+        return Expression((Tuple(tuple(sizes)),), host="tuple")
+    inputs = Tuple(tuple(view.tensor(slot) for slot in range(count)))
+    return call("ops.cat", inputs, axis=view.operator.int("axis"))
 
 
 @TABLE.call("Split")
@@ -131,7 +126,7 @@ def unsqueeze(view: View) -> Expression:
     """``x.expand_dims(axis)``; a number becomes a tuple of one."""
     axes = _axes(view)
     if view.host(0) == "int":
-        return Expression(("(", view.use(0), ",)"), host="tuple")
+        return Expression((Tuple((view.use(0),)),), host="tuple")
     rank = view.rank() + len(axes)
     found: Part = view.atom()
     for axis in sorted(a % rank for a in axes):
@@ -143,7 +138,7 @@ def unsqueeze(view: View) -> Expression:
 def squeeze(view: View) -> Expression:
     """``x.squeeze(axis)``; a tuple of one becomes its number."""
     if view.host(0) == "tuple":
-        return Expression((view.atom(), "[0]"), host="int")
+        return Expression((Element(view.atom(), 0),), host="int")
     axes = _axes(view)
     if not axes:
         return method(view.atom(), "squeeze")
@@ -191,7 +186,7 @@ def pad(view: View) -> Expression:
     pads, rank = view.ints(1), view.rank()
     axes = [a % rank for a in view.ints(3)] if view.has(3) else list(range(rank))
     begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))
-    source = _cropped(view, begins, ends) if mode is None else view.use(0)
+    source = _crop(view, begins, ends) if mode is None else view.use(0)
     flat = [p for axis in reversed(range(rank)) for p in (begins.get(axis, 0), ends.get(axis, 0))]
     least = 2 if mode is None else 2 * (rank - 2)  # the other modes pad all spatial axes
     while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
@@ -200,13 +195,13 @@ def pad(view: View) -> Expression:
     if mode is not None:
         fits = len(flat) // 2 in (rank - 1, rank - 2) and min(flat) >= 0
         if not fits or (mode == "reflect" and len(flat) > 4):
-            return _padded_by_places(view, view.operator.str("mode"), begins, ends)
+            return _pad_by_places(view, view.operator.str("mode"), begins, ends)
     if not any(flat):
         return source if isinstance(source, Expression) else Expression((source,))
     return call("ops.pad", source, tuple(flat), mode=mode, value=value if value else None)
 
 
-def _cropped(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
+def _crop(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
     """The value without what negative pads take away, which ops.pad gets wrong; they become 0."""
     cut = [a for a in range(view.rank()) if min(begins.get(a, 0), ends.get(a, 0)) < 0]
     if not cut:
@@ -220,7 +215,7 @@ def _cropped(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
     return Expression((view.atom(), "[", *parts, "]"))
 
 
-def _padded_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:
+def _pad_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:
     """Modes and ranks that ops.pad does not have: every axis looked up in a table."""
     found: Part = view.use(0)
     shape = view.shape()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from .expressions import literal_source
 
 
-def epilogue(net: str, checkpoint: str, *, frozen: Sequence[str], buffers: Sequence[str], holds: bool) -> str:
-    """The text of ``build`` and ``load``, with the constants that they read.
+def build_function(
+    net: str, checkpoint: str, *, frozen: Sequence[str], buffers: Sequence[str], holds: bool
+) -> str:
+    """Return the text of ``build`` and ``load``, with the constants that they read.
 
     Args:
         net: name of the root class.

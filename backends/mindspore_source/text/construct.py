@@ -3,91 +3,43 @@
 from __future__ import annotations
 
 import builtins
-import re
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ....ir import Value
-from ..cells.cell_draft import Branches, Draft, Method, Statement
+from ..cells.cell_definition import Branches, Definition, Method, Statement
 from ..cells.constructor_arguments import Class
-from ..classes.variadic_inputs import accumulated
 from ..naming import variable_name
+from .class_renderer import ClassRenderer
 from .expressions import (
     ADD,
     ANY,
     ATOM,
     MULTIPLY,
     Access,
+    Attribute,
     Call,
     Expression,
     Literal,
-    Name,
+    NnClass,
     Part,
-    Renderer,
-    Step,
+    Tuple,
     Use,
-    literal_source,
-    uses,
+    first_call,
+    only_call,
 )
+from .growing_tuple import NAME, GrowingTuple, find_growing_tuples
+from .lines import Line, with_loops
+from .traversal import uses
+from .variable_names import IDENTITY_NAMES, VariableNames
 
-_GENERIC = re.compile(
-    r"^_*(conv|bn|batch_?norm|norm|relu|act|activation|fc|linear|dense|pool|max_?pool|avg_?pool|layers?|blocks?|drop|"
-    r"dropout|ln|gn|features|classifier|stem|proj|out_proj|mlp|head|encoder|decoder|body|net|model|backbone|"
-    r"embed|embedding|c|f|l|lin|down|up|base|attn|attention|self_attn|avgpool|maxpool|global_pool|flatten|ffn)?_*[\d_]*[a-z]?$"
-)
-_IDENTITY = {"downsample": "identity", "shortcut": "shortcut", "skip": "shortcut", "residual": "residual"}
-_CHAIN = ("x", "out", "y", "z")
 _MAX_INLINE = 60
-_LIGHT = re.compile(
-    r"^(nn\.(BatchNorm\dd|GroupNorm|LayerNorm|Dropout(\dd)?|ReLU6?|LeakyReLU|PReLU|ELU|GELU|SeLU|CELU|SiLU|Mish|HSwish|HSigmoid|"
-    r"Hardtanh|Softsign)|(nn\.)?(Sigmoid|Tanh)|(ops\.)?(sigmoid|tanh)|ops\.(relu6?|gelu|silu|hardswish|elu|leaky_relu|dropout(\dd)?|mish))$"
-)
-"""What is written around the layer before it, ``self.relu(self.bn1(self.conv1(x)))``."""
+"""Characters of an expression that is written in the place of its only use."""
+_MAX_SIZE = 24
+"""Characters of a size, which is computed anew in every place that needs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a method.
-
-    Attributes:
-        text: the line.
-        targets: what it assigns to, where a call of what `self` reaches is all that it does.
-        access: the steps from `self` to what it calls, likewise.
-        arguments: what it gives to that.
-        reads: the variables among those.
-        returned: what it returns.
-    """
-
-    text: str
-    targets: str = ""
-    access: tuple[Step, ...] = ()
-    arguments: str = ""
-    reads: frozenset[str] = frozenset()
-    returned: str = ""
-
-
-class ClassRenderer(Renderer):
-    """Literals of a class: constructor arguments where its instances differ."""
-
-    def __init__(self, class_: Class, prefix: str = "") -> None:
-        self.class_, self.prefix = class_, prefix
-
-    def literal(self, literal: Literal) -> str:
-        """The constructor argument that stands for a literal, or its source."""
-        formal = self.class_.holes.get(id(literal))
-        return literal_source(literal.value) if formal is None else formal.text(self.prefix)
-
-    def fixed(self, literal: Literal) -> bool:
-        """Whether no constructor argument stands for it."""
-        return id(literal) not in self.class_.holes
-
-    def value(self, use: Use) -> tuple[str, int]:
-        """A constructor reads no values: it is an error of ours if one gets here."""
-        raise AssertionError(use)
-
-
-def methods(class_: Class) -> list[list[str]]:
-    """The lines of `construct` and of every method that it needs, not indented."""
+def write_methods(class_: Class) -> list[list[str]]:
+    """Return the lines of `construct` and of every method that it needs, not indented."""
     main = Construct(class_)
     written, waiting = [main.write()], main.needed
     while waiting:
@@ -110,21 +62,50 @@ class Construct(ClassRenderer):
 
     def __init__(self, class_: Class, method: Method | None = None) -> None:
         super().__init__(class_, "self.")
-        self.draft: Draft = class_.drafts[0]
+        self.definition: Definition = class_.instances[0]
         self.method = method
-        self.body: Draft | Method = method or self.draft
+        self.body: Definition | Method = method or self.definition
         self.needed: list[Method] = []
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
-        self.names_in: set[str] = set()
+        self._grown: GrowingTuple | None = None
+        self._reads_grown = False
+        self._named: set[str] = set()
+        self._constructors = {n: p for n, p in self.definition.attributes if isinstance(p, Call)}
         self.steps = self._inline(self.body.statements)
 
+    # -- text of values --------------------------------------------------------------------------
+
     def value(self, use: Use) -> tuple[str, int]:
-        """A variable, or the expression folded into this use."""
+        """Return a variable, or the expression folded into this use."""
         found = self.inlined.get(use.value)
         if found is not None:
             return self.text(found), found.level
-        return self.names.get(use.value, "x"), ATOM
+        name = self.names.get(use.value, "x")
+        self._named.add(name)
+        return name, ATOM
+
+    def expression_of(self, use: Use) -> Expression | None:
+        """Return the expression that is written in the place of a value; None for a variable."""
+        return self.inlined.get(use.value)
+
+    def text(self, part: Part) -> str:
+        """Return the text of a part, a tuple of all that a growing tuple holds by that one's name."""
+        if isinstance(part, Tuple) and self._is_grown(part.items):
+            return NAME
+        return super().text(part)
+
+    def arguments(self, call_: Call) -> str:
+        """Return the arguments of a call, all that a growing tuple holds by that one's name."""
+        values = [a.value for a in call_.arguments]
+        if self._is_grown(values) and not any(a.name for a in call_.arguments):
+            return f"*{NAME}"
+        return super().arguments(call_)
+
+    def _is_grown(self, parts: Sequence[Part]) -> bool:
+        found = self._grown is not None and self._grown.is_whole(parts)
+        self._reads_grown |= found
+        return found
 
     # -- inlining --------------------------------------------------------------------------------
 
@@ -146,18 +127,17 @@ class Construct(ClassRenderer):
                 self.inlined[target] = expression
                 continue
             plain = not statement.attribute and not statement.results and statement.branches is None
-            if len(statement.targets) == 1 and plain and expression.outputs == 1:
-                (target,) = statement.targets
+            if target is not None and plain and expression.outputs == 1:
                 levels = where.get(target, [])
-                short = len(self.text(expression)) <= _MAX_INLINE
-                host = bool(expression.host) and len(self.text(expression)) <= 24
                 alias = len(expression.parts) == 1 and isinstance(expression.parts[0], Use)
+                length = len(self.text(expression))
                 fits = (
                     len(levels) == 1
                     and levels[0] >= ANY
-                    and short
+                    and length <= _MAX_INLINE
                     and (expression.level < ATOM or levels[0] > ANY)
                 )
+                host = bool(expression.host) and length <= _MAX_SIZE
                 if (fits or host or alias) and (-1 not in levels or alias):
                     self.inlined[target] = expression
                     continue
@@ -166,40 +146,37 @@ class Construct(ClassRenderer):
 
     def _nests(self, target: Value, pair: list[Statement]) -> bool:
         """Whether a layer's call is best read inside the next step: normalised, activated, or added."""
-        if (
-            len(pair) < 2
-            or not pair[0].attribute
-            or pair[0].name in _IDENTITY
-            or pair[0].results
-            or pair[0].is_member
-        ):
+        if len(pair) < 2:
             return False
-        inner, outer = self.text(pair[0].expression), pair[1].expression
-        if len(inner) > _MAX_INLINE - 20:
+        first, second = pair
+        if not first.attribute or first.name in IDENTITY_NAMES or first.results or first.is_member:
             return False
-        if outer.level == ADD and " + " in outer.parts:
+        if len(self.text(first.expression)) > _MAX_INLINE - 20:
+            return False
+        outer = second.expression
+        if outer.operator == "+":
             return any(use.value == target for use in uses(outer))
-        call = outer.parts[0]
-        if not isinstance(call, Call) or len(outer.parts) > 1 or not call.arguments:
+        call = only_call(outer)
+        if call is None or not call.arguments:
             return False
         given = call.arguments[0].value
         if not isinstance(given, Use) or given.value != target:
             return False
-        if pair[1].results and self._callee(pair[0]) == "nn.Embedding":
+        made, around = self._constructor(first), self._constructor(second)
+        if second.results and made is not None and made.callee == NnClass("Embedding"):
             return len(call.arguments) == 1
-        light = _LIGHT.match(self._callee(pair[1])) is not None
-        first = _LIGHT.match(self._callee(pair[0])) is not None and inner.count("(") == 1
-        return light or (first and bool(pair[1].attribute) and len(call.arguments) == 1)
+        if around is not None and around.is_light:
+            return True
+        inner = first_call(first.expression)
+        plain = inner is not None and not any(self.has_brackets(a.value) for a in inner.arguments)
+        is_light = made is not None and made.is_light
+        return is_light and plain and bool(second.attribute) and len(call.arguments) == 1
 
-    def _callee(self, statement: Statement) -> str:
-        """The layer or function that a step calls: ``nn.ReLU``, ``ops.relu``."""
-        found = statement.expression.parts[0]
+    def _constructor(self, statement: Statement) -> Call | None:
+        """Return the call that constructs what a step calls; that of a function where the step is one."""
         if statement.attribute:
-            found = dict(self.draft.attributes).get(statement.name, "") if statement.name else ""
-        callee = found.callee if isinstance(found, Call) else ""
-        if isinstance(callee, Literal) and isinstance(callee.value, Name):
-            return callee.value.text
-        return callee if isinstance(callee, str) else ""
+            return self._constructors.get(statement.name)
+        return first_call(statement.expression)
 
     def _values(self, expression: Expression) -> list[Value]:
         """The variables that an expression reads, those of inlined expressions included."""
@@ -209,40 +186,54 @@ class Construct(ClassRenderer):
             out += [use.value] if inner is None else self._values(inner)
         return out
 
-    # -- names -----------------------------------------------------------------------------------
+    # -- the method ------------------------------------------------------------------------------
 
     def write(self) -> list[str]:
-        """The lines of the method, not indented."""
+        """Return the lines of the method, not indented."""
         inputs = self._input_names()
-        self.names.update(zip(self.body.inputs, inputs, strict=True))
-        self.names_in = set(inputs)
-        self._name_results()
-        stars = "*" * (self.method is None and self.draft.gathers)
+        self._name_results(inputs)
+        stars = "*" * (self.method is None and self.definition.gathers)
         name = "construct" if self.method is None else self.method.name
         lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
-        written = self._statements()
-        found = {line.text: line for line in written}
-        body = [found.get(text, Line(text)) for text in accumulated([line.text for line in written])]
-        return lines + [
-            f"    {line}" for line in _with_loops(body, self._lengths(), set(self.names.values()))
-        ]
+        body = with_loops(self._lines(), self.definition, set(self.names.values()))
+        return lines + [f"    {line}" for line in body]
 
-    def as_expression(self, arguments: list[str]) -> str:
-        """What the method returns, given these variables, where that is all it does; else empty."""
-        if len(self.steps) > 1 or not all(map(_PLAIN.match, arguments)):
+    def as_expression(self, given: Sequence[Part], state: Sequence[str], caller: Construct) -> str:
+        """Return what the method returns, given these arguments, where that is all it does; else empty.
+
+        Args:
+            given: what the caller gives it.
+            state: variables of the caller that come before that.
+            caller: who writes the arguments.
+        """
+        if len(self.steps) > 1 or not all(map(caller.is_plain, given)):
             return ""
-        self.names.update(zip(self.body.inputs, arguments, strict=True))
-        self._name_results()
-        lines = self._statements()
+        self._name_results([*state, *map(caller.text, given)])
+        lines = self._statements(self.steps)
         return lines[0].returned if len(lines) == 1 else ""
 
+    def is_plain(self, part: Part) -> bool:
+        """Whether a part is a variable, something `self` reaches, a number, or an attribute of such."""
+        found = self.resolve(part)
+        if isinstance(found, Literal):
+            value = found.value
+            is_short = isinstance(value, float) and (value == 0 or 1e-4 <= value < 1e16)
+            return self.is_fixed(found) and (is_short or (isinstance(value, int) and value >= 0))
+        if isinstance(found, Attribute):
+            return self.is_plain(found.owner)
+        return isinstance(found, Use) or (isinstance(found, Access) and not found.has_member)
+
+    def _name_results(self, inputs: Sequence[str]) -> None:
+        names = VariableNames(dict(zip(self.body.inputs, inputs, strict=True)), self._values)
+        self.names = names.of(self.steps, self.body.outputs)
+
     def _input_names(self) -> list[str]:
-        if self.method is None and self.draft.gathers:
+        if self.method is None and self.definition.gathers:
             return ["inputs"]
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])
         for at, known in enumerate(self.body.input_names):
-            agreed = self.method or all(d.input_names[at] == known for d in self.class_.drafts)
+            agreed = self.method or all(d.input_names[at] == known for d in self.class_.instances)
             named = bool(known) and agreed and not hasattr(builtins, known)
             name = variable_name(known) if named else next(n for n in spare if n not in names)
             while name in names:
@@ -250,71 +241,41 @@ class Construct(ClassRenderer):
             names.append(name)
         return names
 
-    def _name_results(self) -> None:
-        last: dict[Value, int] = {}
-        for at, step in enumerate(self.steps):
-            for value in self._values(step.expression):
-                last[value] = at
-        for value in self.body.outputs:
-            for inner in self._values(Expression((Use(value),))):
-                last[inner] = len(self.steps)
-        live = {name: value for value, name in self.names.items() if value in last}
-        for at, step in enumerate(self.steps):
-            reads, kept = self._values(step.expression), self._kept(step)
-            dying = [self.names[v] for v in reads if last.get(v) == at and v in self.names and v not in kept]
-            live = {n: v for n, v in live.items() if last[v] > at or v in kept}
-            if kept is not _NOTHING:
-                last |= {target: at for target in step.targets if target not in last}  # its state
-            for number, target in enumerate(step.targets):
-                if target not in last:
-                    self.names[target] = "_"
-                    continue
-                name = self._result_name(step, number, dying, live)
-                self.names[target] = name
-                live[name] = target
-
-    def _kept(self, step: Statement) -> Set[Value]:
-        """What a `while` reads in every turn, and its targets must not overwrite."""
-        if step.branches is None or step.branches.initial is None:
-            return _NOTHING
-        return {v for _, given in step.branches.bodies for v in self._values(Expression(given))}
-
-    def _result_name(self, step: Statement, number: int, dying: list[str], live: dict[str, Value]) -> str:
-        attribute = next((s for s in step.attribute if isinstance(s, str)), "").strip("._")
-        special = _IDENTITY.get(attribute)
-        if special and special not in live:
-            return special
-        hint = step.hints[number] if step.hints else ""
-        if hint:
-            return hint if hint not in live else _numbered(hint, live)
-        if len(step.targets) == 1:
-            named = bool(attribute) and len(attribute) <= 15 and not _GENERIC.match(attribute)
-            for name in dying:
-                if (name in _CHAIN or name not in self.names_in) and name not in live:
-                    return name
-            if "x" not in live:
-                return "x"
-            if named and variable_name(attribute) not in live:
-                return variable_name(attribute)
-            if named:
-                return _numbered(variable_name(attribute), live)
-        elif (
-            len(step.targets) == 3 and not step.hints and all(n not in live for n in ("q", "k", "v")[number:])
-        ):
-            return ("q", "k", "v")[number]
-        for name in _CHAIN:
-            if name not in live:
-                return name
-        return _numbered("x", live)
-
     # -- statements ------------------------------------------------------------------------------
 
-    def _statements(self) -> list[Line]:
-        lines: list[Line] = []
+    def _lines(self) -> list[Line]:
+        """The lines of the body, the first run of steps that a growing tuple can serve written with one."""
+        for run in find_growing_tuples(self.steps, self._variable):
+            lines = self._lines_with(run)
+            if lines is not None:
+                return lines
+        return self._statements(self.steps)
+
+    def _lines_with(self, run: GrowingTuple) -> list[Line] | None:
+        """The lines with a growing tuple; None where a later step reads a part of it alone, or none of it."""
+        rest, before = self.steps[run.stop :], list(self.needed)
+        self._grown, self._reads_grown, self._named = run, False, set()
+        written = self._statements(rest)
+        found, named = self._reads_grown, self._named
+        self._grown = None
+        named |= {self.names[target] for step in rest for target in step.targets}
+        if not found or named & {NAME, *(self.names[v] for v in run.made)}:
+            self.needed = before
+            return None
+        first = [self.names[v] for v in run.values[: -len(run.callees)]]
+        start = f"({first[0]},)" if len(first) == 1 else f"({', '.join(first)})"
+        grown = [Line(f"{NAME} += ({self.text(callee)}(*{NAME}),)") for callee in run.callees]
+        head = [self._line(step) for step in self.steps[: run.start]]
+        return [*(line for lines in head for line in lines), Line(f"{NAME} = {start}"), *grown, *written]
+
+    def _variable(self, value: Value) -> str:
+        return "" if value in self.inlined else self.names.get(value, "")
+
+    def _statements(self, steps: Sequence[Statement]) -> list[Line]:
+        """The lines of steps, the last of them in the `return` where it makes all that is returned."""
         outputs = [self._values(Expression((Use(v),))) for v in self.body.outputs]
-        steps = list(self.steps)
-        returned = ", ".join(self.text(Use(v)) for v in self.body.outputs)
         last = steps[-1] if steps else None
+        value = None
         if (
             last
             and not last.results
@@ -323,26 +284,28 @@ class Construct(ClassRenderer):
             and len(outputs) == 1
             and not _calls_member(last.expression)
         ):
-            steps.pop()
-            returned = self.text(last.expression)
-        for step in steps:
-            names = [self.names[t] for t in step.targets]
-            if step.branches is not None:
-                lines += map(Line, self._branching(step.branches, names))
-                continue
-            targets = step.results.format(*names) if step.results else ", ".join(names)
-            lines.append(self._line(targets, step.expression))
-        returned = returned or "None"
+            steps, value = steps[:-1], last.expression
+        lines = [line for step in steps for line in self._line(step)]
+        if value is not None:
+            returned = self.text(value)
+        else:
+            returned = ", ".join(self.text(Use(v)) for v in self.body.outputs) or "None"
         return [*lines, Line(f"return {returned}", returned=returned)]
 
-    def _line(self, targets: str, expression: Expression) -> Line:
-        """An assignment, with what it calls where that is all it does."""
-        text = f"{targets} = {self.text(expression)}"
-        call = expression.parts[0]
-        if len(expression.parts) > 1 or not isinstance(call, Call) or not isinstance(call.callee, Access):
-            return Line(text)
-        reads = frozenset(self.names.get(v, "") for v in self._values(expression))
-        return Line(text, targets, call.callee.steps, self.arguments(call), reads)
+    def _line(self, step: Statement) -> list[Line]:
+        """A step: an assignment, with what it calls where that is all it does; an `if` or a `while`."""
+        names = [self.names[t] for t in step.targets]
+        if step.branches is not None:
+            return list(map(Line, self._branching(step.branches, names)))
+        targets = step.results.format(*names) if step.results else ", ".join(names)
+        text = f"{targets} = {self.text(step.expression)}"
+        call = only_call(step.expression)
+        if call is None or not isinstance(call.callee, Access):
+            return [Line(text)]
+        reads = frozenset(self.names.get(v, "") for v in self._values(step.expression))
+        (assigned, *others) = [name for name in names if name != "_"] or [""]
+        assigned = "" if others else assigned
+        return [Line(text, targets, assigned, call.callee.steps, self.arguments(call), reads)]
 
     def _branching(self, branches: Branches, names: list[str]) -> list[str]:
         """An `if`, or a `while` whose condition is one of its variables."""
@@ -363,79 +326,14 @@ class Construct(ClassRenderer):
 
     def _call(self, method: Method, given: Sequence[Part], state: list[str]) -> str:
         """A call of a method, or what it returns where that is all it does."""
-        arguments = [*state, *map(self.text, given)]
-        found = Construct(self.class_, method).as_expression(arguments)
+        found = Construct(self.class_, method).as_expression(given, state, self)
         if not found:
             self.needed.append(method)
-        return found or f"self.{method.name}({', '.join(arguments)})"
-
-    def _lengths(self) -> dict[str, int]:
-        """Path of a list attribute -> its length, for loops over the whole of it."""
-        found: dict[str, int] = {}
-        for name, part in self.draft.attributes:
-            if isinstance(part, Call) and part.callee in ("nn.CellList", "nn.SequentialCell"):
-                inner = part.arguments
-                if part.callee == "nn.CellList" and isinstance(inner[0].value, Call):
-                    inner = inner[0].value.arguments
-                found[name] = len(inner)
-        return found
-
-
-_NOTHING: Set[Value] = frozenset()
-_PLAIN = re.compile(r"^[\w.]+$")
+        return found or f"self.{method.name}({', '.join([*state, *map(self.text, given)])})"
 
 
 def _calls_member(expression: Expression) -> bool:
     """Whether a step begins with a call of a member of a list, ``self.layers[0](…)``."""
-    call = expression.parts[0]
-    callee = call.callee if isinstance(call, Call) else None
+    call = first_call(expression)
+    callee = call.callee if call is not None else None
     return isinstance(callee, Access) and len(callee.steps) == 2 and isinstance(callee.steps[1], int)
-
-
-def _with_loops(lines: list[Line], lengths: dict[str, int], taken: set[str]) -> list[str]:
-    """Texts of lines, runs of ``x = self.layers[i](x)`` over a whole list as a for loop.
-
-    Args:
-        lines: the lines.
-        lengths: name of a list -> its length.
-        taken: names of variables.
-    """
-    out: list[str] = []
-    at = 0
-    while at < len(lines):
-        first = lines[at]
-        name, count = _loop_over(lines[at:], lengths)
-        if count > 1:
-            item = _singular(name, taken)
-            out += [f"for {item} in self.{name}:", f"    {first.targets} = {item}({first.arguments})"]
-            at += count
-        else:
-            out.append(first.text)
-            at += 1
-    return out
-
-
-def _loop_over(lines: list[Line], lengths: dict[str, int]) -> tuple[str, int]:
-    """The list whose members the first lines call one after the other, and how many; 0 for none."""
-    first = lines[0]
-    if len(first.access) != 2 or first.access[1] != 0 or not isinstance(first.access[0], str):
-        return "", 0
-    name = first.access[0]
-    count = lengths.get(name, 0)
-    run = [(line.targets, line.access, line.arguments) for line in lines[:count]]
-    variable = first.targets.removesuffix(", _")
-    if run != [(first.targets, (name, i), first.arguments) for i in range(count)]:
-        return "", 0
-    return (name, count) if variable in first.reads else ("", 0)
-
-
-def _singular(name: str, taken: set[str]) -> str:
-    item = name[:-1] if name.endswith("s") and len(name) > 3 else "layer"
-    return f"{item}_" if item in taken else item
-
-
-def _numbered(name: str, live: dict[str, Value]) -> str:
-    n = 2
-    while f"{name}{n}" in live:
-        n += 1
-    return f"{name}{n}"

@@ -21,9 +21,10 @@ from ..emitters.initializers import law_of
 from ..emitters.recurrent import REDRAWN
 from ..emitters.stub import STUB
 from ..emitting import Extra
-from .build_function import epilogue
-from .construct import ClassRenderer, methods
-from .expressions import MISSING, Argument, Call, Part, literal_source
+from .build_function import build_function
+from .class_renderer import ClassRenderer
+from .construct import write_methods
+from .expressions import MISSING, SEQUENTIAL, Argument, Call, Part, literal_source
 from .python_names import names_of
 
 _INITIALIZERS = (
@@ -96,7 +97,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     builder = CellBuilder(Contraction(graph), explicit=explicit)
     classes = define_classes(builder)
     program = Program("")
-    _place(builder.cells, program)
+    _record_places(builder.cells, program)
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
     _, called = names_of("".join(texts))
     redrawn = REDRAWN if "redrawn" in called else ""
@@ -112,18 +113,18 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
         }
         | {name for name, *_ in program.extra}
     )
-    body += "\n" + epilogue(
+    body += "\n" + build_function(
         classes[-1].name,
         checkpoint,
         frozen=frozen,
         buffers=sorted(set(program.buffers)),
         holds=bool(program.targets or program.constants or program.extra),
     )
-    program.text = formatted(_header(graph, classes) + _imports(body) + "\n" + body)
+    program.text = format_source(_header(graph, classes) + _imports(body) + "\n" + body)
     return program
 
 
-def _place(cells: Cells, program: Program) -> None:
+def _record_places(cells: Cells, program: Program) -> None:
     """Where every parameter went, and module paths that changed."""
     emitted: dict[int, str] = {0: ""}
     provenance = cells.graph.provenance
@@ -131,7 +132,7 @@ def _place(cells: Cells, program: Program) -> None:
     for key in cells.modules.position:
         above = emitted[key]
         for name, child in cells.modules.children(key):
-            access = cells.units[key].children[child]
+            access = cells.by_module[key].children[child]
             step = access if isinstance(access, str) else name
             emitted[child] = f"{above}.{step}" if above else step
             if emitted[child] != sources[child]:
@@ -140,87 +141,87 @@ def _place(cells: Cells, program: Program) -> None:
         program.renamed_modules[sources[key]] = emitted[other]
         program.renamed_modules[sources[other]] = emitted[other]
     for parameter, holders in cells.modules.declared.items():
-        state = cells.units[holders[0]].state[parameter]
+        state = cells.by_module[holders[0]].state[parameter]
         data = cells.graph.parameter(parameter).data
         program.targets[parameter] = Target(
-            _joined(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
+            _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
         node = cells.graph.parameter(parameter)
         if node.is_buffer and law_of(node) is None:
             program.buffers.append(program.targets[parameter].name)
-        forms = {(s.transform, s.shape) for h in holders if (s := cells.units[h].state[parameter])}
+        forms = {(s.transform, s.shape) for h in holders if (s := cells.by_module[h].state[parameter])}
         if len(forms) > 1:
             raise BackendError(
                 "E602",
                 "expected one layout of a tied parameter, got several",
                 place=cells.graph.parameter(parameter).name,
             )
-    for key, unit in cells.units.items():
-        for name, data in unit.constants:
-            program.constants.append((_joined(emitted[key], name), data))
-            program.buffers.append(_joined(emitted[key], name))
-        program.extra += [
-            (_joined(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in unit.extra
-        ]
+    for key, cell in cells.by_module.items():
+        for name, data in cell.constants:
+            program.constants.append((_join(emitted[key], name), data))
+            program.buffers.append(_join(emitted[key], name))
+        program.extra += [(_join(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in cell.extra]
 
 
-def _joined(path: str, name: str) -> str:
+def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
 def _is_grouped(graph: Graph, class_: Class) -> bool:
     """Whether a pass made the modules of a class."""
     provenance = graph.provenance
-    return provenance is not None and all(d.module not in provenance.modules for d in class_.drafts)
+    return provenance is not None and all(d.module not in provenance.modules for d in class_.instances)
 
 
 def _class_text(class_: Class, grouped: bool) -> str:
-    draft = class_.drafts[0]
+    definition = class_.instances[0]
     renderer = ClassRenderer(class_)
-    formals = ["self"]
-    for formal in class_.formals:
-        default = "" if formal.default is MISSING else f"={literal_source(formal.default)}"
-        formals.append(f"{formal.name}{default}")
-    lines = [f"class {class_.name}({draft.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
+    signature = ["self"]
+    for argument in class_.arguments:
+        default = "" if argument.default is MISSING else f"={literal_source(argument.default)}"
+        signature.append(f"{argument.name}{default}")
+    lines = [f"class {class_.name}({definition.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
     aliases = [f"{f.name} = {f.computed()}" for f in class_.aliases]
-    listed = next((part for name, part in draft.attributes if not name), None)
-    before, inside = ([], "") if listed is None else _listed(class_, renderer, listed)
+    listed = next((part for name, part in definition.attributes if not name), None)
+    before, inside = ([], "") if listed is None else _construct_members(class_, renderer, listed)
     start = [*before, f"super().__init__({inside})"]
     setup = [*start, *aliases] if listed is None else [*aliases, *start]
-    setup += [f"self.{f.name} = {f.name}" for f in class_.formals if f.in_construct]
-    for name, part in draft.attributes:
+    setup += [f"self.{f.name} = {f.name}" for f in class_.arguments if f.in_construct]
+    for name, part in definition.attributes:
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
         elif name:
-            setup += ["# initial distribution unknown"] if name in draft.unknown else []
-            before, built = _built(class_, renderer, name, part)
+            setup += ["# initial distribution unknown"] if name in definition.unknown else []
+            before, built = _construct_attribute(class_, renderer, name, part)
             setup += [*before, f"self.{name} = {built}"]
-    setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in draft.assignments]
-    lines += [f"    def __init__({', '.join(formals)}):", *(f"        {line}" for line in setup), ""]
-    if draft.has_body:
-        texts = ["\n".join(f"    {line}" for line in method) for method in methods(class_)]
+    setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in definition.assignments]
+    lines += [f"    def __init__({', '.join(signature)}):", *(f"        {line}" for line in setup), ""]
+    if definition.has_body:
+        texts = ["\n".join(f"    {line}" for line in method) for method in write_methods(class_)]
         lines.append("\n\n".join(texts))
     return "\n".join(lines) + "\n\n"
 
 
-def _listed(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:
+def _construct_members(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:
     """What the base of a class that is a container is given, and the lines before."""
-    members = sequence_of(class_.drafts[0].base, "", part)
+    members = sequence_of(class_.instances[0].base, "", part)
     if members is None:
         return [], renderer.text(part)
-    lines = _members(class_, renderer, members)
+    lines = _collect_members(class_, renderer, members)
     return (lines, "*layers") if lines else ([], renderer.arguments(members))
 
 
-def _built(class_: Class, renderer: ClassRenderer, name: str, part: Part) -> tuple[list[str], str]:
+def _construct_attribute(
+    class_: Class, renderer: ClassRenderer, name: str, part: Part
+) -> tuple[list[str], str]:
     """How an attribute is constructed, and the lines before."""
     members = sequence_of("", name, part)
-    lines = [] if members is None else _members(class_, renderer, members)
-    return lines, "nn.SequentialCell(layers)" if lines else renderer.text(part)
+    lines = [] if members is None else _collect_members(class_, renderer, members)
+    return lines, renderer.text(Call(SEQUENTIAL, (Argument("", "layers"),)) if lines else part)
 
 
-def _members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:
+def _collect_members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:
     """Statements that collect the members of a sequence; none where all instances have all of them."""
     runs: list[tuple[str, list[Argument]]] = []
     for argument in members.arguments:
@@ -242,17 +243,17 @@ def _members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]
 
 def _docstring(class_: Class, grouped: bool) -> str:
     """What the class is: the source's, or one that only a pass has told."""
-    draft = class_.drafts[0]
-    paths = [d.path for d in class_.drafts if d.path]
-    source = draft.source_class
+    definition = class_.instances[0]
+    paths = [d.path for d in class_.instances if d.path]
+    source = definition.source_class
     if not paths:
         return f"The source's `{source}`."
     lead = "Grouped by name and structure" if grouped else f"The source's `{source}`"
-    named = [_named(paths, 2), _named(paths, 1), f"{len(paths)} modules"]
+    named = [_name_some(paths, 2), _name_some(paths, 1), f"{len(paths)} modules"]
     return next((t for shown in named if len(t := f"{lead}: {shown}.") <= _WIDTH), f"{lead}.")
 
 
-def _named(paths: list[str], count: int) -> str:
+def _name_some(paths: list[str], count: int) -> str:
     """The first few of several paths, and how many there are besides."""
     more = len(paths) - count
     return ", ".join(f"`{path}`" for path in paths[:count]) + (f" and {more} more" if more > 0 else "")
@@ -271,7 +272,7 @@ def _header(graph: Graph, classes: list[Class]) -> str:
     text = (
         f"{classes[-1].name} for MindSpore, rewritten from {source} by regraft.\n\n"
         "    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
-        + "".join(f"{line}\n" for note in [*signature, *_notes(graph)] for line in _wrapped(note))
+        + "".join(f"{line}\n" for note in [*signature, *_notes(graph)] for line in _wrap(note))
     )
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}"""\n\n'
@@ -300,7 +301,7 @@ def _notes(graph: Graph) -> list[str]:
     return notes
 
 
-def _wrapped(note: str) -> list[str]:
+def _wrap(note: str) -> list[str]:
     return textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)
 
 
@@ -327,8 +328,8 @@ def _imports(body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def formatted(text: str) -> str:
-    """The text as `ruff format` leaves it.
+def format_source(text: str) -> str:
+    """Return the text as `ruff format` leaves it.
 
     Raises:
         BackendError: when it is no Python, which is a defect of the backend.
@@ -344,7 +345,7 @@ def formatted(text: str) -> str:
 
 
 def _ruff() -> str:
-    """The program that ruff installs, by its path: `python -m ruff` would run a `ruff.py` that lies about.
+    """Return the path of the installed program: `python -m ruff` would run a `ruff.py` that lies about.
 
     Raises:
         BackendError: when it is not installed.

@@ -8,7 +8,7 @@ from ....ir import BackendError
 
 
 def names_of(text: str) -> tuple[set[str], set[str]]:
-    """The names that Python reads (variables, functions, modules; no attributes), and those that it calls.
+    """Return the names that Python reads (variables, functions, modules; no attributes), and those it calls.
 
     Raises:
         BackendError: when it is no Python, which is a defect of the backend.

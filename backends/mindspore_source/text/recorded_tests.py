@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from .program import formatted
+from ..naming import test_name
+from .program import format_source
 
 TESTS, VALUES = "test_model.py", "test_model.npz"
 """The files that `write_tests` writes."""
@@ -57,7 +57,7 @@ class Recording:
 
 
 def write_tests(folder: Path, recording: Recording) -> list[Path]:
-    """Write the tests and their values beside the ``model.py`` of a folder; returns the files written."""
+    """Write the tests and their values beside the ``model.py`` of a folder, and return the files written."""
     tests, values = folder / TESTS, folder / VALUES
     tests.write_text(tests_source(recording), encoding="utf-8")
     np.savez_compressed(
@@ -76,10 +76,10 @@ def tests_source(recording: Recording) -> str:
     """The text of test_model.py."""
     names: list[str] = []
     for call in recording.calls:
-        name = _snake(call.class_name)
+        name = test_name(call.class_name)
         names.append(f"{name}_{len(names)}" if name in names else name)
     tests = "\n\n".join(_test(call, name) for call, name in zip(recording.calls, names, strict=True))
-    return formatted(_HEADER.format(docstring=_docstring(recording), agrees=_agrees(recording)) + tests)
+    return format_source(_HEADER.format(docstring=_docstring(recording), agrees=_agrees(recording)) + tests)
 
 
 _HEADER = '''"""{docstring}"""
@@ -165,7 +165,7 @@ def _test(call: RecordedCall, name: str) -> str:
     tolerance = "" if call.tolerance == TOLERANCE else f", tolerance={_number(call.tolerance)}"
     return (
         f"def test_{name}(net):\n"
-        f'    """{_escaped(call.source)}."""\n'
+        f'    """{_escape(call.source)}."""\n'
         f'    check({cell}, "{call.class_name}"{tolerance})\n'
     )
 
@@ -181,7 +181,7 @@ def _docstring(recording: Recording) -> str:
     notes += [f"`{name}` has no test of its own: {why}." for name, why in recording.untested.items()]
     for note in notes:
         text += "\n".join(textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)) + "\n"
-    return _escaped(text)
+    return _escape(text)
 
 
 def _number(value: float) -> str:
@@ -189,9 +189,5 @@ def _number(value: float) -> str:
     return f"{value:g}".replace("e-0", "e-")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"""', "'''")
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

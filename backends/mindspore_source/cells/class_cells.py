@@ -6,17 +6,17 @@ from ....ir import BackendError, Module
 from ..emitters.initializers import law_of, own_parameter
 from ..emitting import State
 from ..naming import attribute_name
-from ..text.expressions import Argument, Call, Part
-from .cell_draft import Draft, Unit
+from ..text.expressions import IDENTITY, LIST, Argument, Call, Part
+from .cell_definition import Cell, Definition
 from .cells import Cells
-from .construct_scope import DraftScope
+from .construct_scope import ConstructScope
 from .construct_steps import write_steps
-from .container_units import is_chain
+from .container_cells import is_chain
 
 
-def class_unit(cells: Cells, module: Module) -> Unit:
-    """The unit of a module with a class of its own, and the draft of that class."""
-    unit = Unit(module.key)
+def make_instance(cells: Cells, module: Module) -> Cell:
+    """Return the cell of a module with a class of its own, which holds the definition of that class."""
+    cell = Cell(module.key)
     names = list(cells.modules.registered(module.key))
     ordinal = bool(names) and names == [str(i) for i in range(len(names))]
     body = cells.modules.bodies.get(module.key)
@@ -24,31 +24,35 @@ def class_unit(cells: Cells, module: Module) -> Unit:
     chain = chain and body is not None and is_chain(cells, module, body)
     listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
     base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
-    draft = unit.draft = Draft(module.key, module.class_name, base, cells.modules.paths[module.key])
-    scope = DraftScope(cells, draft)
+    definition = cell.definition = Definition(
+        module.key, module.class_name, base, cells.modules.paths[module.key]
+    )
+    scope = ConstructScope(cells, definition)
     taken: set[str] = set()
     for name, parameter in module.parameters.items():
         if module.key in cells.modules.declared.get(parameter, ()):
             attribute = attribute_name(name, taken)
             taken.add(attribute)
-            unit.state[parameter] = State(-1, attribute)
-            draft.attributes.append((attribute, own_parameter(cells.graph.parameter(parameter), attribute)))
+            cell.state[parameter] = State(-1, attribute)
+            definition.attributes.append(
+                (attribute, own_parameter(cells.graph.parameter(parameter), attribute))
+            )
             node = cells.graph.parameter(parameter)
             if not node.is_buffer and law_of(node) is None:
-                draft.unknown.add(attribute)
-    _adopt_children(cells, module, unit, draft, taken, listed)
-    cells.units[module.key] = unit  # its own paths are needed from here on
-    _tie_parameters(cells, module, draft)
+                definition.unknown.add(attribute)
+    _adopt_children(cells, module, cell, definition, taken, listed)
+    cells.by_module[module.key] = cell  # its own paths are needed from here on
+    _tie_parameters(cells, module, definition)
     if body is not None and not chain:
-        draft.has_body = True
-        draft.inputs, draft.outputs = list(body.inputs), list(body.outputs)
-        draft.input_names = cells.modules.input_names(module.key)
-        write_steps(cells, body, draft, scope)
-    return unit
+        definition.has_body = True
+        definition.inputs, definition.outputs = list(body.inputs), list(body.outputs)
+        definition.input_names = cells.modules.input_names(module.key)
+        write_steps(cells, body, definition, scope)
+    return cell
 
 
 def _adopt_children(
-    cells: Cells, module: Module, unit: Unit, draft: Draft, taken: set[str], listed: bool
+    cells: Cells, module: Module, cell: Cell, definition: Definition, taken: set[str], listed: bool
 ) -> None:
     emitted = dict(cells.modules.children(module.key))
     if listed:
@@ -57,38 +61,38 @@ def _adopt_children(
         for name in list(cells.modules.registered(module.key))[: last + 1]:
             child = emitted.get(name)
             if child is None:
-                parts.append(Call("nn.Identity", ()))
+                parts.append(IDENTITY)
                 continue
-            found = cells.units[child].constructor
+            found = cells.by_module[child].constructor
             assert found is not None
-            unit.children[child] = len(parts)
+            cell.children[child] = len(parts)
             parts.append(found)
-        draft.attributes.append(("", Call("[]", tuple(Argument("", p) for p in parts))))
+        definition.attributes.append(("", Call(LIST, tuple(Argument("", p) for p in parts))))
         return
     for name, child in emitted.items():
         attribute = attribute_name(f"layer{name}" if name.isdigit() else name, taken)
         taken.add(attribute)
         if attribute != name:
             cells.renamed_modules[cells.modules.paths[child]] = attribute
-        constructor = cells.units[child].constructor
+        constructor = cells.by_module[child].constructor
         assert constructor is not None
-        unit.children[child] = attribute
-        draft.attributes.append((attribute, constructor))
+        cell.children[child] = attribute
+        definition.attributes.append((attribute, constructor))
 
 
-def _tie_parameters(cells: Cells, module: Module, draft: Draft) -> None:
+def _tie_parameters(cells: Cells, module: Module, definition: Definition) -> None:
     """Assignments that make one parameter of several, for pairs that meet in this module's class."""
     for parameter, holders in cells.modules.declared.items():
         for other in holders[1:]:
             if cells.meeting_of(holders[0], other) == module.key:
                 _require_assignable(cells, parameter, holders[0], other)
                 left, right = (cells.parameter_path(module.key, parameter, at) for at in (other, holders[0]))
-                draft.assignments.append((left, right))
+                definition.assignments.append((left, right))
 
 
 def _require_assignable(cells: Cells, parameter: int, *holders: int) -> None:
     """Refuse to tie single parameters of a recurrent stack, which runs on lists of its own."""
-    layers = [cells.units[h].layer for h in holders]
+    layers = [cells.by_module[h].layer for h in holders]
     if any(layer is not None and not layer.assignable for layer in layers):
         raise BackendError(
             "E602",

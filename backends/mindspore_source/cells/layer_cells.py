@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ....ir import Constant, Module, Operator, Parameter
 from ..emitters import emit_layer
-from ..emitting import Layer, Refused, View
-from .cell_draft import Draft, Unit
+from ..emitting import NnLayer, Refused, View
+from .cell_definition import Cell, Definition
 from .cells import Cells
-from .construct_scope import DraftScope
+from .construct_scope import ConstructScope
 
 
-def layer_unit(cells: Cells, module: Module) -> Unit | None:
-    """The unit of a module that computes what one layer does on its own parameters; None for any other."""
+def make_layer(cells: Cells, module: Module) -> Cell | None:
+    """Return the cell of a module that does what one layer does on its own parameters; None for others."""
     body = cells.modules.bodies.get(module.key)
     if (
         module.key == 0
@@ -22,30 +22,30 @@ def layer_unit(cells: Cells, module: Module) -> Unit | None:
     ):
         return None
     operator = cells.graph.operator(body.items[0][1])
-    layer = find_layer(cells, operator, Draft(module.key, "", "", ""))
+    layer = find_layer(cells, operator, Definition(module.key, "", "", ""))
     if layer is None or not owns_state(cells, module, operator, layer):
         return None
     operands = cells.graph.operands(operator.key)
     given = [operands[s] for s in layer.slots]
     if {v for v in given if v and not isinstance(cells.graph.node(v.node), Constant)} != set(body.inputs):
         return None
-    unit = Unit(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
+    cell = Cell(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
     for state in layer.state:
         value = operands[state.slot]
         assert value is not None
-        unit.state[value.node] = state
-    return unit
+        cell.state[value.node] = state
+    return cell
 
 
-def find_layer(cells: Cells, operator: Operator, draft: Draft) -> Layer | None:
-    """The layer that an operator is, or None."""
+def find_layer(cells: Cells, operator: Operator, definition: Definition) -> NnLayer | None:
+    """Return the layer that an operator is; None where MindSpore has none for this use."""
     try:
-        return emit_layer(View(cells.graph, operator, DraftScope(cells, draft)))
+        return emit_layer(View(cells.graph, operator, ConstructScope(cells, definition)))
     except Refused:
         return None
 
 
-def owns_state(cells: Cells, module: Module, operator: Operator, layer: Layer) -> bool:
+def owns_state(cells: Cells, module: Module, operator: Operator, layer: NnLayer) -> bool:
     """Whether a module holds all that a layer on this operator's parameters would hold, each once."""
     held = set(module.parameters.values())
     operands = cells.graph.operands(operator.key)

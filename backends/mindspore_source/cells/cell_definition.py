@@ -1,11 +1,11 @@
-"""What a module becomes on its way to source: a draft of a class, and the unit that its owner constructs."""
+"""What a module becomes: a cell that its owner constructs, and for most the definition of its class."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from ....ir import TensorData, Value
-from ..emitting import Extra, Layer, State
+from ..emitting import Extra, NnLayer, State
 from ..text.expressions import Access, Expression, Part, Step
 
 
@@ -68,7 +68,7 @@ class Method:
 
 
 @dataclass
-class Draft:
+class Definition:
     """One module as a class of its own, before it is unified with others of the same structure."""
 
     module: int
@@ -88,7 +88,7 @@ class Draft:
 
 
 @dataclass
-class Unit:
+class Cell:
     """What a module became.
 
     Attributes:
@@ -96,18 +96,18 @@ class Unit:
         constructor: how its owner constructs it; None until its class is known.
         children: child module key -> the step from the owner to it: ``"conv1"``, 0.
         state: parameter key -> (attribute after the module, transform, shape in MindSpore or None).
-        draft: the class, for a unit that is an instance of one.
+        definition: the class, for a cell that is an instance of one.
         length: number of children, for a container.
-        layer: MindSpore's layer, for a unit that is one.
+        layer: MindSpore's layer, for a cell that is one.
     """
 
     module: int
     constructor: Part | None = None
     children: dict[int, Step] = field(default_factory=dict)
     state: dict[int, State] = field(default_factory=dict)
-    draft: Draft | None = None
+    definition: Definition | None = None
     length: int = 0
     is_sequence: bool = False
     extra: list[Extra] = field(default_factory=list)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
-    layer: Layer | None = None
+    layer: NnLayer | None = None

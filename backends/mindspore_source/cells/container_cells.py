@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ....ir import Module
 from ..naming import attribute_name
-from ..text.expressions import Argument, Call, Expression, Part
-from .cell_draft import Unit
+from ..text.expressions import CELL_LIST, IDENTITY, LIST, SEQUENTIAL, Argument, Call, Expression, Part
+from .cell_definition import Cell
 from .cells import Cells
 from .contraction import Body
 
 _PLAIN_CONTAINERS = ("Sequential", "SequentialCell", "HybridSequential")
 
 
-def container_unit(cells: Cells, module: Module) -> Unit | None:
-    """The unit of a module that only holds its children or calls them in order; None for any other."""
+def make_container(cells: Cells, module: Module) -> Cell | None:
+    """Return the cell of a module that only holds its children or calls them in order; None for any other."""
     if module.container not in ("sequential", "list") or _is_chain_of_its_own(cells, module):
         return None
     body = cells.modules.bodies.get(module.key)
@@ -34,32 +34,32 @@ def container_unit(cells: Cells, module: Module) -> Unit | None:
         ),
         default=-1,
     )
-    unit, renamed = Unit(module.key, is_sequence=True), dict[str, str]()
+    cell, renamed = Cell(module.key, is_sequence=True), dict[str, str]()
     parts: dict[str, Part] = {}
     for name, child in list(cells.modules.registered(module.key).items())[: last + 1]:
-        known = cells.units.get(child)
+        known = cells.by_module.get(child)
         attribute = name if ordinal else attribute_name(name, parts)
-        parts[attribute] = Call("nn.Identity", ())
+        parts[attribute] = IDENTITY
         if (name, child) in emitted:
             assert known is not None
             assert known.constructor is not None
-            unit.children[child] = int(name) if ordinal else attribute
+            cell.children[child] = int(name) if ordinal else attribute
             parts[attribute] = known.constructor
         elif child in cells.contraction.used:
             return None
         if attribute != name:
             renamed[cells.modules.paths[child]] = attribute
-    unit.length = len(parts)
+    cell.length = len(parts)
     values = tuple(Argument("", part) for part in parts.values())
     if body is None:
-        unit.constructor = Call("nn.CellList", (Argument("", Call("[]", values)),))
+        cell.constructor = Call(CELL_LIST, (Argument("", Call(LIST, values)),))
     elif ordinal:
-        unit.constructor = Call("nn.SequentialCell", values)
+        cell.constructor = Call(SEQUENTIAL, values)
     else:
         pairs = Call("OrderedDict", tuple(Argument(name, part) for name, part in parts.items()))
-        unit.constructor = Call("nn.SequentialCell", (Argument("", Expression((pairs,))),))
+        cell.constructor = Call(SEQUENTIAL, (Argument("", Expression((pairs,))),))
     cells.renamed_modules.update(renamed)
-    return unit
+    return cell
 
 
 def _is_chain_of_its_own(cells: Cells, module: Module) -> bool:
@@ -80,8 +80,12 @@ def is_chain(cells: Cells, module: Module, body: Body) -> bool:
         if kind != "call":
             return False
         inner = cells.contraction.bodies[key]
-        layer = cells.units[inner.module].layer if inner.module in cells.units else None
-        if inner.inputs != [at] or len(inner.outputs) != 1 or (layer and (layer.results or layer.pick)):
+        layer = cells.by_module[inner.module].layer if inner.module in cells.by_module else None
+        if (
+            inner.inputs != [at]
+            or len(inner.outputs) != 1
+            or (layer and (layer.results or layer.pick is not None))
+        ):
             return False
         at = inner.outputs[0]
         order.append(inner.module)

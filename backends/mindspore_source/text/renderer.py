@@ -1,0 +1,194 @@
+"""Printing expressions: the one place where parts become text."""
+
+from __future__ import annotations
+
+import math
+
+from .expressions import (
+    LIST,
+    Access,
+    Argument,
+    Attribute,
+    Brackets,
+    Call,
+    Element,
+    Expression,
+    Literal,
+    NnClass,
+    OptionalMember,
+    Part,
+    Quoted,
+    Slice,
+    Tuple,
+    Use,
+    literal_source,
+)
+from .traversal import children
+
+_REPEATED = 3
+"""Equal constructors in a row from which on they are written as a comprehension."""
+
+
+class Renderer:
+    """Turns parts into text; a subclass says what literals and values are called."""
+
+    def literal(self, literal: Literal) -> str:
+        """Return the text of a literal."""
+        return literal_source(literal.value)
+
+    def is_fixed(self, literal: Literal) -> bool:  # noqa: ARG002 - subclasses decide
+        """Whether the literal is the same wherever this text is used."""
+        return True
+
+    def value(self, use: Use) -> tuple[str, int]:
+        """Return the text of a value and how tightly it binds."""
+        raise NotImplementedError
+
+    def expression_of(self, use: Use) -> Expression | None:  # noqa: ARG002 - subclasses decide
+        """Return the expression that is written in the place of a value; None for a variable."""
+        return None
+
+    # -- text ------------------------------------------------------------------------------------
+
+    def text(self, part: Part) -> str:
+        """Return the text of a part."""
+        if isinstance(part, str):
+            return part
+        if isinstance(part, Use):
+            text, level = self.value(part)
+            return f"({text})" if level < part.level else text
+        if isinstance(part, Expression):
+            return "".join(map(self.text, part.parts))
+        if isinstance(part, Literal):
+            return self.literal(part)
+        if isinstance(part, Call):
+            if part.callee == LIST:
+                return self._list(part)
+            return f"{self.text(part.callee)}({self.arguments(part)})"
+        if isinstance(part, Access):
+            return "self" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in part.steps)
+        if isinstance(part, NnClass):
+            return f"nn.{part.name}"
+        if isinstance(part, Attribute):
+            return f"{self.text(part.owner)}.{part.name}"
+        if isinstance(part, Quoted):
+            return literal_source(part.text)
+        if isinstance(part, Tuple):
+            inner = ", ".join(map(self.text, part.items))
+            return f"({inner},)" if len(part.items) == 1 else f"({inner})"
+        if isinstance(part, Element):
+            return self._element(part)
+        if isinstance(part, Slice):
+            return f"{self.text(part.owner)}[{self._bound(part.start)}:{self._bound(part.stop)}]"
+        return f"({self.text(part.inner)})" if isinstance(part, Brackets) else self.text(part.part)
+
+    def _bound(self, bound: Part | int | None) -> str:
+        return "" if bound is None else str(bound) if isinstance(bound, int) else self.text(bound)
+
+    def _element(self, part: Element) -> str:
+        """``x.shape[1]`` for ``x.shape[1:2][0]``, ``(n + 1)`` for ``(n + 1,)[0]``."""
+        if self._number(part.index) == 0:
+            owner = self.resolve(part.owner)
+            if isinstance(owner, Slice) and self._is_shape(owner.owner):
+                start = 0 if owner.start is None else self._number(owner.start)
+                if start is not None and self._number(owner.stop) is not None:
+                    return f"{self.text(owner.owner)}[{start}]"
+            if isinstance(owner, Tuple) and len(owner.items) == 1 and not self.has_brackets(owner.items[0]):
+                return f"({self.text(owner.items[0])})"
+        return f"{self.text(part.owner)}[{self._bound(part.index)}]"
+
+    def _is_shape(self, part: Part) -> bool:
+        found = self.resolve(part)
+        return isinstance(found, Attribute) and found.name == "shape"
+
+    def _number(self, bound: Part | int | None) -> int | None:
+        """The number that a bound is wherever the text is used, where it counts from the front."""
+        found = bound.value if isinstance(bound, Literal) and self.is_fixed(bound) else bound
+        return found if type(found) is int and found >= 0 else None
+
+    # -- structure -------------------------------------------------------------------------------
+
+    def resolve(self, part: Part) -> Part:
+        """Return what a part is, behind expressions of one part and values written where they are used."""
+        while True:
+            if isinstance(part, Expression) and len(part.parts) == 1:
+                part = part.parts[0]
+            elif isinstance(part, Use) and (inner := self.expression_of(part)) is not None:
+                part = inner
+            else:
+                return part
+
+    def has_brackets(self, part: Part) -> bool:
+        """Whether the text of a part has parentheses: those of a call, a tuple, a looser operand."""
+        if isinstance(part, (Call, Tuple, Brackets)):
+            return True
+        if isinstance(part, Literal):
+            value = part.value
+            return self.is_fixed(part) and (
+                isinstance(value, tuple) or (isinstance(value, float) and not math.isfinite(value))
+            )
+        if isinstance(part, Use):
+            inner = self.expression_of(part)
+            return inner is not None and (inner.level < part.level or self.has_brackets(inner))
+        return any(map(self.has_brackets, children(part)))
+
+    # -- arguments -------------------------------------------------------------------------------
+
+    def arguments(self, call_: Call) -> str:
+        """Return the arguments written, those that only repeat a default left out."""
+        return ", ".join(
+            text if count == 1 else f"*[{text} {_times(count)}]" for text, count in self._runs(call_)
+        )
+
+    def _list(self, call_: Call) -> str:
+        """``[a, b]``; ``[Block(8) for _ in range(4)]`` where that is all."""
+        runs = self._runs(call_)
+        if len(runs) == 1 and runs[0][1] > 1:
+            return f"[{runs[0][0]} {_times(runs[0][1])}]"
+        return f"[{self.arguments(call_)}]"
+
+    def _runs(self, call_: Call) -> list[tuple[str, int]]:
+        """The arguments written, and how often in a row each of them, where it is a constructor's call."""
+        written = [a for a in call_.arguments if not self.is_default(a)]
+        is_unpadded = any(
+            a.name == "padding" and _same(a.default, 0) and self.is_default(a) for a in call_.arguments
+        )
+        texts: list[str] = []
+        for argument in written:
+            value = argument.value
+            if is_unpadded and argument.name == "pad_mode" and value == Quoted("pad"):
+                value = Quoted("valid")
+            text = self.text(value)
+            texts.append(f"{argument.name}={text}" if argument.name else text)
+        out: list[tuple[str, int]] = []
+        at = 0
+        while at < len(written):
+            end = at + 1
+            while end < len(texts) and texts[end] == texts[at]:
+                end += 1
+            is_run = end - at >= _REPEATED and _is_construction(written[at])
+            out += [(texts[at], end - at)] if is_run else [(text, 1) for text in texts[at:end]]
+            at = end
+        return out
+
+    def is_default(self, argument: Argument) -> bool:
+        """Whether an argument only repeats what leaving it out means."""
+        value = argument.value
+        return isinstance(value, Literal) and self.is_fixed(value) and _same(value.value, argument.default)
+
+
+def _same(a: object, b: object) -> bool:
+    return type(a) is type(b) and a == b
+
+
+def _times(count: int) -> str:
+    return f"for _ in range({count})"
+
+
+def _is_construction(argument: Argument) -> bool:
+    """Whether a positional argument is a call of a constructor."""
+    value = argument.value
+    value = value.part if isinstance(value, OptionalMember) else value
+    while isinstance(value, Expression) and len(value.parts) == 1:
+        value = value.parts[0]
+    return not argument.name and isinstance(value, Call) and value.callee != LIST

@@ -1,0 +1,140 @@
+"""Walking expressions: what a part is written of, what it has in common with another, and copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ....ir import Value
+from .expressions import (
+    ABSENT,
+    MISSING,
+    Access,
+    Argument,
+    Attribute,
+    Brackets,
+    Call,
+    Element,
+    Expression,
+    Literal,
+    NnClass,
+    OptionalMember,
+    Part,
+    Quoted,
+    Slice,
+    Tuple,
+    Use,
+)
+
+
+def children(part: Part) -> tuple[Part, ...]:
+    """Return what a part is written of, in writing order."""
+    if isinstance(part, Expression):
+        return part.parts
+    if isinstance(part, Call):
+        return (part.callee, *(a.value for a in part.arguments))
+    if isinstance(part, Tuple):
+        return part.items
+    if isinstance(part, Brackets):
+        return (part.inner,)
+    if isinstance(part, Attribute):
+        return (part.owner,)
+    if isinstance(part, Element):
+        return (part.owner,) if isinstance(part.index, int) else (part.owner, part.index)
+    if isinstance(part, Slice):
+        bounds = (part.start, part.stop)
+        return (part.owner, *(b for b in bounds if b is not None and not isinstance(b, int)))
+    return (part.part,) if isinstance(part, OptionalMember) else ()
+
+
+def _mapped(part: Part, visit: Callable[[Part], Part]) -> Part:
+    """Return the part, written of what `visit` makes of each of its `children`."""
+    if isinstance(part, Expression):
+        return replace(part, parts=tuple(map(visit, part.parts)))
+    if isinstance(part, Call):
+        arguments = tuple(Argument(a.name, visit(a.value), a.default) for a in part.arguments)
+        return replace(part, callee=visit(part.callee), arguments=arguments)
+    if isinstance(part, Tuple):
+        return Tuple(tuple(map(visit, part.items)))
+    if isinstance(part, Brackets):
+        return Brackets(visit(part.inner))
+    if isinstance(part, Attribute):
+        return Attribute(visit(part.owner), part.name)
+    if isinstance(part, Element):
+        index = part.index if isinstance(part.index, int) else visit(part.index)
+        assert isinstance(index, (int, Literal))
+        return Element(visit(part.owner), index)
+    if isinstance(part, Slice):
+        start, stop = (b if b is None or isinstance(b, int) else visit(b) for b in (part.start, part.stop))
+        return Slice(visit(part.owner), start, stop)
+    return OptionalMember(visit(part.part), part.present) if isinstance(part, OptionalMember) else part
+
+
+def literals(part: Part) -> Iterator[tuple[Literal, object]]:
+    """Yield every literal in writing order, with the default of the argument that it is the whole of."""
+    if isinstance(part, Literal):
+        yield part, MISSING
+    elif isinstance(part, Call):
+        yield from literals(part.callee)
+        for argument in part.arguments:
+            for literal, default in literals(argument.value):
+                yield literal, argument.default if literal is argument.value else default
+    else:
+        for inner in children(part):
+            yield from literals(inner)
+
+
+def uses(part: Part) -> Iterator[Use]:
+    """Yield every use in writing order."""
+    return (inner for inner in walk(part) if isinstance(inner, Use))
+
+
+def accesses(part: Part) -> Iterator[Access]:
+    """Yield everything that is reached from `self`, in writing order."""
+    return (inner for inner in walk(part) if isinstance(inner, Access))
+
+
+def walk(part: Part) -> Iterator[Part]:
+    """Yield a part and all that it is written of, in writing order."""
+    yield part
+    for inner in children(part):
+        yield from walk(inner)
+
+
+def shape_of(part: Part, number: dict[Value, int]) -> object:
+    """Return what two parts must share to be one text with different literals: a nested tuple."""
+    if isinstance(part, Literal):
+        return ("?", part.hint)
+    if isinstance(part, Use):
+        return ("use", number.get(part.value, part.value), part.level)
+    if isinstance(part, (str, Access, Quoted, NnClass)):
+        return part
+    inner = tuple(shape_of(p, number) for p in children(part))
+    if isinstance(part, Call):
+        return ("call", tuple(a.name for a in part.arguments), inner)
+    if isinstance(part, Attribute):
+        return ("attribute", part.name, inner)
+    if isinstance(part, Element):
+        return ("element", part.index if isinstance(part.index, int) else None, inner)
+    if isinstance(part, Slice):
+        bounds = (part.start, part.stop)
+        return ("slice", tuple(b if b is None or isinstance(b, int) else "?" for b in bounds), inner)
+    return (type(part).__name__, inner)
+
+
+def substitute(part: Expression, old: Value, new: Value) -> Expression:
+    """Return the same text with every use of one value a use of another; literals are kept as they are."""
+
+    def visit(part: Part) -> Part:
+        if isinstance(part, Use):
+            return Use(new, part.level) if part.value == old else part
+        return _mapped(part, visit)
+
+    found = visit(part)
+    assert isinstance(found, Expression)
+    return found
+
+
+def empty(part: Part) -> Part:
+    """Return the part with every literal `ABSENT`."""
+    return Literal(ABSENT, part.hint) if isinstance(part, Literal) else _mapped(part, empty)

@@ -1,0 +1,102 @@
+"""The text of MindSpore source is printed from structure: nothing that makes it looks into what it printed.
+
+Read from the syntax trees of the backend, but for its passes, which meet no text at all.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import regraft
+
+BACKEND = Path(regraft.__file__).parent / "backends" / "mindspore_source"
+FILES = sorted(p for p in BACKEND.rglob("*.py") if p.parent.name != "lowering")
+
+NAMES = "naming.py"
+"""Where names, the source's and the emitted file's, are taken apart."""
+
+TAKE_APART = frozenset(
+    ("startswith", "endswith", "removeprefix", "removesuffix", "find", "rfind", "rindex", "isidentifier")
+) | frozenset(("split", "rsplit", "splitlines", "partition", "rpartition", "fullmatch", "match", "search"))
+"""Methods that test what a string begins with, ends with or contains, or take it apart."""
+
+ALLOWED = {
+    ("cells/contraction.py", "split"): "paths of modules",
+    ("cells/emitted_modules.py", "removeprefix"): "paths of modules",
+    ("regions.py", "rpartition"): "paths of modules",
+    ("classes/shared_classes.py", "isidentifier"): "names of attributes, which are numbers in a list",
+    ("emitters/einsum.py", "partition"): "the equation of the operator",
+    ("emitters/einsum.py", "split"): "the equation of the operator",
+    ("emitters/math.py", "startswith"): "element types",
+    ("emitters/reduce.py", "startswith"): "element types",
+    ("emitters/recurrent.py", "split"): "names of the parameters of MindSpore's layers",
+    ("emitters/recurrent.py", "startswith"): "names of the parameters of MindSpore's layers",
+    ("emitters/stub.py", "split"): "the name of the source's operator",
+}
+"""(file, method) -> the strings that are no emitted text which it tests there."""
+
+
+def looks_into_text(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, what) of everything that asks what is inside a string, or compares it with a piece of source."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(alias.name in ("re", "regex") for alias in node.names):
+            yield node.lineno, "re"
+        elif isinstance(node, ast.ImportFrom) and node.module in ("re", "regex", "fnmatch", "difflib"):
+            yield node.lineno, node.module
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method = node.func.attr
+            counts = method == "count" and node.args and is_text(node.args[0])
+            if method in TAKE_APART or counts:
+                yield node.lineno, method
+        elif isinstance(node, ast.Compare):
+            for side in [node.left, *node.comparators]:
+                if is_text(side) and re.search(r"[^\w.+*/%<>=-]", side.value):
+                    yield node.lineno, repr(side.value)
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(BACKEND)))
+def test_nothing_looks_into_emitted_text(path: Path) -> None:
+    name = str(path.relative_to(BACKEND))
+    found = [(line, what) for line, what in looks_into_text(ast.parse(path.read_text())) if name != NAMES]
+    assert [(line, what) for line, what in found if (name, what) not in ALLOWED] == []
+
+
+def test_what_is_allowed_is_there() -> None:
+    """An allowance that nothing needs any more would let a new test of text pass."""
+    found = {
+        (str(path.relative_to(BACKEND)), what)
+        for path in FILES
+        for _, what in looks_into_text(ast.parse(path.read_text()))
+    }
+    assert set(ALLOWED) <= found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import re",
+        "from re import match",
+        "text.endswith(')')",
+        "'nn.ReLU,nn.ELU'.split(',')",
+        "text.count('(') == 1",
+        "' + ' in parts",
+        "part == '\"pad\"'",
+        "parts[1] != ' + '",
+    ],
+)
+def test_a_test_of_text_is_seen(code: str) -> None:
+    assert list(looks_into_text(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code", ["part.operator == '+'", "callee == 'ops.cat'", "names.count(name)", "a in b"]
+)
+def test_a_test_of_structure_is_none(code: str) -> None:
+    assert not list(looks_into_text(ast.parse(code)))
