@@ -7,7 +7,7 @@ arithmetic is one name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -208,6 +208,31 @@ def differ(a: Dim, b: Dim) -> bool:
 @lru_cache(maxsize=4096)
 def _differ(a: int | str, b: int | str) -> bool:
     return Size.of(a).differs(Size.of(b))
+
+
+def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The shape to which operands spread over one another, as NumPy's do.
+
+    Raises:
+        ValueError: where two sizes along an axis differ and none is 1.
+
+    Example:
+        >>> broadcast(("N", 1, 3), (4, 1)), broadcast(("N",), ("M",)), broadcast(("N",), (4,))
+        (('N', 4, 3), (None,), (4,))
+    """
+    found: list[Dim] = [1] * max((len(shape) for shape in shapes), default=0)
+    for shape in shapes:
+        for axis, size in enumerate(shape, len(found) - len(shape)):
+            before = found[axis]
+            if before == 1 or before == size:
+                found[axis] = size
+            elif size == 1:
+                continue
+            elif isinstance(before, int) and isinstance(size, int):
+                raise ValueError(f"sizes {before} and {size} do not spread over one another")
+            else:  # a size that is a number other than 1 leaves no choice
+                found[axis] = next((s for s in (before, size) if isinstance(s, int)), None)
+    return tuple(found)
 
 
 def at_sizes(dim: Dim, sizes: Mapping[str, int]) -> Dim:

@@ -11,17 +11,34 @@ from ..signatures import DOMAIN
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
+from .bessel import TABLE as BESSEL
 from .dropout import TABLE as DROPOUT
 from .indexing import TABLE as INDEXING
+from .integers import TABLE as INTEGERS
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
 from .multihead import TABLE as MULTIHEAD
+from .polynomial import TABLE as POLYNOMIAL
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
+from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
-    ACTIVATION, ATTENTION, DROPOUT, INDEXING, LINEAR, LOSS, MULTIHEAD, POOL, RECURRENT, STUB
+    ACTIVATION,
+    ATTENTION,
+    BESSEL,
+    DROPOUT,
+    INDEXING,
+    INTEGERS,
+    LINEAR,
+    LOSS,
+    MULTIHEAD,
+    POLYNOMIAL,
+    POOL,
+    RECURRENT,
+    SPECIAL,
+    STUB,
 )
 """Every composite by name."""
 

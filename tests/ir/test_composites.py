@@ -1,5 +1,6 @@
 """Composites: the typing rule against the expansion's own types, and the numbers against the frameworks'."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,7 @@ import onnx
 import pytest
 
 from regraft.ir import COMPOSITES, BackendError, Builder, Graph, TensorType, expand, validate
+from regraft.ir.composites.polynomial import FAMILIES
 from regraft.ir.types import dtype_name, type_of_proto
 
 from ..passes.oracle import evaluate, run_onnxruntime, to_onnx
@@ -182,9 +184,73 @@ def multihead(width, heads):
     return Case("MultiheadAttention", arrays, {"num_heads": heads, "batch_first": 1}, torch_multihead)
 
 
+def of_torch(name):
+    """What torch computes in float64, the first of its results."""
+
+    def run(*arrays, **attributes):
+        import torch
+
+        operator = getattr(torch.ops.aten, name)
+        given = [torch.tensor(a).double() if a.dtype.kind == "f" else torch.tensor(a) for a in arrays]
+        if "degree" in attributes:
+            given.append(attributes["degree"])
+        overload = operator.n_scalar if "degree" in attributes else operator
+        order = [attributes["n"]] if "n" in attributes else []
+        found = overload(*order, *given)
+        found = found[0] if isinstance(found, tuple) else found
+        return (found.float() if found.is_floating_point() else found).numpy()
+
+    return run
+
+
+def polynomial(family, **attributes):
+    base, _, kind = family.rpartition("_")
+    degrees = [] if attributes else [np.array([[0, 1, 2, 5]] * 3, np.float32)]
+    oracle = of_torch(f"special_{base}_polynomial_{kind}")
+    arrays = [np.tanh(draw(2, 3, 4)) * 1.2, *(np.stack([d, d]) for d in degrees)]
+    return Case("Polynomial", arrays, {"family": family, **attributes}, oracle)
+
+
+OF_ALL = {
+    "Lgamma": "lgamma",
+    "Digamma": "digamma",
+    "Erfc": "erfc",
+    "Erfcx": "special_erfcx",
+    "Exp2": "exp2",
+    "LogNdtr": "special_log_ndtr",
+    "Frexp": "frexp",
+    "SphericalBesselJ0": "special_spherical_bessel_j0",
+    "BesselI0": "i0",
+    **{f"BesselI{order}": f"special_i{order}" for order in ("1", "0e", "1e")},
+    **{f"BesselJ{order}": f"special_bessel_j{order}" for order in (0, 1)},
+}
+OF_POSITIVE = {
+    **{f"BesselY{order}": f"special_bessel_y{order}" for order in (0, 1)},
+    **{f"BesselK{order}": f"special_modified_bessel_k{order}" for order in (0, 1)},
+    **{f"BesselK{order}e": f"special_scaled_modified_bessel_k{order}" for order in (0, 1)},
+    "Ndtri": "special_ndtri",
+    "Erfinv": "erfinv",
+}
+WHOLE = np.random.default_rng(0).integers(-90, 90, (2, 2, 3, 4))
+SPECIAL = [
+    *(Case(name, [draw(2, 3, 4) * 3], oracle=of_torch(torchs)) for name, torchs in OF_ALL.items()),
+    *(Case(n, [np.tanh(abs(draw(2, 3, 4)) + 0.05)], oracle=of_torch(t)) for n, t in OF_POSITIVE.items()),
+    Case("Gamma", [draw(2, 3, 4) * 3], oracle=np.vectorize(math.gamma, otypes="f")),
+    *(Case("Polygamma", [abs(draw(2, 3)) + 0.1], {"n": n}, of_torch("polygamma")) for n in (0, 1, 4)),
+    Case("Zeta", [abs(draw(2, 3)) + 1.5, abs(draw(2, 3)) + 0.1], oracle=of_torch("special_zeta")),
+    Case("LogAddExp2", [draw(2, 3), draw(2, 3)], oracle=of_torch("logaddexp2")),
+    *(Case(name.title(), list(WHOLE), oracle=of_torch(name)) for name in ("gcd", "lcm")),
+    *(polynomial(family) for family in FAMILIES),
+    *(polynomial(family, degree=4) for family in FAMILIES),
+    polynomial("laguerre_l", degree=0),
+    polynomial("shifted_chebyshev_v", degree=-1),
+]
+"""Their accuracy, and what they give at poles and infinities: test_special_functions.py."""
+
 TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
 LABEL = draw(2, 4)
 CASES = [
+    *SPECIAL,
     Case("Swish", [draw(2, 3, 4)], oracle=lambda x: x / (1 + np.exp(-x))),
     Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
     Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),
@@ -251,6 +317,7 @@ BATCHED = {
     "LSTMCell": 2,
     "GRUCell": 1,
     "RNNCell": 1,
+    **dict.fromkeys(("Zeta", "LogAddExp2", "Gcd", "Lcm", "Polynomial"), 1),
 }
 """Composites that have the batch in more inputs than the first -> the last of these."""
 

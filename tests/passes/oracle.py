@@ -32,7 +32,7 @@ def to_onnx(graph):
     ]
     outputs = [
         onnx.helper.make_tensor_value_info(
-            f"v{v.node}_{v.output}", onnx.TensorProto.FLOAT, [None] * graph.known_type(v).rank
+            f"v{v.node}_{v.output}", onnx_dtype(graph.known_type(v).dtype), [None] * graph.known_type(v).rank
         )
         for _, v in graph.outputs
     ]

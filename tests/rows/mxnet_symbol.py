@@ -27,6 +27,8 @@ CASES = {
     **{row: ({"scalar": "0.7"}, [_X]) for row in ("_hypot_scalar", "_minus_scalar", "_mod_scalar")},
     **{row: ({"scalar": "0.7"}, [_X]) for row in ("_rdiv_scalar", "_rmod_scalar", "_rpower_scalar")},
     **{row: ({}, [_WIDE, _TALL]) for row in ("broadcast_hypot", "broadcast_maximum", "broadcast_sub")},
+    **{row: ({}, [3 * _X]) for row in ("gamma", "gammaln")},
+    "erfinv": ({}, [np.tanh(_X)]),
     **{row: ({"axis": "1"}, [_X]) for row in ("min", "prod")},
     **{row: ({"axis": "1", "keepdims": "True"}, [_HOLES]) for row in ("nanprod", "nansum")},
 }

@@ -24,6 +24,7 @@ from . import (
     reduce,
     resize,
     shape,
+    special,
     stub,
 )
 
@@ -44,6 +45,7 @@ TABLE = EmitterTable.merge(
     reduce.TABLE,
     resize.TABLE,
     shape.TABLE,
+    special.TABLE,
     stub.TABLE,
 )
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""

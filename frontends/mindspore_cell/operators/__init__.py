@@ -17,6 +17,7 @@ from . import (
     reduce,
     resize,
     shape,
+    special,
 )
 
 TABLE = LoweringTable[Call]("MindSpore").include(
@@ -32,5 +33,6 @@ TABLE = LoweringTable[Call]("MindSpore").include(
     reduce.TABLE,
     resize.TABLE,
     shape.TABLE,
+    special.TABLE,
 )
 """Name of a primitive in MindIR -> its lowering."""

@@ -141,12 +141,6 @@ def expm1(call: Call) -> Value:
     return formulas.exp_minus_one(call, call.value(0))
 
 
-@TABLE.op("Erfc")
-def erfc(call: Call) -> Value:
-    x = call.value(0)
-    return call.op("Sub", call.scalar_like(1, x), call.op("Erf", x))
-
-
 @TABLE.op("FloorDiv")
 def floor_div(call: Call) -> Value:
     first, second = _same_type(call)

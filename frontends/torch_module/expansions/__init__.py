@@ -9,18 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
-    bessel,
     complex_numbers,
     factorisation,
     fourier,
     index,
     linalg,
     loss,
-    polynomial,
     pool,
     scan,
     select,
-    special,
     strided,
 )
 from .complex_numbers import Complex
@@ -28,7 +25,7 @@ from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (bessel, factorisation, index, linalg, loss, polynomial, pool, scan, select, special, strided):
+for _family in (factorisation, index, linalg, loss, pool, scan, select, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")

@@ -19,6 +19,7 @@ from . import (
     reduce,
     resize,
     shape,
+    special,
 )
 
 TABLE = LoweringTable[Call]("torch").include(
@@ -36,5 +37,6 @@ TABLE = LoweringTable[Call]("torch").include(
     reduce.TABLE,
     resize.TABLE,
     shape.TABLE,
+    special.TABLE,
 )
 """Operator name (``aten.conv2d.default``) -> its lowering; in-place operators use their functional twins'."""

@@ -16,7 +16,6 @@ MATH = Group(
                 "Cos",
                 "Cosh",
                 "Erf",
-                "Erfc",
                 "Exp",
                 "Expm1",
                 "Floor",
@@ -50,6 +49,24 @@ MATH = Group(
         "PowTensorScalar": "A.PowTensorScalar()(x, 3)",
     },
     {"slope": "ms.Parameter(Tensor([0.1, 0.2, 0.3], ms.float32))"},
+)
+
+_I = {"i": integers(2, 3, 4, high=60) - 30, "j": integers(2, 3, 4, high=9) - 4}
+
+SPECIAL = Group(
+    {**_X, **_I},
+    {
+        **{n: f"ops.{n.lower()}(x * 2)" for n in ("Digamma", "Erfc", "Lgamma")},
+        **{f"BesselI{n}": f"ops.bessel_i{n}(x * 2)" for n in ("0", "1", "0e", "1e")},
+        **{f"BesselK{n}": f"ops.bessel_k{n}(x)" for n in ("0", "1", "0e", "1e")},
+        **{f"BesselJ{n}": f"ops.bessel_j{n}(x * 2)" for n in (0, 1)},
+        **{f"BesselY{n}": f"ops.bessel_y{n}(ops.relu(x * 9))" for n in (0, 1)},
+        "Erfinv": "ops.erfinv(ops.tanh(x) * 0.9)",
+        "Polygamma": "ops.polygamma(Tensor(2, ms.int32), ops.abs(x) + 0.1)",
+        "Zeta": "P.Zeta()(ops.abs(x) + 1.5, ops.abs(y) + 0.1)",
+        "Gcd": "ops.gcd(i, j)",
+    },
+    {},
 )
 
 ARITHMETIC = Group(
@@ -208,6 +225,7 @@ LAYERS = Group(
 
 GROUPS = {
     "math": MATH,
+    "special": SPECIAL,
     "arithmetic": ARITHMETIC,
     "reductions": REDUCTIONS,
     "shapes": SHAPES,

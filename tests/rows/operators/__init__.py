@@ -1,6 +1,11 @@
 """The cases of what backends emit: whoever adds an emitter adds a case of its operator, if it has none."""
 
-from . import elementwise, layers, moves
+from . import elementwise, layers, moves, special
 
-FAMILIES = {"elementwise": elementwise.CASES, "layers": layers.CASES, "moves": moves.CASES}
+FAMILIES = {
+    "elementwise": elementwise.CASES,
+    "layers": layers.CASES,
+    "moves": moves.CASES,
+    "special": special.CASES,
+}
 CASES = [case for family in FAMILIES.values() for case in family]

@@ -16,8 +16,8 @@ from . import (
     special,
 )
 
-_FILES = (activation, conv, creation, indexing, linear, math, reduce, resize, shape)
-_EXPANDED = (complex_numbers, expansions, linalg, special)
+_FILES = (activation, conv, creation, indexing, linear, math, reduce, resize, shape, special)
+_EXPANDED = (complex_numbers, expansions, linalg)
 
 FAMILIES = {f.__name__.rpartition(".")[2]: f.GROUPS for f in (*_FILES, *_EXPANDED)}
-REFUSED = [*expansions.REFUSED, *linalg.REFUSED]
+REFUSED = [*expansions.REFUSED, *linalg.REFUSED, *special.REFUSED]

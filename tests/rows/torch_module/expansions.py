@@ -3,7 +3,7 @@
 import torch
 import torch.nn.modules.linear_cross_entropy  # registers its operators
 
-from .case import B, Case, Group, J, K, Refused, X, Y, constant, floats, integers
+from .case import B, Case, Group, J, Refused, X, Y, constant, floats, integers
 
 _PLACES = torch.tensor([0, 2, 1])
 _ROWS = J.through(lambda i: i % 3)
@@ -43,16 +43,9 @@ PLACES = Group(
         Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
         Case("aten.nanquantile.scalar", X, 0.7, 2),
         Case("aten.renorm.default", X, 2, 0, 1.0),
-        Case("aten.logaddexp2.default", X, Y),
-        Case("aten.frexp.Tensor", X),
         Case("aten.histc.default", X, 5, -2, 2),
         Case("aten.embedding_renorm.default", constant(3, 4), _ROWS, 1.0, 2.0),
     ]
-)
-
-LONG = Group(
-    [Case(f"aten.{name}.default", J, K) for name in ("gcd", "lcm")],
-    captured=False,
 )
 
 POOLS = Group(
@@ -151,4 +144,4 @@ REFUSED = [
     Refused("aten.repeat_interleave.self_Tensor", X, _PLACES, 1, says="size of its result depends on data"),
 ]
 
-GROUPS = [PLACES, LONG, POOLS, FIXED]
+GROUPS = [PLACES, POOLS, FIXED]
