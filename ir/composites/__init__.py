@@ -21,6 +21,7 @@ from .multihead import TABLE as MULTIHEAD
 from .polynomial import TABLE as POLYNOMIAL
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
+from .scan import TABLE as SCAN
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
 
@@ -37,6 +38,7 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     POLYNOMIAL,
     POOL,
     RECURRENT,
+    SCAN,
     SPECIAL,
     STUB,
 )

@@ -195,6 +195,7 @@ def of_torch(name):
         if "degree" in attributes:
             given.append(attributes["degree"])
         overload = operator.n_scalar if "degree" in attributes else operator
+        given += [attributes["axis"]] if "axis" in attributes else []
         order = [attributes["n"]] if "n" in attributes else []
         found = overload(*order, *given)
         found = found[0] if isinstance(found, tuple) else found
@@ -246,11 +247,21 @@ SPECIAL = [
     polynomial("shifted_chebyshev_v", degree=-1),
 ]
 """Their accuracy, and what they give at poles and infinities: test_special_functions.py."""
+SCANS = [
+    *(
+        Case(name, [draw(*shape)], {"axis": axis}, of_torch(name.lower()))
+        for name in ("CumMax", "CumMin", "CumProd", "LogCumSumExp")
+        for shape, axis in (((2, 5, 3), 1), ((2, 1), 1), ((3, 9), -1))
+    ),
+    Case("CumMax", [WHOLE[0]], {"axis": 2}, of_torch("cummax")),
+]
+"""Their places, and NaN and infinities on the way: test_scans.py."""
 
 TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
 LABEL = draw(2, 4)
 CASES = [
     *SPECIAL,
+    *SCANS,
     Case("Swish", [draw(2, 3, 4)], oracle=lambda x: x / (1 + np.exp(-x))),
     Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
     Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),

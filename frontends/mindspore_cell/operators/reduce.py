@@ -73,6 +73,34 @@ def cumulative_sum(call: Call) -> Value:
     )
 
 
+@TABLE.op("CumProd")
+def cumulative_product(call: Call) -> Value:
+    """Neither exclusive nor from the end."""
+    call.require(2, False)
+    call.require(3, False)
+    return _scan(call, "CumProd")[0]
+
+
+@TABLE.op("CumulativeLogsumexp")
+def cumulative_log_sum_exp(call: Call) -> Value:
+    call.require("exclusive", False)
+    call.require("reverse", False)
+    return _scan(call, "LogCumSumExp")[0]
+
+
+@TABLE.op("Cummax", "Cummin")
+def cumulative_extreme(call: Call) -> tuple[Value, Value]:
+    """Places are int64 in the one and int32 in the other."""
+    values, indices = _scan(call, call.operator.replace("Cumm", "CumM"), 2)
+    return values, call.cast(indices, call.result_type(1).dtype)
+
+
+def _scan(call: Call, composite: str, outputs: int = 1) -> list[Value]:
+    axis = call.int(1)
+    call.static_shape(axes=[axis])
+    return call.ops(f"regraft.{composite}", call.value(0), outputs=outputs, axis=axis)
+
+
 @TABLE.op("LpNorm")
 def lp_norm(call: Call) -> Value:
     """P = 1 or 2; the epsilon only guards a division that this primitive does not do."""

@@ -16,7 +16,6 @@ from . import (
     linalg,
     loss,
     pool,
-    scan,
     select,
     strided,
 )
@@ -25,7 +24,7 @@ from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (factorisation, index, linalg, loss, pool, scan, select, strided):
+for _family in (factorisation, index, linalg, loss, pool, select, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")

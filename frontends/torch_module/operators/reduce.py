@@ -222,6 +222,39 @@ def cumsum(call: Call) -> Value:
     return call.op("CumSum", x, call.constant(axis)) if call.rank("self") else x
 
 
+def _scan(call: Call, x: Value, composite: str, outputs: int = 1) -> list[Value]:
+    """A scan along an axis whose length is known."""
+    axis = call.axis("dim")
+    call.static_shape(call.first, [axis])
+    return call.ops(f"regraft.{composite}", x, outputs=outputs, axis=axis)
+
+
+@TABLE.op("aten.cumprod.default")
+def cumprod(call: Call) -> Value:
+    """Running products."""
+    call.ignore("dtype")  # the result has it
+    x = call.cast(call.value("self"), call.dtype)
+    return _scan(call, x, "CumProd")[0] if call.rank("self") else x
+
+
+@TABLE.op("aten.logcumsumexp.default")
+def logcumsumexp(call: Call) -> Value:
+    """Running logarithms of sums of exponentials."""
+    x = call.value("self")
+    return _scan(call, x, "LogCumSumExp")[0] if call.rank("self") else x
+
+
+@TABLE.op("aten.cummax.default", "aten.cummin.default")
+def cumulative_extreme(call: Call) -> list[Value]:
+    """The largest or smallest so far, and where it was last; on truth values as on numbers."""
+    x, dtype = call.value("self"), call.dtype_of("self")
+    if not call.rank("self"):
+        return [x, call.constant(0)]
+    composite = "CumMax" if "cummax" in call.operator else "CumMin"
+    values, indices = _scan(call, call.cast(x, "int32" if dtype == "bool" else dtype), composite, 2)
+    return [call.cast(values, dtype), indices]
+
+
 def _ranked(call: Call, k: Value, largest: bool) -> list[Value]:
     """TopK, which wants an axis."""
     x, axis = call.value("self"), call.axis("dim")
