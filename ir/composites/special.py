@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..signatures import AttributeSpec
@@ -148,7 +149,7 @@ def _infer_polygamma(operator: Operator, types: Sequence[TensorType | None]) -> 
 
 def _expand_polygamma(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     n = operator.int("n")
-    return in_float64(_digamma if n == 0 else lambda x: _polygamma(n, x))(b, operator, operands)
+    return in_float64(partial(_polygamma, n) if n else _digamma)(b, operator, operands)
 
 
 def _polygamma(n: int, q: Term) -> Term:
@@ -233,9 +234,13 @@ def _inverse(x: Term, rest: Term, exactly: bool) -> Term:
     return where(rest < 0, math.nan, edge)
 
 
+def _erfinv(exactly: bool, x: Term) -> Term:
+    return _inverse(x, 1 - abs(x), exactly)
+
+
 def _expand_erfinv(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     exactly = terms_of(b, operands)[0].dtype == "float64"
-    return in_float64(lambda x: _inverse(x, 1 - abs(x), exactly))(b, operator, operands)
+    return in_float64(partial(_erfinv, exactly))(b, operator, operands)
 
 
 def _ndtri(p: Term) -> Term:
