@@ -51,7 +51,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "compute it outside the model, or write an approximation for the range that the model needs",
     ),
     (
-        r"resize|^set$|from_file|as_strided|^view$|slice_inverse",
+        r"resize|^set$|from_file|^view$|slice_inverse",
         "it depends on how a tensor lies in memory, or writes into a parameter",
         "write it with `reshape`, slices and `index_put`",
     ),

@@ -38,7 +38,7 @@ class _Axis:
         return self.start + sum((n - 1) * step for _, n, step in self.reads)
 
 
-@table.of("aten.as_strided.default", "aten.as_strided_copy.default")
+@table.of("aten.as_strided.default")
 def as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:

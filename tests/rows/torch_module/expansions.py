@@ -82,7 +82,6 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         Case("aten.embedding_renorm_.default", X.through(lambda x: x[0].clone()), _PLACES, 1.0, 2.0),
         Case("aten.fill_diagonal_.default", X.through(lambda x: x[0].clone()), 0.5),
         Case("aten.as_strided.default", X, [2, 3], [1, 2], 1),
-        Case("aten.as_strided_copy.default", X, [2, 3], [1, 2], 1),
         Case("aten.as_strided_scatter.default", X, Y.through(lambda y: y[0, :2, :3]), [2, 3], [3, 1], 1),
         Case("aten.bucketize.Scalar", 0.5, X.through(lambda x: x.flatten().sort()[0])),
         Case("aten.searchsorted.Scalar", X.through(lambda x: x.flatten().sort()[0]), 0.5),
