@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import InvalidGraphError
+from .outside.names import near_names
 from .signatures import DOMAIN, AttributeSpec, Formal, Signature
 from .traits import NO_TRAITS, Traits
 from .types import TensorType
@@ -76,7 +77,9 @@ def declared(name: str, domain: str = DOMAIN) -> Declaration:
     rows = _DOMAINS[domain]()
     if name not in rows:
         kind = "a composite" if domain == DOMAIN else f"an operator of `{domain}`"
-        raise InvalidGraphError("E301", f"expected {kind} ({', '.join(rows)}), got `{name}`")
+        near = near_names(name, rows)
+        hint = f"did you mean {' or '.join(near)}?" if near else ""
+        raise InvalidGraphError("E301", f"expected {kind}, got `{name}`", hint=hint)
     return rows[name]
 
 
