@@ -13,7 +13,8 @@ from .runners.onnx_runner import OnnxRunner
 DRAWS = 24
 """How many seeded inputs are tried to get into every branch."""
 
-_KINDS = ("If", "Loop")
+_COUNTED = ("If", "Loop")
+"""Operators with nested graphs, which are made to count what they run, each in its own way."""
 
 
 class Branches:
@@ -31,7 +32,7 @@ class Branches:
         self.names = [
             f"the {'body' if node.op_type == 'Loop' else name.replace('_', ' ')} of {part.describe(node.key)}"
             for part, node in walk_operators(graph)
-            if node.op_type in _KINDS
+            if node.op_type in _COUNTED
             for name in sorted(node.subgraphs())
         ]
         self.unseen = list(range(len(self.names)))
@@ -42,7 +43,7 @@ class Branches:
             numbers = {
                 (id(part), node.key, name): None
                 for part, node in walk_operators(counting)
-                if node.op_type in _KINDS
+                if node.op_type in _COUNTED
                 for name in sorted(node.subgraphs())
             }
             total = _Counter(dict(zip(numbers, range(len(numbers)), strict=True))).count(counting)
@@ -87,7 +88,7 @@ class Branches:
 
 def branches(graph: Graph) -> Branches | None:
     """The branches of a graph; None where it has none, or where they cannot be counted."""
-    if not any(node.op_type in _KINDS for _, node in walk_operators(graph)):
+    if not any(node.op_type in _COUNTED for _, node in walk_operators(graph)):
         return None
     try:
         return Branches(graph)
@@ -111,7 +112,7 @@ class _Counter:
         b = Builder(part)
         total = b.constant(np.zeros(len(self._numbers), np.int64))
         for node in part.operators():
-            if node.op_type in _KINDS:
+            if node.op_type in _COUNTED:
                 self._extend(part, node)
                 total = b.op("Add", total, Value(node.key, len(node.types) - 1))
         return total

@@ -12,8 +12,6 @@ from .mutants import Mutant, NotApplicableError
 from .operators import Edit, edits
 from .values import exchanges, weight_faults
 
-_TRAINING = ("Dropout", "FeatureDropout")
-
 
 def graph_mutants(graph: Graph) -> Iterator[Mutant]:
     """Every fault that can be planted in a rewritten graph."""
@@ -21,7 +19,7 @@ def graph_mutants(graph: Graph) -> Iterator[Mutant]:
         keys = [k for k in part.order() if isinstance(part.node(k), Operator)]
         for at, key in enumerate(keys):
             node = part.operator(key)
-            if node.op_type in _TRAINING:  # what runs the graph infers only
+            if node.traits.dropout:  # what runs the graph infers only
                 continue
             place = f"{number}.{at} {node.qualified_name}"
             yield from _operator(graph, part, number, key, place)
@@ -160,7 +158,7 @@ def _values(graph: Graph) -> Iterator[Mutant]:
 
 
 def _trains(node: Node) -> bool:
-    return isinstance(node, Operator) and node.op_type in _TRAINING
+    return isinstance(node, Operator) and bool(node.traits.dropout)
 
 
 def _other(array: np.ndarray) -> tuple[str, np.ndarray] | None:

@@ -7,14 +7,15 @@ import copy
 import numpy as np
 import onnx
 
+from ...ir import NO_TRAITS
+from ...ir.traits import CLASSIFIED
 from ..conditioning import Change
-
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-"""Operators that add products up: their results are rounded whatever they are."""
 
 
 def round_products(model: onnx.ModelProto, change: Change | None) -> None:
     """Make float32 sums of products as far off, element by element, as their own rounding may be.
+
+    They are the results of `heavy` operators, which are rounded whatever they are.
 
     Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
     An element is off by the sine of its place: ONNX Runtime has no random numbers in opset 23.
@@ -30,13 +31,15 @@ def round_products(model: onnx.ModelProto, change: Change | None) -> None:
     }
     at = {name: f"rounding/{name}" for name in constants}
     elsewhere = {
-        i.name for i in model.graph.value_info if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
+        i.name
+        for i in (*model.graph.value_info, *model.graph.output)
+        if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
     }
     nodes: list[onnx.NodeProto] = []
     for node in map(copy.deepcopy, model.graph.node):
         nodes.append(node)
         name = node.output[0]
-        if node.op_type not in _PRODUCTS or name in elsewhere:
+        if not CLASSIFIED.get(node.op_type, NO_TRAITS).heavy or node.domain or name in elsewhere:
             continue
         steps = [
             ("Size", ["plain"], "size", {}),

@@ -10,6 +10,9 @@ from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MindSpore")
+_BIASED = ("Conv", "ConvTranspose", "regraft.Linear")
+"""Operators with a bias for their third input, which MindSpore's layers of that kind add by BiasAdd."""
+
 _NCDHW = 14  # MindSpore's number of that layout; NCHW is 0
 
 
@@ -77,11 +80,7 @@ def bias_add(call: Call) -> Value:
         raise call.unsupported("expected channels first")
     x, bias = call.value(0), call.value(1)
     producer = call.graph.producer(x)
-    if call.is_sole_reader(0) and getattr(producer, "qualified_name", "") in (
-        "Conv",
-        "ConvTranspose",
-        "regraft.Linear",
-    ):
+    if call.is_sole_reader(0) and getattr(producer, "qualified_name", "") in _BIASED:
         slots = call.graph.operands(x.node)
         if len(slots) == 2 and call.graph.operator(x.node).call == call.b.call:
             call.graph.set_operand(x.node, 2, bias)

@@ -1,0 +1,42 @@
+"""Sums of products in an ONNX model are moved by their own rounding; nothing else is."""
+
+import numpy as np
+import pytest
+
+from regraft.backends.onnx_model import to_model
+from regraft.ir import Builder, Graph, TensorType
+from regraft.verification.conditioning import Change
+from regraft.verification.runners.onnx_rounding import round_products
+from regraft.verification.runners.onnx_runner import OnnxRunner
+
+
+def model(operator: str, dtype: str = "float32", **attributes: object):
+    b = Builder(Graph())
+    x = b.graph.add_input("x", TensorType(dtype, (3, 3)))
+    operands = [x] if operator == "Relu" else [x, x]
+    b.graph.outputs.append(("y", b.op(operator, *operands, **attributes)))
+    return to_model(b.graph)
+
+
+@pytest.mark.parametrize(("operator", "attributes"), [("MatMul", {}), ("Einsum", {"equation": "ij,jk->ik"})])
+def test_a_sum_of_products_is_off_by_its_rounding(operator, attributes):
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    moved = model(operator, **attributes)
+    round_products(moved, Change(1, 64))
+    runner = OnnxRunner(moved)
+    try:
+        found = runner.run({"x": x}).outputs[0][1]
+    finally:
+        runner.close()
+    assert not np.array_equal(found, x @ x)
+    np.testing.assert_allclose(found, x @ x, rtol=64 * 2.0**-23)
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"), [("Relu", "float32"), ("Add", "float32"), ("MatMul", "int32")]
+)
+def test_what_is_not_rounded_stays(operator, dtype):
+    moved = model(operator, dtype)
+    before = [node.op_type for node in moved.graph.node]
+    round_products(moved, Change(1, 64))
+    assert [node.op_type for node in moved.graph.node] == before
