@@ -19,7 +19,7 @@ from .checkpoints.diff import Diff, diff_checkpoints
 from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
 from .guarding import guarded
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
-from .ir.collector import collector_paused
+from .ir.collector import pause_collector
 from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
@@ -100,7 +100,7 @@ class Findings:
 
 
 @guarded()
-@collector_paused()
+@pause_collector()
 def load(
     model: object,
     inputs: Inputs = None,
@@ -159,7 +159,7 @@ def load_tree(
 
 
 @guarded()
-@collector_paused()
+@pause_collector()
 def rewrite(
     graph: Graph,
     passes: Sequence[Pass | str] | None = None,

@@ -12,7 +12,7 @@ from .backends.files import settle, staged
 from .backends.renames import Rename
 from .guarding import guarded
 from .ir import Graph, UsageError
-from .ir.collector import collector_paused
+from .ir.collector import pause_collector
 from .ir.validation import verifying_each
 from .passes import describe as describe_pass
 from .passes import parse_pass, prepare
@@ -38,7 +38,7 @@ class Rewritten:
 
 
 @guarded()
-@collector_paused()
+@pause_collector()
 def save(
     graph: Graph,
     path: str | Path,
@@ -142,7 +142,7 @@ def rewrite_file(
 
 
 @guarded()
-@collector_paused()
+@pause_collector()
 def lower(
     graph: Graph,
     path: str | Path,

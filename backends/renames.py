@@ -87,7 +87,7 @@ def rename_rows(
     paths = graph.parameter_paths()
     for key, source in provenance.parameters.items():  # a pass may have moved modules
         paths[key] = list(dict.fromkeys([*source.paths, *paths.get(key, [])]))
-    held = provenance.held()
+    held = provenance.group_by_holder()
     for parameter in graph.parameters():
         target, transform, shape = (targets or {}).get(
             parameter.key, (parameter.name, "identity", parameter.data.shape)

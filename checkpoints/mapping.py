@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
-from ..ir.folding import folded
+from ..ir.folding import fold_normalisation
 from ..ir.types import DTYPES
 
 ALIAS = "alias"
@@ -232,7 +232,7 @@ def _taken_in(
 ) -> TensorData:
     def load() -> np.ndarray:
         array = None if data is None else data.numpy()
-        return folded(array, [s.numpy() for s in statistics], norm.epsilon, norm.axis)
+        return fold_normalisation(array, [s.numpy() for s in statistics], norm.epsilon, norm.axis)
 
     return TensorData(dtype, shape, load)
 

@@ -1,4 +1,4 @@
-"""Building a graph with calls that are checked and typed through the schema."""
+"""Builds a graph, operator by operator; each is checked against its signature and typed by its rule."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Builder:
         return self.constant(np.asarray(value, numpy_dtype(self.graph.known_type(like).dtype)))
 
     def type_of(self, value: Value) -> TensorType:
-        """The type of a value, which must be known."""
+        """Return the type of a value, which must be known."""
         return self.graph.known_type(value)
 
 
@@ -140,7 +140,7 @@ def expand(builder: Builder, key: int) -> list[Value]:
 
 
 def _plain(value: object) -> object:
-    """An attribute value without NumPy scalars, booleans and tuples."""
+    """Return an attribute value with Python's numbers and lists for NumPy's scalars, booleans and tuples."""
     if isinstance(value, (bool, np.bool_)):
         return int(value)
     if isinstance(value, np.integer):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Generator[None]:
+def pause_collector() -> Generator[None]:
     """Pause the search for cyclic garbage; also usable as a decorator.
 
     A graph is several small objects an operator, all of which live on. The collector walks them all again

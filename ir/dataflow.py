@@ -42,11 +42,11 @@ class Dataflow(_IntegerGraph):
     # -- reading -------------------------------------------------------------------------------
 
     def node(self, key: int) -> Node:
-        """The node of that key."""
+        """Return the node of that key."""
         return self._node[key]["node"]
 
     def operands(self, key: int) -> list[tuple[int, int, int]]:
-        """(slot, producer, output number) of every edge into a node, by slot, its captures last."""
+        """Return (slot, producer, output number) of every edge into a node, by slot, its captures last."""
         edges = [
             (slot, source, data["output"])
             for source, slots in self._pred[key].items()
@@ -59,11 +59,11 @@ class Dataflow(_IntegerGraph):
         return edges
 
     def all_nodes(self) -> Iterator[Node]:
-        """Every node, in the order in which they were added."""
+        """Yield every node, in the order in which they were added."""
         return (data["node"] for data in self._node.values())
 
     def users(self, key: int) -> list[tuple[int, int, int]]:
-        """(consumer, slot, output number) of every edge out of a node, by consumer."""
+        """Return (consumer, slot, output number) of every edge out of a node, by consumer."""
         return sorted(
             (user, slot, data["output"])
             for user, slots in self._succ[key].items()
@@ -71,14 +71,14 @@ class Dataflow(_IntegerGraph):
         )
 
     def edges_as_added(self) -> Iterator[tuple[int, int, int, int]]:
-        """(producer, consumer, slot, output number) of every edge, by producer, as they were added."""
+        """Yield (producer, consumer, slot, output number) of every edge, by producer, as they were added."""
         for source, users in self._succ.items():
             for user, slots in users.items():
                 for slot, data in slots.items():
                     yield source, user, slot, data["output"]
 
     def descendants(self, key: int) -> set[int]:
-        """The keys of all nodes that follow from a node, itself not included."""
+        """Return the keys of all nodes that follow from a node, itself not included."""
         return _NETWORKX.descendants(self, key)
 
     # -- changing ------------------------------------------------------------------------------

@@ -61,11 +61,11 @@ _DOMAINS: dict[str, Callable[[], Mapping[str, Declaration]]] = {}
 
 
 def declare_domain(domain: str, load: Callable[[], Mapping[str, Declaration]]) -> None:
-    """Make the operators of a domain known, by name; `load` is called when one of them is met."""
+    """Register a domain of operators; `load` returns them by name and is called when one is first needed."""
     _DOMAINS[domain] = load
 
 
-def declared(name: str, domain: str = DOMAIN) -> Declaration:
+def find_declaration(name: str, domain: str = DOMAIN) -> Declaration:
     """Return the composite, or the operator of one target, of that name.
 
     Raises:

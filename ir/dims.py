@@ -48,14 +48,14 @@ class Size:
 
     @staticmethod
     def of(value: Size | int | str) -> Size:
-        """A number, or the size that a text says."""
+        """Return the size of a number, or the one that a text states."""
         if isinstance(value, Size):
             return value
-        return _read(value) if isinstance(value, str) else _collected({(): value})
+        return _read(value) if isinstance(value, str) else _collect({(): value})
 
     @property
     def number(self) -> int | None:
-        """Its value; None where it depends on a name."""
+        """The value of a size without names; None where it depends on a name."""
         if not self.terms:
             return 0
         factors, coefficient = self.terms[0]
@@ -63,13 +63,13 @@ class Size:
 
     @property
     def dim(self) -> int | str:
-        """Its form in a type."""
+        """The size as types write it: a number, or a text such as ``2*N``."""
         number = self.number
         return str(self) if number is None else number
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name in it."""
+        """Every name in the size."""
         found: set[str] = set()
         for factors, _ in self.terms:
             for each in factors:
@@ -80,7 +80,7 @@ class Size:
         total = dict(self.terms)
         for factors, coefficient in Size.of(other).terms:
             total[factors] = total.get(factors, 0) + coefficient
-        return _collected(total)
+        return _collect(total)
 
     def __sub__(self, other: Size | int) -> Size:
         return self + Size.of(other) * -1
@@ -91,21 +91,21 @@ class Size:
             for right, b in Size.of(other).terms:
                 factors = tuple(sorted(left + right, key=str))
                 total[factors] = total.get(factors, 0) + a * b
-        return _collected(total)
+        return _collect(total)
 
     def __floordiv__(self, other: Size | int) -> Size:
         below = Size.of(other)
-        exact = self.divided(below)
+        exact = self.divide(below)
         if exact is not None:
             return exact
         if below.number == 0:
             raise ZeroDivisionError(f"{self} // 0")
         if self.number is not None and below.number is not None:
             return Size.of(self.number // below.number)
-        return _collected({(Quotient(self, below),): 1})
+        return _collect({(Quotient(self, below),): 1})
 
-    def divided(self, other: Size | int) -> Size | None:
-        """The quotient by a product of numbers and names; None where that is no polynomial."""
+    def divide(self, other: Size | int) -> Size | None:
+        """Return the exact quotient by a product of numbers and names; None where there is none."""
         below = Size.of(other)
         if len(below.terms) != 1:
             return None
@@ -120,10 +120,10 @@ class Size:
             if coefficient % divisor:
                 return None
             found[tuple(left)] = coefficient // divisor
-        return _collected(found)
+        return _collect(found)
 
     def substitute(self, values: Mapping[str, Size | int]) -> Size:
-        """With sizes for names; names that `values` leaves out stay."""
+        """Return the size with these sizes in place of names; names that `values` does not have stay."""
         total = Size(())
         for factors, coefficient in self.terms:
             term = Size.of(coefficient)
@@ -136,7 +136,7 @@ class Size:
         return total
 
     def differs(self, other: Size | int) -> bool:
-        """Whether it is another number whatever sizes from 1 on the names stand for."""
+        """Whether two sizes are different numbers whatever sizes, from 1 on, their names stand for."""
         apart = self - other
         if apart.number is not None:
             return apart.number != 0
@@ -164,7 +164,7 @@ class Size:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """The product of dimensions; None when one is unknown.
+    """Return the product of dimensions; None when one is unknown.
 
     Example:
         >>> product([2, "N", 3])
@@ -179,7 +179,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def quotient(dim: Dim, divisor: Dim) -> Dim:
-    """The exact quotient of two dimensions; None when there is none or it is unknown.
+    """Return the exact quotient of two dimensions; None when there is none or it is unknown.
 
     Example:
         >>> quotient("6*N", 3), quotient("6*N", "N"), quotient("N", 2)
@@ -187,7 +187,7 @@ def quotient(dim: Dim, divisor: Dim) -> Dim:
     """
     if dim is None or divisor is None or divisor == 0:
         return None
-    found = Size.of(dim).divided(Size.of(divisor))
+    found = Size.of(dim).divide(Size.of(divisor))
     return None if found is None else found.dim
 
 
@@ -236,7 +236,7 @@ def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def at_sizes(dim: Dim, sizes: Mapping[str, int]) -> Dim:
-    """A dimension with numbers for names.
+    """Return a dimension with numbers in place of names.
 
     Example:
         >>> at_sizes("2*N+1", {"N": 3}), at_sizes("M", {"N": 3})
@@ -245,8 +245,8 @@ def at_sizes(dim: Dim, sizes: Mapping[str, int]) -> Dim:
     return Size.of(dim).substitute(sizes).dim if isinstance(dim, str) else dim
 
 
-def _collected(total: Mapping[Factors, int]) -> Size:
-    """The size of a sum, in its one form."""
+def _collect(total: Mapping[Factors, int]) -> Size:
+    """Return the size of a sum of terms, in its one canonical form."""
     terms = [(factors, coefficient) for factors, coefficient in total.items() if coefficient]
     terms.sort(key=lambda term: (-len(term[0]), [str(each) for each in term[0]]))
     return Size(tuple(terms))
@@ -300,7 +300,7 @@ class _Reader:
         return self._tokens[self._at]
 
     def _take(self, *tokens: str) -> str:
-        """The next token if it is one of these, else an empty text."""
+        """Read the next token if it is one of these; return an empty text otherwise."""
         found = self._next()
         if found not in tokens:
             return ""
@@ -312,13 +312,13 @@ class _Reader:
         total = self._product() * sign
         while sign := self._take("+", "-"):
             total += self._product() * (1 if sign == "+" else -1)
-        return _bounded(total)
+        return _check_terms(total)
 
     def _product(self) -> Size:
         total = self._power()
         while operator := self._take("*", "//"):
             total = total * self._power() if operator == "*" else total // self._power()
-            _bounded(total)
+            _check_terms(total)
         return total
 
     def _power(self) -> Size:
@@ -331,7 +331,7 @@ class _Reader:
         self._at += 1
         total = Size.of(1)
         for _ in range(int(power)):
-            total = _bounded(total * base)
+            total = _check_terms(total * base)
         return total
 
     def _atom(self) -> Size:
@@ -349,7 +349,7 @@ class _Reader:
         return Size((((token,), 1),))
 
 
-def _bounded(size: Size) -> Size:
+def _check_terms(size: Size) -> Size:
     if len(size.terms) > _MOST_TERMS:
         raise ValueError("expected fewer terms")
     return size

@@ -27,8 +27,8 @@ class Fold:
     axis: int
 
 
-def folded(array: Array | None, statistics: Sequence[Array], epsilon: float, axis: int) -> Array:
-    """A layer's weight or bias after the normalisation behind it, computed in float64.
+def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon: float, axis: int) -> Array:
+    """Return a layer's weight or bias with the normalisation behind it folded in, computed in float64.
 
     Args:
         array: the weight, or the bias; None for a layer without a bias.
@@ -41,9 +41,9 @@ def folded(array: Array | None, statistics: Sequence[Array], epsilon: float, axi
 
     Example:
         >>> two, three, four, one = (np.full(1, v, np.float32) for v in (2, 3, 4, 1))
-        >>> folded(np.ones((1, 1), np.float32), [two, three, four, one], 0.0, 0)
+        >>> fold_normalisation(np.ones((1, 1), np.float32), [two, three, four, one], 0.0, 0)
         array([[2.]], dtype=float32)
-        >>> folded(None, [two, three, four, one], 0.0, -1)
+        >>> fold_normalisation(None, [two, three, four, one], 0.0, -1)
         array([-5.], dtype=float32)
     """
     gamma, beta, mean, variance = (a.astype(np.float64) for a in statistics)

@@ -98,31 +98,31 @@ class Graph(Nested):
         return key in self.flow
 
     def node(self, key: int) -> Node:
-        """The node of that key."""
+        """Return the node of that key."""
         return self.flow.node(key)
 
     def operator(self, key: int) -> Operator:
-        """The operator of that key."""
+        """Return the operator of that key."""
         node = self.node(key)
         assert isinstance(node, Operator), node
         return node
 
     def parameter(self, key: int) -> Parameter:
-        """The parameter of that key."""
+        """Return the parameter of that key."""
         node = self.node(key)
         assert isinstance(node, Parameter), node
         return node
 
     def producer(self, value: Value) -> Node:
-        """The node that produces a value."""
+        """Return the node that produces a value."""
         return self.node(value.node)
 
     def type_of(self, value: Value) -> TensorType | None:
-        """The type of a value, or None when unknown."""
+        """Return the type of a value, or None when unknown."""
         return self.node(value.node).types[value.output]
 
     def known_type(self, value: Value) -> TensorType:
-        """The type of a value.
+        """Return the type of a value.
 
         Raises:
             InvalidGraphError: when it is not known.
@@ -135,7 +135,7 @@ class Graph(Nested):
         return found
 
     def operands(self, key: int) -> list[Value | None]:
-        """The inputs of a node by slot; None where an optional one is absent."""
+        """Return the inputs of a node by slot; None where an optional one is absent."""
         found: list[Value | None] = []
         for slot, source, output in self.flow.operands(key):
             if slot >= 0:
@@ -144,11 +144,11 @@ class Graph(Nested):
         return found
 
     def captured(self, key: int) -> list[Value]:
-        """The values that the nested graphs of an operator capture, by capture index."""
+        """Return the values that the nested graphs of an operator capture, by capture index."""
         return [Value(source, output) for slot, source, output in self.flow.operands(key) if slot < 0]
 
     def users(self, value: Value) -> list[tuple[int, int]]:
-        """(node key, slot) of every use of a value as an operand or capture, in key order."""
+        """Return (node key, slot) of every use of a value as an operand or capture, in key order."""
         return [(user, slot) for user, slot, output in self.flow.users(value.node) if output == value.output]
 
     def is_output(self, value: Value) -> bool:
@@ -156,30 +156,30 @@ class Graph(Nested):
         return any(v == value for _, v in self.outputs) or value in self.updates.values()
 
     def constant_value(self, value: Value | None) -> Array | None:
-        """The array of a constant, or None when `value` is not one (or its data is not there)."""
+        """Return the array of a constant, or None when `value` is not one (or its data is not there)."""
         if value is None:
             return None
         node = self.node(value.node)
         return node.data.numpy() if isinstance(node, Constant) and node.data.load is not None else None
 
     def parameters(self) -> list[Parameter]:
-        """The parameters in canonical order."""
+        """Return the parameters in canonical order."""
         return [n for n in self.nodes() if isinstance(n, Parameter)]
 
     def operators(self) -> list[Operator]:
-        """The operators in canonical order, those of nested graphs not included."""
+        """Return the operators in canonical order, those of nested graphs not included."""
         return [n for n in self.nodes() if isinstance(n, Operator)]
 
     def input_nodes(self) -> list[Input]:
-        """The formal inputs in order."""
+        """Return the formal inputs in order."""
         return [n for n in map(self.node, self.inputs) if isinstance(n, Input)]
 
     def parameter_paths(self) -> dict[int, list[str]]:
-        """Parameter key -> every module path that holds it, the canonical one first."""
+        """Return parameter key -> every module path that holds it, the canonical one first."""
         return self.modules.parameter_paths()
 
     def order(self) -> list[int]:
-        """Node keys in canonical order: inputs, then depth first from the outputs, operands first.
+        """Return node keys in canonical order: inputs, then depth first from the outputs, operands first.
 
         The order depends on the graph alone, not on the order in which it was built; nodes that no output
         needs come last, parameters by module path.
@@ -198,7 +198,7 @@ class Graph(Nested):
         return list(order) if len(order) == len(self.flow) else self._with_unused(order)
 
     def _with_unused(self, order: list[int]) -> list[int]:
-        """`order`, and the nodes that no output needs after it: parameters last, by module path."""
+        """Return `order` and then the nodes that no output needs: parameters last, by module path."""
         done = dict.fromkeys(order)
         rest = [k for k in self.flow if k not in done]
         for key in sorted(k for k in rest if not isinstance(self.node(k), Parameter)):
@@ -230,11 +230,11 @@ class Graph(Nested):
                         stack.append(source)
 
     def nodes(self) -> list[Node]:
-        """The nodes in canonical order."""
+        """Return the nodes in canonical order."""
         return [self.flow.node(key) for key in self.order()]
 
     def subgraphs(self) -> Iterator[Graph]:
-        """This graph and every graph nested in it, outermost first."""
+        """Yield this graph and every graph nested in it, outermost first."""
         yield self
         for node in self.flow.all_nodes():
             if isinstance(node, Operator) and node.attributes:
@@ -242,7 +242,7 @@ class Graph(Nested):
                     yield from nested.subgraphs()
 
     def describe(self, key: int) -> str:
-        """A short description of a node for messages: operator, module call and source line."""
+        """Describe a node for messages: operator, module call and source line."""
         node = self.node(key)
         if isinstance(node, Operator):
             known = node.call is not None and self.modules.has_call(node.call)
@@ -276,7 +276,7 @@ class Graph(Nested):
             self.updates = {p: new if value == old else value for p, value in self.updates.items()}
 
     def replace_parameter(self, old: int, new: int) -> None:
-        """Tie: every use and every module path of parameter `old` becomes one of `new`; `old` is removed."""
+        """Tie two parameters: uses and module paths of `old` become those of `new`, and `old` is removed."""
         self.replace_uses(Value(old), Value(new))
         if old in self.updates and new not in self.updates:
             self.updates[new] = self.updates.pop(old)
@@ -329,11 +329,11 @@ class Graph(Nested):
         return dead
 
     def copy(self) -> Graph:
-        """An independent graph with the same keys; tensor data is shared."""
+        """Return an independent graph with the same keys; tensor data is shared."""
         return self.copy_within(self.modules.copy())
 
     def copy_within(self, modules: ModuleTree) -> Graph:
-        """A copy that belongs to a module tree: its own root's, for a graph that is nested in another."""
+        """Return a copy that belongs to this module tree; a nested graph has that of its root."""
         new = Graph(self.name, modules)
         for node in self.flow.all_nodes():
             new.flow.add_node(node.key, node=_twin(node, modules))
@@ -352,7 +352,7 @@ class Graph(Nested):
 
 
 def _twin(node: Node, modules: ModuleTree) -> Node:
-    """A copy of a node for a graph with that module tree."""
+    """Return a copy of a node for a graph that has this module tree."""
     if isinstance(node, Constant):
         return Constant(node.data, node.key)
     if not isinstance(node, Operator):
@@ -366,7 +366,7 @@ def _twin(node: Node, modules: ModuleTree) -> Node:
 
 
 def walk_operators(graph: Graph) -> Iterator[tuple[Graph, Operator]]:
-    """Every operator of a graph and of the graphs nested in it, with the graph that holds it."""
+    """Yield every operator of a graph and of the graphs nested in it, with the graph that holds it."""
     for part in graph.subgraphs():
         for node in part.operators():
             yield part, node

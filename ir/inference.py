@@ -1,4 +1,4 @@
-"""What an operator makes of its operands: its signature's arity and attributes, and its rule's types."""
+"""Infers the types of an operator's outputs from its operands, by ONNX's rule or by its declaration's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from .arity import check_operator
-from .declarations import declared
+from .declarations import find_declaration
 from .errors import InvalidGraphError
 from .graph import Graph
 from .nodes import Constant, Operator, Parameter
@@ -51,7 +51,7 @@ Operands = Sequence[tuple[int, int] | None]
 
 
 def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.AttributeProto:
-    """ONNX's form of an attribute value (nested graphs excepted)."""
+    """Return ONNX's form of an attribute value, which must not be a nested graph."""
     if is_array(value):
         return onnx.helper.make_attribute(name, _tensor_proto(value))
     if isinstance(value, (list, tuple)) and not value:
@@ -71,7 +71,7 @@ def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.A
 def infer_types(
     graph: Graph, operator: Operator, operands: Operands, outputs: int
 ) -> Sequence[TensorType | None]:
-    """The types of an operator's outputs, None where its rule cannot tell.
+    """Return the types of an operator's outputs, None where its rule does not tell them.
 
     The rule is asked once for all operators that are alike; what it said is remembered.
 
@@ -97,7 +97,7 @@ def infer_types(
 
 
 def _application(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Hashable:
-    """What the types of an operator's outputs follow from; None where that cannot be told in short."""
+    """Return a key of all that the types of an operator's outputs depend on; None where it would be large."""
     attributes = operator.attributes
     if not _PLAIN.issuperset(map(type, attributes.values())):
         return None  # tensors and nested graphs
@@ -126,11 +126,11 @@ def _application(graph: Graph, operator: Operator, operands: Operands, outputs: 
 def _infer(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Sequence[TensorType | None]:
     types = [None if v is None else graph.node(v[0]).types[v[1]] for v in operands]
     if operator.domain:
-        rule = declared(operator.op_type, operator.domain).infer
+        rule = find_declaration(operator.op_type, operator.domain).infer
         try:
             found = rule(operator, types)
         except _FAULTS as error:
-            raise _refused(operator, types, str(error)) from error
+            raise _make_refusal(operator, types, str(error)) from error
         return [*found, *([None] * (outputs - len(found)))][:outputs]
     if operator.subgraphs():
         return [None] * outputs  # ONNX's rules give nothing for If and Loop: their builder states the types
@@ -151,9 +151,9 @@ def _infer(graph: Graph, operator: Operator, operands: Operands, outputs: int) -
         other = _of_another_width(schema, types)
         if other is None:
             lines = [line for line in str(error).splitlines() if line.strip()]
-            raise _refused(operator, types, lines[-1] if lines else "inference failed") from error
+            raise _make_refusal(operator, types, lines[-1] if lines else "inference failed") from error
         inferred = _as_another_width(schema, node, types, other)
-    return [t if t is None else _trusted(operator, t) for t in inferred]
+    return [t if t is None else _drop_wrong_dims(operator, t) for t in inferred]
 
 
 def _ask(
@@ -162,7 +162,7 @@ def _ask(
     types: Sequence[TensorType | None],
     read: dict[str, onnx.TensorProto],
 ) -> list[TensorType | None]:
-    """What ONNX's rule says of operands of these types, some of which it can read."""
+    """Return the types that ONNX's rule gives; `read` holds the operands whose values it may read."""
     known = {name: type_to_proto(t) for name, t in zip(node.input, types, strict=True) if t is not None}
     given = onnx.shape_inference.infer_node_outputs(schema, node, known, read, opset_imports=_OPSETS)
     return [type_of_proto(given[name]) if name in given else None for name in node.output]
@@ -171,7 +171,7 @@ def _ask(
 def _of_another_width(
     schema: onnx.defs.OpSchema, types: Sequence[TensorType | None]
 ) -> dict[str, str] | None:
-    """Element types that the schema leaves out -> others of their kind that it has; None for a real fault.
+    """Return, by element type that the schema leaves out, one of its kind that it has; None for a fault.
 
     Celu takes float32 alone in ONNX and means something for float16, which other targets have; Sqrt of
     integers means nothing.
@@ -197,7 +197,7 @@ def _as_another_width(
     types: Sequence[TensorType | None],
     other: dict[str, str],
 ) -> list[TensorType | None]:
-    """What the rule says with the element types in `other` for those that the schema leaves out."""
+    """Return the types that the rule gives when it is asked with the element types of `other`."""
     taken = {name: dtype for dtype, name in other.items()}
     asked = [t and TensorType(other.get(t.dtype, t.dtype), t.shape) for t in types]
     try:
@@ -217,7 +217,7 @@ def _kind(dtype: str) -> str:
 
 
 def _node_proto(operator: Operator, operands: Operands, outputs: int) -> onnx.NodeProto:
-    """ONNX's form of an operator without nested graphs, with names by slot."""
+    """Return ONNX's form of an operator without nested graphs; its values are named by their slots."""
     specs = signature(operator.op_type).attributes
     names = [f"i{slot}" if value is not None else "" for slot, value in enumerate(operands)]
     node = onnx.NodeProto(op_type=operator.op_type, input=names, output=[f"o{i}" for i in range(outputs)])
@@ -238,8 +238,8 @@ def _node_proto(operator: Operator, operands: Operands, outputs: int) -> onnx.No
     return node
 
 
-def _trusted(operator: Operator, type_: TensorType) -> TensorType:
-    """A type that ONNX's rule gives, without what it gets wrong.
+def _drop_wrong_dims(operator: Operator, type_: TensorType) -> TensorType:
+    """Return a type that ONNX's rule gives, with unknown dimensions for those that the rule gets wrong.
 
     The rule of ConvTranspose takes padding of SAME_UPPER and SAME_LOWER for 0 where it is negative (strides
     above the kernel), which is not the size that runtimes give; that of STFT takes `onesided`, when it is
@@ -255,7 +255,7 @@ def _trusted(operator: Operator, type_: TensorType) -> TensorType:
     return type_
 
 
-def _refused(operator: Operator, types: Sequence[TensorType | None], detail: str) -> InvalidGraphError:
+def _make_refusal(operator: Operator, types: Sequence[TensorType | None], detail: str) -> InvalidGraphError:
     got = ", ".join(str(t) for t in types)
     return InvalidGraphError(
         "E301",

@@ -40,7 +40,7 @@ class Initializer:
 
     @staticmethod
     def of(law: str, **arguments: float | str) -> Initializer:
-        """A law with its arguments.
+        """Return the initializer of a law with its arguments.
 
         Raises:
             ValueError: for a law or argument that `LAWS` does not have.
@@ -50,11 +50,11 @@ class Initializer:
         return Initializer(law, tuple((name, arguments[name]) for name in LAWS[law] if name in arguments))
 
     def argument(self, name: str, default: float | str) -> float | str:
-        """One argument, or `default`."""
+        """Return one argument, or `default` where it is not given."""
         return dict(self.arguments).get(name, default)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """One argument that is a number, or `default`."""
+        """Return one argument that is a number, or `default` where it is not given."""
         return float(self.argument(name, default))
 
     def __str__(self) -> str:

@@ -134,11 +134,11 @@ class ModuleTree:
         return key in self._modules
 
     def module(self, key: int) -> Module:
-        """The module of that key."""
+        """Return the module of that key."""
         return self._modules[key]
 
     def call(self, key: int) -> ModuleCall:
-        """The call of that key."""
+        """Return the call of that key."""
         return self._calls[key]
 
     def has_call(self, key: int) -> bool:
@@ -151,11 +151,11 @@ class ModuleTree:
         return self._modules.get(0)
 
     def calls(self, module: int | None = None) -> list[ModuleCall]:
-        """All calls, or those of one module, in the order they were made."""
+        """Return all calls, or those of one module, in the order they were made."""
         return [c for c in self._calls.values() if module is None or c.module == module]
 
     def below(self, key: int) -> set[int]:
-        """Keys of all modules registered in a module, or in one of those."""
+        """Return the keys of all modules registered in a module, directly or deeper."""
         found: set[int] = set()
         stack = [key]
         while stack:
@@ -166,14 +166,14 @@ class ModuleTree:
         return found
 
     def calls_by_module(self) -> dict[int, list[ModuleCall]]:
-        """Module key -> its calls, in the order they were made."""
+        """Return module key -> its calls, in the order they were made."""
         out: dict[int, list[ModuleCall]] = {k: [] for k in self._modules}
         for call in self._calls.values():
             out[call.module].append(call)
         return out
 
     def paths(self, key: int) -> tuple[str, ...]:
-        """Every path of a module, the canonical one first: that under which it was first called."""
+        """Return every path of a module, the canonical one first: that under which it was first called."""
         if self._path_cache is None:
             self._path_cache = self._compute_paths()
         return self._path_cache.get(key, ())
@@ -183,7 +183,7 @@ class ModuleTree:
         return next(iter(self.paths(key)), "")
 
     def registrations(self) -> Iterator[tuple[str, int, int | None]]:
-        """(path, module, parent) of every registration, depth first; a shared module comes once a path."""
+        """Yield (path, module, parent) of registrations, depth first; a shared module comes once a path."""
         none: frozenset[int] = frozenset()
         stack: list[tuple[str, int, int | None, frozenset[int]]] = []
         stack += [("", 0, None, none)] if 0 in self._modules else []
@@ -196,7 +196,7 @@ class ModuleTree:
                     stack.append((f"{path}.{name}" if path else name, child, key, inside))
 
     def find(self, path: str) -> Module | None:
-        """The module registered under `path`, canonical or not."""
+        """Return the module registered under `path`, canonical or not."""
         module = self.root
         for name in path.split(".") if path else []:
             if module is None or name not in module.children:
@@ -205,13 +205,13 @@ class ModuleTree:
         return module
 
     def call_name(self, key: int) -> str:
-        """``path#n``, the text form's name of a call; n counts the module's calls from 1."""
+        """Return the text form's name of a call, ``path#n``; n counts the module's calls from 1."""
         call = self._calls[key]
         index = [c.key for c in self.calls(call.module)].index(key) + 1
         return f"{self.path(call.module)}#{index}"
 
     def call_names(self) -> dict[int, str]:
-        """Call key -> `call_name`, for all calls in one pass."""
+        """Return the name of every call by its key, computed in one pass."""
         seen: dict[int, int] = {}
         names: dict[int, str] = {}
         for call in self._calls.values():
@@ -220,7 +220,7 @@ class ModuleTree:
         return names
 
     def ancestors(self, call: int | None) -> list[int]:
-        """The call itself, its parent, and so on up to the outermost."""
+        """Return a call, its parent, and so on up to the outermost."""
         out: list[int] = []
         while call is not None:
             out.append(call)
@@ -228,7 +228,7 @@ class ModuleTree:
         return out
 
     def parameter_paths(self) -> dict[int, list[str]]:
-        """Parameter node key -> every path that holds it, canonical module paths first."""
+        """Return, by key of a parameter, every path that holds it, canonical module paths first."""
         called = {c.module for c in self._calls.values()}
         first: dict[int, list[str]] = {}  # held by a module that runs
         second: dict[int, list[str]] = {}  # by one that never does
@@ -246,7 +246,7 @@ class ModuleTree:
         return first
 
     def copy(self) -> ModuleTree:
-        """An independent tree with the same keys."""
+        """Return an independent tree with the same keys."""
         new = ModuleTree()
         for key, module in self._modules.items():
             twin = copy(module)
@@ -260,7 +260,7 @@ class ModuleTree:
     # -- paths ---------------------------------------------------------------------------------
 
     def _walk_keys(self) -> list[int]:
-        """Module keys in depth-first registration order, each once."""
+        """Return module keys in depth-first registration order, each once."""
         if 0 not in self._modules:
             return []
         seen: dict[int, None] = {}
@@ -274,7 +274,7 @@ class ModuleTree:
         return list(seen)
 
     def _compute_paths(self) -> dict[int, tuple[str, ...]]:
-        """All registration paths, the path of the first call in front."""
+        """Return all registration paths, the path of the first call in front."""
         found: dict[int, list[str]] = {}
         stack: list[tuple[int, str, frozenset[int]]] = [(0, "", frozenset())] if 0 in self._modules else []
         while stack:

@@ -208,7 +208,7 @@ class Operator:
         return self.ints(name) or _SPATIAL[name] * rank
 
     def subgraphs(self) -> dict[str, Graph]:
-        """The nested graphs among its attributes."""
+        """Return the nested graphs among its attributes."""
         nested = {name: value for name, value in self.attributes.items() if isinstance(value, Nested)}
         return cast("dict[str, Graph]", nested)
 

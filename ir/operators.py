@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import onnx
 
-from .declarations import declared
+from .declarations import find_declaration
 from .errors import InvalidGraphError
 from .signatures import OPSET, AttributeSpec, Formal, Signature
 from .traits import CLASSIFIED, Traits
@@ -60,13 +60,13 @@ def _default(attribute: onnx.AttributeProto) -> object:
 
 @cache
 def signature(op_type: str, domain: str = "") -> Signature:
-    """The signature of an operator.
+    """Return the signature of an operator.
 
     Raises:
         InvalidGraphError: when the domain has no such operator.
     """
     if domain:
-        return declared(op_type, domain).signature
+        return find_declaration(op_type, domain).signature
     schema = onnx_schema(op_type)
     option = onnx.defs.OpSchema.FormalParameterOption
 
@@ -106,7 +106,7 @@ def traits_of(op_type: str, domain: str = "") -> Traits:
     """
     attributes = signature(op_type, domain).attributes
     if domain:
-        stated = declared(op_type, domain).traits
+        stated = find_declaration(op_type, domain).traits
     elif op_type in CLASSIFIED:
         stated = CLASSIFIED[op_type]
     else:

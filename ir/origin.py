@@ -43,7 +43,7 @@ class Origin:
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
 
     def copy(self) -> Origin:
-        """The same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
+        """Return the same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
         return replace(
             self,
             inputs=dict(self.inputs),

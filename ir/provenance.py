@@ -62,7 +62,7 @@ class Provenance:
     changes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def copy(self) -> Provenance:
-        """An independent one; tensor data is shared."""
+        """Return an independent one; tensor data is shared."""
         return Provenance(
             dict(self.parameters),
             dict(self.modules),
@@ -82,22 +82,22 @@ class Provenance:
             if key not in graph and key not in self.tied:
                 self.dropped.setdefault(key, by)
 
-    def held_by(self, key: int) -> int:
-        """The key of the parameter that holds what `key` held: itself, or the one that it was tied into."""
+    def holder_of(self, key: int) -> int:
+        """Return the key of the parameter that has the values of `key` now: its own unless it was tied."""
         while key in self.tied:
             key = self.tied[key]
         return key
 
-    def held(self) -> dict[int, list[int]]:
-        """The key of every parameter that holds values -> the keys whose values it holds, its own first."""
+    def group_by_holder(self) -> dict[int, list[int]]:
+        """Return, by key of a parameter that is left, the keys whose values it has now, its own first."""
         found: dict[int, list[int]] = {}
         for key in self.parameters:
-            found.setdefault(self.held_by(key), []).append(key)
+            found.setdefault(self.holder_of(key), []).append(key)
         return found
 
 
 def record(graph: Graph) -> Provenance:
-    """The state of a graph as it is now."""
+    """Return the state of a graph as it is now."""
     paths = graph.parameter_paths()
     return Provenance(
         {

@@ -45,7 +45,7 @@ class TensorData:
         return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
 
     def numpy(self) -> Array:
-        """The array.
+        """Return the array.
 
         Raises:
             ValueError: when the data is not there (a graph parsed from text).
@@ -55,7 +55,7 @@ class TensorData:
         return self.load()
 
     def content_digest(self) -> str:
-        """A short digest of dtype, shape and bytes; reads the data once."""
+        """Return a short digest of dtype, shape and bytes; reads the data once."""
         if self.digest:
             return self.digest
         digest = hashlib.sha256(f"{self.dtype}{list(self.shape)}".encode())

@@ -54,7 +54,7 @@ def onnx_dtype(dtype: str) -> int:
 
 
 def dtype_of_onnx(number: int) -> str:
-    """The inverse of `onnx_dtype`."""
+    """Return the name of an element type by ONNX's number of it: 1 -> ``float32``."""
     return _FROM_ONNX[number]
 
 
@@ -103,7 +103,7 @@ class TensorType:
         return self.shape is not None and all(isinstance(d, int) for d in self.shape)
 
     def static_shape(self) -> tuple[int, ...]:
-        """The shape as numbers.
+        """Return the shape as numbers.
 
         Raises:
             ValueError: when a dimension is symbolic or unknown.
@@ -113,7 +113,7 @@ class TensorType:
         return tuple(d for d in self.shape if isinstance(d, int))
 
     def with_shape(self, shape: tuple[Dim, ...] | None) -> TensorType:
-        """The same element type with another shape."""
+        """Return the same element type with another shape."""
         return TensorType(self.dtype, shape)
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ _NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 def parse_type(text: str) -> TensorType:
-    """The inverse of ``str(TensorType)``.
+    """Read a type from its text; the inverse of ``str(TensorType)``.
 
     Raises:
         ValueError: when `text` is not a type.
@@ -150,7 +150,7 @@ def type_to_proto(type_: TensorType) -> onnx.TypeProto:
 
 
 def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
-    """The inverse of `type_to_proto`; None for sequences, maps and unset types."""
+    """Return our form of a type of ONNX's; None for sequences, maps and unset types."""
     if not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
         return None
     tensor = proto.tensor_type

@@ -26,13 +26,13 @@ def verifies_each() -> bool:
 
 
 def verify_each(on: bool) -> Token[bool]:
-    """Set `verifies_each` for what runs in this context from now on; the token undoes it."""
+    """Set `verifies_each` for all that runs in this context from now on; resetting by the token undoes it."""
     return _verifies_each.set(on)
 
 
 @contextmanager
 def verifying_each(on: bool = True) -> Generator[None]:
-    """Within the block `verifies_each` holds, if `on` says so or it did before."""
+    """Make `verifies_each` true within a with block, if `on` says so or it was before."""
     token = verify_each(on or verifies_each())
     try:
         yield
@@ -53,7 +53,7 @@ def validate_after(name: str, graph: Graph) -> None:
 
 @contextmanager
 def blaming(what: str) -> Generator[None]:
-    """Within the block, an invalid graph is said to be so after `what`."""
+    """Name `what` as the cause in errors of invalid graphs raised in a with block."""
     try:
         yield
     except InvalidGraphError as error:
@@ -204,7 +204,7 @@ def _check_modules(graph: Graph, fail: Fail) -> None:
 
 
 def _excerpt(graph: Graph, key: int | None, around: int = 3) -> str:
-    """The text a few lines either side of a node, or nothing when the graph cannot be rendered."""
+    """Return the text a few lines either side of a node, or nothing when the graph cannot be rendered."""
     from .text_form.rendering import render_lines
 
     if key is None:

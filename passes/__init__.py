@@ -60,7 +60,7 @@ PASSES: dict[str, type[Pass]] = {
 
 
 def parse_pass(text: str) -> Pass:
-    """The pass of a command-line string ``NAME[:OPTIONS]``.
+    """Return the pass of a command-line string ``NAME[:OPTIONS]``.
 
     Only the first colon separates; ``,`` stands between options, ``=`` after a key, ``+`` joins values, and
     an option may repeat.
@@ -76,7 +76,7 @@ def parse_pass(text: str) -> Pass:
 
 
 def available_passes() -> list[type[Pass]]:
-    """Every pass, those that no pipeline runs included."""
+    """Return every pass, those that no pipeline runs included."""
     return list(PASSES.values())
 
 

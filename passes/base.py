@@ -47,7 +47,7 @@ class Pass:
     needs_dataflow: ClassVar[bool] = False
 
     def skipped(self, graph: Graph) -> str:
-        """Why this pass can decide nothing about `graph`, or the empty string."""
+        """Return why this pass can decide nothing about `graph`, or an empty text where it can."""
         if self.needs_dataflow and is_static_tree(graph):
             return "only the module tree was read: give the model's inputs"
         return ""

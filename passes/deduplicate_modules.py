@@ -64,19 +64,19 @@ class DeduplicateModules(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Deduplicate; see the class."""
-        changes = _registered_twice(graph.modules)
-        changes += _called_twice(graph.modules)
+        changes = _merge_registrations(graph.modules)
+        changes += _report_calls(graph.modules)
         changes += _look_alikes(graph.modules)
         places = Places(graph)
         for part in list(graph.subgraphs()):
-            changes += _computed_twice(part, places)
+            changes += _merge_computations(part, places)
         return changes
 
 
 # -- registered twice ------------------------------------------------------------------------------
 
 
-def _registered_twice(tree: ModuleTree) -> list[Change]:
+def _merge_registrations(tree: ModuleTree) -> list[Change]:
     """Report modules with several registrations, and remove those that no call goes by."""
     registrations: dict[int, list[tuple[int, str]]] = {}
     for module in tree:
@@ -133,7 +133,7 @@ def _callers(tree: ModuleTree) -> dict[int, set[int]]:
 def _registrations_called(
     tree: ModuleTree, key: int, found: list[tuple[int, str]], callers: Iterable[int]
 ) -> set[tuple[int, str]]:
-    """The registrations by way of which a module is called; its canonical one when it never is."""
+    """Return the registrations by way of which a module is called; its canonical one when it never is."""
     kept: set[tuple[int, str]] = set()
     for caller in sorted(callers):
         direct = next((place for place in found if place[0] == caller), None)
@@ -159,7 +159,7 @@ def _join(path: str, name: str) -> str:
 # -- called twice, and look-alikes -----------------------------------------------------------------
 
 
-def _called_twice(tree: ModuleTree) -> list[Change]:
+def _report_calls(tree: ModuleTree) -> list[Change]:
     """Report modules with parameters that are called more often than the module around them."""
     changes: list[Change] = []
     holding: dict[int, bool] = {}
@@ -183,7 +183,7 @@ def _called_twice(tree: ModuleTree) -> list[Change]:
 
 
 def structures(tree: ModuleTree) -> dict[int, int]:
-    """Module key -> number of its structure: equal where class, children and parameter names are equal.
+    """Return a number by module, equal where class, children and names of parameters are equal.
 
     Linear in the size of the tree: each structure is looked up by those of its children.
     """
@@ -198,7 +198,7 @@ def structures(tree: ModuleTree) -> dict[int, int]:
 
 
 def postorder(tree: ModuleTree) -> list[int]:
-    """Module keys, children before the modules that hold them, each once."""
+    """Return the keys of all modules, children before the modules that hold them, each once."""
     done: dict[int, None] = {}
     stack = [(module.key, False) for module in [tree.root] if module is not None]
     entered: set[int] = set()
@@ -235,7 +235,7 @@ def _look_alikes(tree: ModuleTree) -> list[Change]:
 # -- computed twice --------------------------------------------------------------------------------
 
 
-def _computed_twice(part: Graph, places: Places) -> list[Change]:
+def _merge_computations(part: Graph, places: Places) -> list[Change]:
     """Merge equal pure operators on equal inputs within one module call."""
     numbers: dict[int, object] = {}
     first: dict[object, int] = {}
@@ -249,7 +249,7 @@ def _computed_twice(part: Graph, places: Places) -> list[Change]:
             operands = tuple(
                 None if v is None else (numbers.get(v.node, v.node), v.output) for v in part.operands(key)
             )
-            attributes = tuple((name, _frozen(value)) for name, value in sorted(node.attributes.items()))
+            attributes = tuple((name, _freeze(value)) for name, value in sorted(node.attributes.items()))
             what = (node.qualified_name, attributes, operands, len(node.types), node.call)
             kept = first.setdefault(what, key)
             if kept != key and _merge(part, key, kept):
@@ -277,9 +277,9 @@ def _merge(part: Graph, key: int, kept: int) -> bool:
     return True
 
 
-def _frozen(value: object) -> object:
+def _freeze(value: object) -> object:
     if isinstance(value, list):
-        return tuple(map(_frozen, cast("list[object]", value)))
+        return tuple(map(_freeze, cast("list[object]", value)))
     if is_array(value):
         return (str(value.dtype), value.shape, value.tobytes())
     return (type(value).__name__, value)

@@ -27,7 +27,7 @@ _GATES = {"LSTM": 4, "LSTMCell": 4, "GRU": 3, "GRUCell": 3, "RNN": 1, "RNNCell":
 
 
 def fan_in(shape: tuple[int, ...]) -> int:
-    """Inputs of one output cell by torch's rule: the second dimension times the kernel.
+    """Return the number of inputs of one output cell by torch's rule: the second dimension times the kernel.
 
     Example:
         >>> fan_in((64, 3, 7, 7)), fan_in((10, 512))
@@ -37,12 +37,12 @@ def fan_in(shape: tuple[int, ...]) -> int:
 
 
 def symmetric(bound: float) -> Initializer:
-    """The uniform distribution over ±bound."""
+    """Return the uniform distribution from -bound to bound."""
     return Initializer.of("uniform", low=-bound, high=bound)
 
 
 def bias_law(shape: tuple[int, ...]) -> Initializer:
-    """uniform(±1/sqrt(fan_in)) of the layer whose weight has `shape`."""
+    """Return uniform(±1/sqrt(fan_in)), the law of a bias beside a weight of this shape."""
     return symmetric(1 / sqrt(fan_in(shape))) if fan_in(shape) else ZEROS
 
 
@@ -125,7 +125,7 @@ def _mxnet(api: str) -> Rows:
 
 
 def rows_of(framework: str, *, mindspore: str, mxnet: str) -> Rows:
-    """The table of a framework, empty for one that has no defaults we know.
+    """Return the table of a framework's default laws; empty for a framework without a known one.
 
     Args:
         framework: "torch", "mindspore" or "mxnet".
@@ -140,7 +140,7 @@ def rows_of(framework: str, *, mindspore: str, mxnet: str) -> Rows:
 
 
 def default_law(rows: Rows, class_name: str, role: str, shape: tuple[int, ...]) -> Initializer | None:
-    """The law of one parameter, or None where the table has none.
+    """Return the default law of one parameter, or None where the table has none.
 
     Args:
         rows: a framework's table.
@@ -160,6 +160,6 @@ def default_law(rows: Rows, class_name: str, role: str, shape: tuple[int, ...]) 
 
 
 def shape_that_tells(parameter: Parameter, siblings: dict[str, Parameter], role: str) -> tuple[int, ...]:
-    """The shape that a parameter's law is computed from: its layer's weight's for a bias, else its own."""
+    """Return the shape that a parameter's law is computed from: for a bias that of its layer's weight."""
     weight = siblings.get("weight")
     return weight.data.shape if role == "bias" and weight is not None else parameter.data.shape

@@ -167,7 +167,7 @@ def _is_free(part: Graph, node: Operator) -> bool:
 
 
 def bypass(part: Graph, node: Operator, slot: int = 0) -> None:
-    """Let what reads an operator's output read one of its operands; what only made the others goes too."""
+    """Make users of an operator's output read one of its operands; what only the others needed goes."""
     operands = part.operands(node.key)
     kept = operands[slot]
     assert kept is not None
@@ -180,7 +180,7 @@ def bypass(part: Graph, node: Operator, slot: int = 0) -> None:
 
 
 def drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
-    """Remove those operands that nothing uses, and what was computed for them alone."""
+    """Remove operands that nothing uses any more, and the operators that computed only them."""
     waiting = [v.node for v in operands if v is not None]
     while waiting:
         key = waiting.pop()
@@ -193,7 +193,7 @@ def drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
 
 
 def drop_idle_constants(part: Graph, operands: Sequence[Value | None]) -> None:
-    """Remove those operands that are constants without users."""
+    """Remove operands that are constants which nothing uses any more."""
     for key in dict.fromkeys(v.node for v in operands if v is not None):
         idle = not part.flow.out_degree(key) and not any(v.node == key for _, v in part.outputs)
         if isinstance(part.node(key), Constant) and idle:

@@ -12,7 +12,7 @@ from .base import Pass
 
 
 def explain(passes: Mapping[str, type[Pass]], name: str) -> str:
-    """The text for a pass's name, a finding's code or an error's code.
+    """Return the explanation of a pass's name, a finding's code or an error's code.
 
     Raises:
         PassError: when there is nothing of that name.

@@ -27,7 +27,7 @@ from ..ir.types import dtype_name, is_array
 from .base import Change, Pass
 from .eliminate_identities import bypass, drop_idle, drop_idle_constants
 from .places import Places
-from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, chosen, hides_nothing
+from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, find_whole_operand, hides_nothing
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class FoldConstants(Pass):
                 of_nothing = any(v is not None and v.node in bare for v in operands)
                 result = self._evaluate(part, node, of_nothing)
                 if result is None:
-                    changes += _decided(part, node, places)
+                    changes += _replace_decided(part, node, places)
                     continue
                 place = places.of(part, node.key)
                 constant = part.add_constant(TensorData.of(result))
@@ -111,7 +111,7 @@ class FoldConstants(Pass):
         return changes
 
     def _evaluate(self, part: Graph, node: Operator, of_nothing: bool) -> Array | None:
-        """The value of an operator, or None where it is to be left alone; an output may be of nothing."""
+        """Return an operator's value; None where it is left alone, as an output is without `of_nothing`."""
         operands = part.operands(node.key)
         if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
             return None
@@ -133,9 +133,9 @@ class FoldConstants(Pass):
         return result
 
 
-def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
-    """Remove a choice whose condition, or a mask whose values, are one constant everywhere."""
-    slot = chosen(part, node)
+def _replace_decided(part: Graph, node: Operator, places: Places) -> list[Change]:
+    """Remove a Where whose condition, or a mask whose values, are one constant everywhere."""
+    slot = find_whole_operand(part, node)
     if slot and not part.is_output(Value(node.key)):
         place = places.of(part, node.key)
         bypass(part, node, slot)
@@ -150,7 +150,7 @@ def _decided(part: Graph, node: Operator, places: Places) -> list[Change]:
 
 
 def _without_elements(part: Graph, places: Places) -> list[Change]:
-    """Make constants of all values that have no elements, where one is an input, of its uses."""
+    """Replace values without elements by constants; an input stays, and only its uses are replaced."""
     changes: list[Change] = []
     for key in part.order():
         node = part.node(key)
@@ -180,7 +180,7 @@ def _is_empty(type_: TensorType | None) -> bool:
 
 
 def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, outputs: bool) -> None:
-    """Let what reads a value that has no elements read a constant."""
+    """Make the users of a value without elements read a constant."""
     if type_ is None or not _is_empty(type_) or not (part.users(value) or part.is_output(value)):
         return
     zeros = np.zeros(type_.static_shape(), numpy_dtype(type_.dtype))
@@ -193,7 +193,7 @@ def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, output
 
 
 def evaluate(node: Operator, arrays: list[Array | None]) -> Array | None:
-    """The first output of an ONNX operator by the reference evaluator, or None where it has none."""
+    """Return the first output of an operator by ONNX's reference evaluator; None where it has none."""
     from onnx.reference import ReferenceEvaluator  # half a second to import, and most graphs need none
 
     proto = onnx.NodeProto()

@@ -74,7 +74,7 @@ class FuseGelu(Pass):
             for node in part.operators():
                 if node.op_type not in _ARGUMENTS:
                     continue
-                root, variable = _written_out(part, node) or (None, None)
+                root, variable = _find_gelu(part, node) or (None, None)
                 if root is None or variable is None:
                     continue
                 approximate = _ARGUMENTS[node.op_type][0]
@@ -90,8 +90,8 @@ class FuseGelu(Pass):
         return changes
 
 
-def _written_out(part: Graph, node: Operator) -> tuple[Operator, Value] | None:
-    """The product that a tanh or erf makes a GELU of, and what it is the GELU of; None where it does not."""
+def _find_gelu(part: Graph, node: Operator) -> tuple[Operator, Value] | None:
+    """Return (root Mul, x) if the pattern around a tanh or erf is the GELU of x; None if it is not."""
     argument = part.operands(node.key)[0]
     for one_plus in _users(part, node, "Add"):
         if _polynomial(part, Value(one_plus.key), Value(node.key)) != {0: 1.0, 1: 1.0}:
@@ -107,7 +107,7 @@ def _written_out(part: Graph, node: Operator) -> tuple[Operator, Value] | None:
 
 
 def _users(part: Graph, node: Operator, op_type: str) -> Iterator[Operator]:
-    """The operators of one kind that use a value in its own module call."""
+    """Yield the operators of one kind that use a value in its own module call."""
     for key, _ in part.users(Value(node.key)):
         user = part.node(key)
         if isinstance(user, Operator) and user.qualified_name == op_type and user.call == node.call:
@@ -115,7 +115,7 @@ def _users(part: Graph, node: Operator, op_type: str) -> Iterator[Operator]:
 
 
 def _products(part: Graph, factor: Operator, depth: int = 3) -> Iterator[Operator]:
-    """Products with a factor, products with those, and so on."""
+    """Yield the products that have a value as a factor, the products of those, and so on."""
     for product in _users(part, factor, "Mul"):
         yield product
         if depth > 1:
@@ -123,7 +123,7 @@ def _products(part: Graph, factor: Operator, depth: int = 3) -> Iterator[Operato
 
 
 def _variables(part: Graph, root: Operator, factor: Operator) -> Iterator[Value]:
-    """What a product might be the GELU of: every other factor, products of factors included."""
+    """Yield the values that a product may be the GELU of: its factors, and products of them."""
     stack = [v for v in part.operands(root.key) if v is not None]
     while stack:
         value = stack.pop()
@@ -136,21 +136,19 @@ def _variables(part: Graph, root: Operator, factor: Operator) -> Iterator[Value]
 
 
 def _is_half(part: Graph, root: Operator, variable: Value, one_plus: Operator) -> bool:
-    """Whether a product is ``0.5 * variable * (1 + ...)``: as a polynomial in one with 1 for the other."""
+    """Whether a product is ``0.5 * variable * (1 + ...)``: tested with 1 for either of the two."""
     wanted = {1: 0.5}
     bound = {variable: {0: 1.0}, Value(one_plus.key): {1: 1.0}}
     swapped = {variable: {1: 1.0}, Value(one_plus.key): {0: 1.0}}
-    return all(_is_close(_evaluated(part, Value(root.key), b), wanted) for b in (bound, swapped))
+    return all(_is_close(_evaluate(part, Value(root.key), b), wanted) for b in (bound, swapped))
 
 
 def _polynomial(part: Graph, value: Value | None, variable: Value) -> Polynomial | None:
-    """A value as a polynomial in another; None where it is none."""
-    return None if value is None else _evaluated(part, value, {variable: {1: 1.0}})
+    """Return a value as a polynomial in another value; None where it is no polynomial."""
+    return None if value is None else _evaluate(part, value, {variable: {1: 1.0}})
 
 
-def _evaluated(
-    part: Graph, value: Value, bound: dict[Value, Polynomial], depth: int = 8
-) -> Polynomial | None:
+def _evaluate(part: Graph, value: Value, bound: dict[Value, Polynomial], depth: int = 8) -> Polynomial | None:
     if value in bound:
         return bound[value]
     constant = part.constant_value(value)
@@ -159,7 +157,7 @@ def _evaluated(
     node = part.node(value.node)
     if not isinstance(node, Operator) or not depth:
         return None
-    operands = [None if v is None else _evaluated(part, v, bound, depth - 1) for v in part.operands(node.key)]
+    operands = [None if v is None else _evaluate(part, v, bound, depth - 1) for v in part.operands(node.key)]
     if not operands or any(o is None for o in operands) or node.op_type not in _ARITHMETIC:
         return None
     a, b = operands[0] or {}, operands[-1] or {}
@@ -167,7 +165,7 @@ def _evaluated(
         sign = 1 if node.op_type == "Add" else -1
         return {p: a.get(p, 0.0) + sign * b.get(p, 0.0) for p in {*a, *b}}
     if node.op_type == "Mul":
-        return _multiplied(a, b)
+        return _multiply(a, b)
     number = b[0] if set(b) == {0} else 0.0
     if node.op_type == "Div":
         return {p: c / number for p, c in a.items()} if number else None
@@ -175,14 +173,14 @@ def _evaluated(
         return None
     power: Polynomial = {0: 1.0}
     for _ in range(int(number)):
-        power = _multiplied(power, a)
+        power = _multiply(power, a)
     return power
 
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow")
 
 
-def _multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
+def _multiply(a: Polynomial, b: Polynomial) -> Polynomial:
     out: Polynomial = {}
     for p, c in a.items():
         for q, d in b.items():

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ..ir import Graph, Parameter
 from .base import Change, Pass
-from .module_grouping.attribute_names import AttributeNames, free_name, written
+from .module_grouping.attribute_names import AttributeNames, free_name, walk_as_written
 from .module_grouping.plan import Plan
 from .module_grouping.regions import Element, Group, Leaf, Step, steps_of
 
@@ -119,7 +119,7 @@ class _Regrouping:
         return changes
 
     def _run_again(self) -> set[int]:
-        """Make further runs of a part further calls of its modules; returns the modules replaced."""
+        """Make later runs of a part calls of the first run's modules; returns the modules replaced."""
         replaced: set[int] = set()
         for branch in self.plan.branches:
             first, *others = branch.runs
@@ -129,7 +129,7 @@ class _Regrouping:
                     for key, other in zip(step.operators, twin.operators, strict=True):
                         call, old = self.graph.operator(key).call, self.graph.operator(other).call
                         assert call is not None
-                        self.graph.operator(other).call = self._called_again(call, calls)
+                        self.graph.operator(other).call = self._call_again(call, calls)
                         if twin.module is not None and old is not None and self.tree.has_call(old):
                             self.tree.remove_call(old)
                     if twin.module is not None and step.module is not None:
@@ -138,25 +138,25 @@ class _Regrouping:
                             self.graph.provenance.merged[twin.module] = step.module
         return replaced
 
-    def _called_again(self, call: int, calls: dict[int, int]) -> int:
-        """Another call of a module, in other calls of the modules around it."""
+    def _call_again(self, call: int, calls: dict[int, int]) -> int:
+        """Return a new call of the same module, in new calls of the modules around it."""
         if call == self.root_call:
             return call
         if call not in calls:
             known = self.tree.call(call)
             assert known.parent is not None
-            calls[call] = self.tree.add_call(known.module, self._called_again(known.parent, calls))
+            calls[call] = self.tree.add_call(known.module, self._call_again(known.parent, calls))
         return calls[call]
 
     def _modules(self) -> list[list[int]]:
-        """The children of the root and of every group."""
+        """Return the children of the root and of every group."""
         keys = [0, *(key for _, key in self.made)]
         return [list(self.tree.module(key).children.values()) for key in keys]
 
     def _fill(self, elements: Sequence[Element], module: int, call: int) -> None:
         """Make elements the children and the steps of a module."""
         names = self.names.of(elements, root=module == 0)
-        for element in written(elements):
+        for element in walk_as_written(elements):
             if isinstance(element, Group):
                 self._group(element, names[id(element)], module, call)
             elif element.step.module is not None:
@@ -213,7 +213,7 @@ class _Regrouping:
 
     def _changes(self) -> list[Change]:
         changes = [
-            Change("GM101", f"{_counted(group)} form {_kind(group)}", place=self.tree.path(key))
+            Change("GM101", f"{_count_layers(group)} form {_kind(group)}", place=self.tree.path(key))
             for group, key in self.made
         ]
         for branch in self.plan.branches:
@@ -233,13 +233,13 @@ class _Regrouping:
         return changes
 
     def _around(self, run: Sequence[Step]) -> int:
-        """The module that a part became."""
+        """Return the key of the module that a part became."""
         call = self.graph.operator(run[0].operators[0]).call
         above = self.tree.ancestors(call)  # its own first, the root's last
         return self.tree.call(above[-2]).module
 
 
-def _counted(group: Group) -> str:
+def _count_layers(group: Group) -> str:
     layers = sum(step.module is not None for step in steps_of(group.elements))
     return f"{layers} layers"
 

@@ -124,7 +124,7 @@ class NormaliseConvPadding(Pass):
 
 
 def kernel_of(part: Graph, node: Operator) -> list[int] | None:
-    """The kernel sizes: the attribute, or the weight's trailing dimensions."""
+    """Return the kernel sizes: the attribute, or the weight's trailing dimensions."""
     kernel = node.ints("kernel_shape")
     if kernel or node.op_type not in ("Conv", "ConvTranspose"):
         return kernel or None
@@ -134,7 +134,7 @@ def kernel_of(part: Graph, node: Operator) -> list[int] | None:
 
 
 def _sizes(part: Graph, node: Operator, rank: int) -> list[int | None]:
-    """The spatial sizes of the data operand, None where not known."""
+    """Return the spatial sizes of the data operand, None where one is not known."""
     data = part.operands(node.key)[0]
     type_ = None if data is None else part.type_of(data)
     if type_ is None or type_.shape is None:
@@ -167,7 +167,7 @@ def _pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]]
 
 
 def _transposed_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]] | None:
-    """The same for a transposed convolution, whose pads crop the output."""
+    """Return what `_pads` does for a transposed convolution, whose pads crop the output."""
     kernel = kernel_of(part, node)
     if kernel is None:
         return None

@@ -80,7 +80,7 @@ class NormaliseInitializers(Pass):
                 continue
             parameter.initializer = law
             defaults.setdefault(owner, []).append((place, law))
-        changes = [_made_explicit(framework, *owner, made) for owner, made in defaults.items()]
+        changes = [_make_change(framework, *owner, made) for owner, made in defaults.items()]
         if unknown:
             listed = ", ".join(f"`{path}`" for path in unknown[:5]) + (", …" if len(unknown) > 5 else "")
             changes.append(
@@ -96,7 +96,7 @@ class NormaliseInitializers(Pass):
 
 
 def _holders(graph: Graph) -> dict[int, list[tuple[Module, str]]]:
-    """Parameter key -> (module, attribute name) of every module that holds it."""
+    """Return parameter key -> (module, attribute name) of every module that holds it."""
     out: dict[int, list[tuple[Module, str]]] = {}
     for module in graph.modules:
         for name, key in module.parameters.items():
@@ -118,7 +118,7 @@ def _law(
     return ("", role), None if holders else default_law(rows, "", role, parameter.data.shape)
 
 
-def _made_explicit(framework: str, owner: str, role: str, made: list[tuple[str, Initializer]]) -> Change:
+def _make_change(framework: str, owner: str, role: str, made: list[tuple[str, Initializer]]) -> Change:
     """One change for all parameters of one kind."""
     laws = list(dict.fromkeys(str(law) for _, law in made))
     shown = laws[0] if len(laws) == 1 else f"{laws[0]} and {len(laws) - 1} more, by their sizes"

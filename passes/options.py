@@ -37,7 +37,7 @@ def parse_options(text: str) -> list[tuple[str, list[str]]]:
 
 
 def make_pass(registry: Mapping[str, type[Pass]], text: str) -> Pass:
-    """The pass that `text` names, with its options.
+    """Return the pass that `text` names, with its options.
 
     Raises:
         PassError: for a pass or option that there is not (E502), or a value that does not fit (E501).
@@ -61,7 +61,7 @@ def make_pass(registry: Mapping[str, type[Pass]], text: str) -> Pass:
 
 
 def _convert(name: str, field: Field[object], hint: object, given: list[list[str]]) -> object:
-    """The value of one option, by the type of its field.
+    """Return the value of one option, by the type of its field.
 
     A ``tuple[tuple[str, …], …]`` may repeat and joins values with ``+``; a ``tuple[str, …]`` takes all
     values; anything else takes one.

@@ -18,7 +18,7 @@ class Places:
         return self._graph.modules.call_names()
 
     def of(self, part: Graph, key: int) -> str:
-        """The module call and source line of an operator, or what `Graph.describe` says of another node."""
+        """Return the module call and source line of an operator; for other nodes, `Graph.describe`."""
         node = part.node(key)
         if not isinstance(node, Operator):
             return part.describe(key)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ..ir import DOMAIN, Array, Constant, Graph, Module, Operator, Parameter, TensorData, Value
-from ..ir.folding import Fold, folded
+from ..ir.folding import Fold, fold_normalisation
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
 from .places import Places
@@ -158,13 +158,13 @@ class _Folding:
 
         def load() -> Array:
             array = None if before is None else before.numpy()
-            return folded(array, [data.numpy() for data in statistics], epsilon, axis)
+            return fold_normalisation(array, [data.numpy() for data in statistics], epsilon, axis)
 
         known = all(d.load is not None for d in statistics) and (before is None or before.load is not None)
         into.data = replace(into.data, load=load if known else None, storage=None, digest="")
 
     def _bias_beside(self, weight: Parameter, like: TensorData) -> Parameter:
-        """A new bias, registered where the weight is."""
+        """Return a new bias, registered in the module that holds the weight."""
         stem = weight.name.removesuffix("weight")
         base = f"{stem}bias" if stem != weight.name else f"{weight.name}_bias"
         numbered = (f"{base}_{number}" for number in itertools.count(1))
@@ -177,7 +177,7 @@ class _Folding:
         return bias
 
     def _mark_calls(self, layer: Operator, norm: Operator) -> None:
-        """Write down which calls' values at their edges are not the source's now.
+        """Record in the provenance the calls whose inputs or outputs now have other values than the source's.
 
         The results of calls with the layer are nowhere, or its normalisation's, and what enters calls that
         begin with the normalisation is normalised already.
@@ -220,7 +220,7 @@ def _channel_axis(layer: Operator) -> int | None:
 
 
 def _foldable(graph: Graph, norm: Operator) -> Operator | None:
-    """The layer that a normalisation folds into, or None."""
+    """Return the layer that a normalisation can be folded into, or None."""
     operands = graph.operands(norm.key)
     source = operands[0]
     if norm.int("training_mode") or len(norm.types) > 1 or source is None:

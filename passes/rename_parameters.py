@@ -67,7 +67,7 @@ class RenameParameters(Pass):
         if self.scheme == "path":
             wanted = [path_of[p.key] or p.name for p in parameters]
         else:
-            clashing = repeated(p.declared for p in parameters)
+            clashing = find_repeated(p.declared for p in parameters)
             wanted = [
                 p.declared if p.declared not in clashing else path_of[p.key] or p.declared for p in parameters
             ]
@@ -92,14 +92,14 @@ class RenameParameters(Pass):
         return changes
 
 
-def repeated(names: Iterable[str]) -> set[str]:
-    """The names that occur more than once."""
+def find_repeated(names: Iterable[str]) -> set[str]:
+    """Return the names that occur more than once."""
     seen: set[str] = set()
     return {name for name in names if name in seen or seen.add(name)}
 
 
 def uniquify(names: list[str], ranks: list[bool]) -> list[str]:
-    """Make names unique by numbering them; those of rank False have the first pick.
+    """Make names unique by numbering repeats; of equal names the first of rank False keeps its own.
 
     Example:
         >>> uniquify(["w", "w", "w_2", ""], [True, False, False, True])
@@ -128,8 +128,8 @@ def uniquify(names: list[str], ranks: list[bool]) -> list[str]:
     return out
 
 
-def inserted_at(graph: Graph, parameter: Parameter, path: str) -> str:
-    """Where the source made a parameter and registered the modules around it, innermost first."""
+def describe_source(graph: Graph, parameter: Parameter, path: str) -> str:
+    """Say where the source made a parameter and registered the modules around it, innermost first."""
     places = [parameter.location]
     names = path.split(".")[:-1]
     for depth in range(len(names), 0, -1):
@@ -140,20 +140,20 @@ def inserted_at(graph: Graph, parameter: Parameter, path: str) -> str:
     return ", in ".join(distinct)
 
 
-def _named(graph: Graph, parameter: Parameter, paths: dict[int, list[str]]) -> str:
-    """``path`` type, aliases and place of one parameter."""
+def _describe_parameter(graph: Graph, parameter: Parameter, paths: dict[int, list[str]]) -> str:
+    """Say path, aliases, type and place of one parameter."""
     held = paths.get(parameter.key, [])
     text = f"`{held[0]}`" if held else "a parameter of no module"
     if len(held) > 1:
         text += f" (also {', '.join(f'`{p}`' for p in held[1:])})"
     text += f" {parameter.type}"
-    where = inserted_at(graph, parameter, held[0] if held else "")
+    where = describe_source(graph, parameter, held[0] if held else "")
     return f"{text} from {where}" if where else text
 
 
 def conflict_text(graph: Graph, group: list[Parameter], paths: dict[int, list[str]]) -> str:
-    """What to say of several parameters that have one name: each with its path, type and place."""
-    named = ", ".join(_named(graph, parameter, paths) for parameter in group)
+    """Return the message about parameters that have one name: each with its path, type and place."""
+    named = ", ".join(_describe_parameter(graph, parameter, paths) for parameter in group)
     return f"{len(group)} parameters are called `{group[0].name}`: {named}"
 
 
@@ -172,7 +172,7 @@ def _difference(
         return Change(
             "RP102",
             f"the parameter at `{new}`{also} is called `{parameter.name}`, which is the path of another",
-            place=inserted_at(graph, parameter, new) or new,
+            place=describe_source(graph, parameter, new) or new,
             severity="warning",
         )
     return Change("RP103", f"`{parameter.name}` is now called `{new}`{also}", place=new)

@@ -104,7 +104,7 @@ def _path(graph: Graph, parameter: Parameter) -> str:
 
 
 def _find(graph: Graph, name: str) -> Parameter:
-    """The parameter at a module path, or of a unique name."""
+    """Return the parameter at a module path, or of a unique name."""
     parameters = graph.parameters()
     for key, paths in graph.parameter_paths().items():
         if name in paths:
@@ -207,7 +207,7 @@ def _is_plain(parameter: Parameter) -> bool:
 
 
 def _axes_in(one: Parameter, other: Parameter) -> tuple[int, ...] | None:
-    """The axes of `one` that those of `other` are, in order, where both are the same memory; else None."""
+    """Return, for each axis of `other`, the axis of `one` that it is; None where their memory is not one."""
     rank = len(one.data.shape)
     if one.data.dtype != other.data.dtype or len(other.data.shape) != rank or not _has_data(one, other):
         return None
@@ -265,13 +265,13 @@ def _equal(graph: Graph, equal: list[Parameter], *, asked: bool) -> Change:
 
 
 def _probe(parameter: Parameter) -> bytes:
-    """A few elements, which tell most different tensors apart without reading them."""
+    """Return a few elements, which differ in most different tensors: the rest need not be read."""
     flat = parameter.data.numpy().reshape(-1)
     return flat[:: max(1, flat.size // 16)][:32].tobytes()
 
 
 def _varies(array: Array) -> bool:
-    """Whether an array is more than one number repeated."""
+    """Whether an array has two different elements."""
     flat = array.reshape(-1)
     chunks = (flat[at : at + _CHUNK] for at in range(0, flat.size, _CHUNK))
     return any(bool((chunk != flat[0]).any()) for chunk in chunks)

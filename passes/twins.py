@@ -12,7 +12,7 @@ from ..ir import Graph, Input, Operator, PassError, Value
 
 
 def twin_name(output: str, new: str) -> str:
-    """Name of the twin of an output."""
+    """Return the name of an output's twin."""
     return f"{output}_{new}"
 
 
@@ -75,7 +75,7 @@ def _input(graph: Graph, name: str) -> Input:
 
 
 def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict[int, int]]:
-    """Second calls of the modules that `dependent` runs in, and all operators to clone.
+    """Call modules with dependent operators again; returns (operators to clone, call -> second call).
 
     A module is called again as a whole: operators of such a call that do not depend on the input are cloned
     too, so that both calls of one module have one body. Only the root is not called again.
@@ -106,7 +106,7 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
     twin.call = node.call if node.call is None else calls.get(node.call, node.call)
     twin.hint = ""
     twin.attributes = {
-        name: _nested(value, calls) if isinstance(value, Graph) else value
+        name: _copy_nested(value, calls) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
     captured = [value for value in map(moved, graph.captured(node.key)) if value is not None]
@@ -114,8 +114,8 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
     mapped[node.key] = outputs[0].node
 
 
-def _nested(graph: Graph, calls: dict[int, int]) -> Graph:
-    """A copy of a nested graph, its operators in the second calls."""
+def _copy_nested(graph: Graph, calls: dict[int, int]) -> Graph:
+    """Return a copy of a nested graph, its operators in the second calls."""
     new = graph.copy_within(graph.modules)  # the tree stays the root's
     for part in new.subgraphs():
         for node in part.operators():

@@ -13,8 +13,8 @@ MASK = 3
 """The slot of ScaledDotProductAttention."""
 
 
-def chosen(part: Graph, node: Operator) -> int:
-    """The slot of the operand that a Where gives back whole; 0 where it chooses, broadcasts or is none."""
+def find_whole_operand(part: Graph, node: Operator) -> int:
+    """Return the slot of the operand that a Where always returns whole; 0 where there is none."""
     if node.op_type != "Where" or node.domain:
         return 0
     condition = _everywhere(part, part.operands(node.key)[0])
@@ -36,7 +36,7 @@ def hides_nothing(part: Graph, node: Operator) -> bool:
 
 
 def _everywhere(part: Graph, value: Value | None) -> bool | None:
-    """The truth value that all elements of a constant have, wherever these were moved; None for any other."""
+    """Return the truth value of all elements of a constant, followed through moves; None for any other."""
     while value is not None and isinstance(producer := part.producer(value), Operator):
         first, *others = part.operands(producer.key)
         if not producer.traits.moving or (producer.op_type == "Concat" and others):

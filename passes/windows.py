@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def extent(kernel: int, dilation: int = 1) -> int:
-    """Input cells that a window spans.
+    """Return the number of input cells that a window spans along one axis.
 
     Example:
         >>> extent(3), extent(3, dilation=2), extent(1, dilation=5)
@@ -14,7 +14,7 @@ def extent(kernel: int, dilation: int = 1) -> int:
 
 
 def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1) -> int | None:
-    """Cells that `SAME` pads in all, so that the output has ceil(size / stride) of them.
+    """Return the padding of `SAME` along one axis in all: the output then has ceil(size / stride) cells.
 
     Never negative: where the stride exceeds the window, ONNX's runtimes disagree with each other, and this is
     what MindSpore and TensorFlow, whose rule it is, compute.
@@ -45,7 +45,7 @@ def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1
 
 
 def split_total(total: int, mode: str) -> tuple[int, int]:
-    """(begin, end): the odd cell is at the end for SAME_UPPER, at the beginning for SAME_LOWER.
+    """Split padding into (begin, end): an odd cell is at the end for SAME_UPPER, else at the beginning.
 
     Example:
         >>> split_total(3, "SAME_UPPER"), split_total(3, "SAME_LOWER")
@@ -56,7 +56,7 @@ def split_total(total: int, mode: str) -> tuple[int, int]:
 
 
 def transposed_total(kernel: int, stride: int, dilation: int, output_padding: int) -> int:
-    """Cells that `SAME` crops from a transposed convolution in all, so that its output has size * stride.
+    """Return what `SAME` crops from a transposed convolution along one axis: size * stride cells stay.
 
     Negative where the full output is shorter than that; so many zeros then follow it.
 
@@ -68,7 +68,7 @@ def transposed_total(kernel: int, stride: int, dilation: int, output_padding: in
 
 
 def interleave(pairs: list[tuple[int, int]]) -> list[int]:
-    """ONNX's order of pads: all beginnings, then all ends.
+    """Return pads in ONNX's order: all beginnings, then all ends.
 
     Example:
         >>> interleave([(1, 2), (3, 4)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..backends import find_target
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError
-from ..ir.analysis.restriction import restricted
+from ..ir.analysis.restriction import restrict
 from .report import Report
 from .verifying import verify
 
@@ -60,7 +60,7 @@ def verify_written(
         renames = next((f for f in files if f.name.endswith("renames.json")), None)
     if comparable(graph, rewritten) is graph:
         return verify(graph, written, renames=renames, oracle=oracle)
-    report = verify(graph, restricted(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
+    report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
 
 

@@ -142,7 +142,7 @@ class Call(call.Call):
         parts: list[Value] = []
         for size in sizes:
             if isinstance(size, Size):
-                batch, multiple = self._batch_size(), size.divided(BATCH)
+                batch, multiple = self._batch_size(), size.divide(BATCH)
                 assert multiple is not None, size
                 if multiple.number != 1:
                     batch = self.op("Mul", batch, self.constant([multiple.number]))

@@ -33,7 +33,7 @@ _Points = Callable[[Graph, Operator], Iterator[Bend]]
 
 
 def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
-    """A bend at numbers on the first operand."""
+    """Yield the bend of an operator whose first operand bends at these numbers."""
     value = graph.operands(node.key)[0]
     if value is None or not points:
         return
@@ -44,7 +44,7 @@ def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
 
 
 def _relu(graph: Graph, node: Operator) -> Iterator[Bend]:
-    """It bends at 0 alone; at 6 it parts from ReLU6, which is easily written for it."""
+    """Yield the bend of Relu: at 0, and at 6, where ReLU6 differs, which is easily written for it."""
     yield from _at(graph, node, 0)
     for bend in _at(graph, node, 6):
         yield replace(bend, regions=("", ""))
@@ -61,8 +61,8 @@ def _hard_sigmoid(graph: Graph, node: Operator) -> Iterator[Bend]:
         yield from _at(graph, node, -beta / alpha, (1 - beta) / alpha)
 
 
-def _chosen(graph: Graph, node: Operator) -> Iterator[Bend]:
-    """Of the two operands of a Max or Min, the one that is given."""
+def _extremum(graph: Graph, node: Operator) -> Iterator[Bend]:
+    """Yield the bend of a Max or Min of two operands: where the other operand becomes the result."""
     operands = [value for value in graph.operands(node.key) if value is not None]
     if len(operands) != 2:
         return
@@ -91,8 +91,8 @@ _UNBOUNDED = 1e30
 _BY_OPERANDS: dict[str, _Points] = {
     "Clip": _clip,
     "HardSigmoid": _hard_sigmoid,
-    "Max": _chosen,
-    "Min": _chosen,
+    "Max": _extremum,
+    "Min": _extremum,
     "Relu": _relu,
     "Shrink": lambda graph, node: _at(graph, node, -node.float("lambd"), node.float("lambd")),
     "ThresholdedRelu": lambda graph, node: _at(graph, node, node.float("alpha")),
@@ -102,7 +102,7 @@ _BY_OPERANDS: dict[str, _Points] = {
 
 
 def find_bends(graph: Graph) -> list[Bend]:
-    """The bends that the values of a graph's inputs decide; nested graphs are not entered."""
+    """Return the bends that the values of a graph's inputs decide; nested graphs are not entered."""
     decided = _decided_by_inputs(graph)
     return [
         bend
@@ -118,7 +118,7 @@ def _bends_of(graph: Graph, node: Operator) -> Iterator[Bend]:
 
 
 def _decided_by_inputs(graph: Graph) -> set[int]:
-    """Keys of the nodes whose values depend on those of inputs, not on shapes only."""
+    """Return the keys of the nodes whose values depend on the values of inputs, not on shapes only."""
     found: set[int] = set()
     for node in graph.nodes():
         if isinstance(node, Input):
@@ -131,7 +131,7 @@ def _decided_by_inputs(graph: Graph) -> set[int]:
 
 
 def _number(graph: Graph, value: Value | None) -> float | None:
-    """The number that a constant of one element holds; None for anything else."""
+    """Return the number that a constant of one element holds; None for any other value."""
     if value is None or not isinstance(graph.node(value.node), Constant):
         return None
     array = graph.constant_value(value)

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from ..graph import Graph
 
 
-def restricted(graph: Graph, inputs: Collection[str]) -> Graph:
-    """A copy of a graph with only those outputs that follow from the named inputs (and from parameters)."""
+def restrict(graph: Graph, inputs: Collection[str]) -> Graph:
+    """Return a copy of a graph with only those outputs that depend on no input but the named ones."""
     new = graph.copy()
     others = [n.key for n in new.input_nodes() if n.name not in inputs]
     reached = set(others).union(*(new.flow.descendants(key) for key in others))

@@ -48,7 +48,7 @@ class Summary:
 
 
 def summarise(graph: Graph, depth: int | None = None) -> Summary:
-    """The layer table of a graph in depth-first order.
+    """Return the layer table of a graph, modules in depth-first order.
 
     Modules deeper than `depth` are counted in the row of the module above them that is shown.
     `Summary.used` counts the trainable elements that some operator reads (all of them in a static tree).
@@ -100,15 +100,15 @@ def summarise(graph: Graph, depth: int | None = None) -> Summary:
     sizes = {p.key: int(np.prod(p.data.shape, dtype=np.int64)) for p in graph.parameters()}
     trained = {p.key for p in graph.parameters() if p.trainable}
     return Summary(
-        rows if depth is None else _folded(rows, depth),
+        rows if depth is None else _fold_rows(rows, depth),
         sum(sizes[k] for k in trained),
         sum(sizes[k] for k in trained & read),
         sum(size for k, size in sizes.items() if k not in trained),
     )
 
 
-def _folded(rows: list[LayerRow], depth: int) -> list[LayerRow]:
-    """The rows down to a depth, with the counts of those below added to the one above them."""
+def _fold_rows(rows: list[LayerRow], depth: int) -> list[LayerRow]:
+    """Return the rows down to a depth; the counts of deeper rows are added to the row above them."""
     out: list[LayerRow] = []
     for row in rows:
         if (row.path.count(".") + 1 if row.path else 0) <= depth:
@@ -133,7 +133,7 @@ def _is_passive(graph: Graph, key: int, calls: dict[int, list[ModuleCall]]) -> b
 
 
 def _call_outputs(graph: Graph) -> dict[int, TensorType]:
-    """Call key -> type of the value made last inside the call of those used outside it."""
+    """Return, by key of a call, the type of the last value made in it that something outside it uses."""
     inside: dict[int, list[int]] = {}
     position = {key: at for at, key in enumerate(graph.order())}
     for key in position:

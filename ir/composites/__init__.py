@@ -6,7 +6,7 @@ it whole; every other backend gets the expansion. One file per family, each with
 
 from __future__ import annotations
 
-from ..declarations import declare_domain, declared
+from ..declarations import declare_domain, find_declaration
 from ..signatures import DOMAIN
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
@@ -51,7 +51,7 @@ def composite(name: str) -> Composite:
     Raises:
         InvalidGraphError: when there is none.
     """
-    found = declared(name)
+    found = find_declaration(name)
     assert isinstance(found, Composite)
     return found
 

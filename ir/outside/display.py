@@ -22,12 +22,12 @@ def printable(text: str) -> str:
 def shown(text: str) -> str:
     """A text as messages show it: printable, with overlong words shortened, and itself."""
     if len(text) > _LONGEST_WORD:
-        text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shortened(word[0], _LONGEST_WORD // 2), text)
-    return printable(_shortened(text, _LONGEST))
+        text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shorten(word[0], _LONGEST_WORD // 2), text)
+    return printable(_shorten(text, _LONGEST))
 
 
-def _shortened(text: str, length: int) -> str:
-    """A text of about that many characters: its beginning and its end, and how much is between them."""
+def _shorten(text: str, length: int) -> str:
+    """Shorten a text to about that many characters: its beginning, how much is left out, and its end."""
     half = length // 2
     left = len(text) - 2 * half
     return text if left <= 0 else f"{text[:half]}[… {left} characters …]{text[-half:]}"

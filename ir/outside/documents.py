@@ -16,7 +16,7 @@ _LARGEST = 1 << 28
 
 
 def require_file(path: Path) -> int:
-    """The size of a file in bytes.
+    """Return the size of a file in bytes.
 
     Raises:
         ModelError: E101 when there is none, or it is a folder, a device or a pipe, which may never end.
@@ -33,7 +33,7 @@ def require_file(path: Path) -> int:
 
 
 def read_json(path: Path) -> object:
-    """The document that a file holds.
+    """Return the document that a file holds.
 
     Raises:
         ModelError: when it cannot be read, or as `parse_json` does.
@@ -42,7 +42,7 @@ def read_json(path: Path) -> object:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a small file, such as a document.
+    """Return the content of a small file, such as a document.
 
     Raises:
         ModelError: E101 when it cannot be read; E106 when it is larger than any such file.

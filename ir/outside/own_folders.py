@@ -146,11 +146,11 @@ def temporary_folder() -> OwnFolder:
 
 def sweep_temporary_files() -> None:
     """Delete what killed runs left among the system's temporary files, once in the life of a process."""
-    _swept_once(Path(tempfile.gettempdir()))
+    _sweep_once(Path(tempfile.gettempdir()))
 
 
 @cache
-def _swept_once(parent: Path) -> None:
+def _sweep_once(parent: Path) -> None:
     sweep(parent)
 
 

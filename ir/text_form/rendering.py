@@ -22,7 +22,7 @@ def render(graph: Graph) -> str:
 
 
 def render_lines(graph: Graph, key: int) -> tuple[list[str], int]:
-    """The lines of a graph's text, and the index of the line that defines node `key`."""
+    """Return the lines of a graph's text, and the index of the line that defines node `key`."""
     renderer = _Renderer(graph)
     lines = renderer.lines()
     return lines, renderer.line_of[key]
@@ -175,7 +175,7 @@ class _Renderer:
 
 
 def _literal(value: object) -> str:
-    """A Python-like literal that parses back to the same value."""
+    """Return a Python-like literal that parses back to the same value."""
     if is_array(value):
         return f"tensor {_literal(value.tolist())} : {TensorType(dtype_name(value.dtype), value.shape)}"
     if isinstance(value, str):

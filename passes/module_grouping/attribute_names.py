@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from .name_scopes import by_kind, numbered, without_prefix
+from .name_scopes import by_kind, number_repeats, without_prefix
 from .plan import Plan, is_layer
 from .regions import Block, Element, Group, Leaf, Step, steps_of
 
 
-def written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
-    """Layers, operators and groups in the order in which a person writes them: the way around last."""
+def walk_as_written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
+    """Yield layers, operators and groups in the order in which a person writes them: shortcuts last."""
     for element in elements:
         if not isinstance(element, Block):
             yield element
@@ -19,7 +19,7 @@ def written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
         ways += [] if element.shortcut is None else [element.ways[element.shortcut]]
         for way in ways:
             if way is not None:
-                yield from written(way.elements)
+                yield from walk_as_written(way.elements)
         yield element.join
 
 
@@ -44,32 +44,32 @@ class AttributeNames:
             self._chosen[key] = list(agreed) if usable else _kinds_of(_members(rows[0]))
 
     def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
-        """Id of a member -> its attribute name, for one module's elements."""
+        """Return the attribute names of one module's elements, by the id of each."""
         members = _members(elements)
-        names = numbered(self._local(elements)) if root else self._chosen[self._key(elements)]
+        names = number_repeats(self._local(elements)) if root else self._chosen[self._key(elements)]
         taken: dict[str, None] = {}
         rest = iter(names)
         for member in members:
             given = member.name if _is_shortcut(member) else next(rest)
             taken[free_name(given, taken)] = None
         return {id(m): name for m, name in zip(members, taken, strict=True)} | {
-            id(m): "" for m in written(elements) if isinstance(m, Leaf) and m.step.module is None
+            id(m): "" for m in walk_as_written(elements) if isinstance(m, Leaf) and m.step.module is None
         }
 
     def local_parameter(self, name: str, step: Step) -> str:
-        """The local name of a parameter that an operator reads."""
+        """Return the name of a parameter that an operator reads, without the operator's scope."""
         scope = self._scopes.words(step)[:-1]
         return name.rpartition(f"{'_'.join(scope)}_")[2] if scope else name
 
     def _key(self, elements: Sequence[Element]) -> object:
         return tuple(
             m.class_name if isinstance(m, Group) else m.step.types
-            for m in written(elements)
+            for m in walk_as_written(elements)
             if not _is_shortcut(m)
         )
 
     def _local(self, elements: Sequence[Element]) -> list[str]:
-        """The source's names of the members, below the scope that all of them share."""
+        """Return the source's names of the members, without the scope that all of them share."""
         members = [m for m in _members(elements) if not _is_shortcut(m)]
         steps = [m.step for m in members if isinstance(m, Leaf)]
         steps += [s for m in members if isinstance(m, Group) and not m.name for s in steps_of(m)]
@@ -93,7 +93,7 @@ class AttributeNames:
 
 
 def _bodies(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
-    """The elements of every class among these and inside them."""
+    """Yield the elements of every group that becomes a class, these and those inside them."""
     for element in elements:
         if isinstance(element, Group):
             if not element.container:
@@ -106,15 +106,15 @@ def _bodies(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
 
 
 def _members(elements: Sequence[Element]) -> list[Leaf | Group]:
-    """What becomes an attribute: layers and groups."""
-    return [m for m in written(elements) if isinstance(m, Group) or m.step.module is not None]
+    """Return the elements that become attributes: layers and groups."""
+    return [m for m in walk_as_written(elements) if isinstance(m, Group) or m.step.module is not None]
 
 
 _SHORTCUT = "downsample"
 
 
 def _name_shortcuts(elements: Sequence[Element]) -> None:
-    """The layers of a way around as one container, so that blocks with and without it share a class."""
+    """Make the layers of each shortcut one container, so that blocks with and without it share a class."""
     for block in elements:
         if isinstance(block, Block) and block.shortcut is not None:
             way = block.ways[block.shortcut]
@@ -132,10 +132,10 @@ def _is_shortcut(member: Leaf | Group) -> bool:
 
 
 def _kinds_of(members: Sequence[Leaf | Group]) -> list[str]:
-    """Names that say what layers and groups are, the way around left out."""
+    """Return names that say what layers and groups are, shortcuts left out."""
     rest = [m for m in members if not _is_shortcut(m)]
     layers = iter(by_kind([m.step for m in rest if isinstance(m, Leaf)]))
-    return numbered([next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest])
+    return number_repeats([next(layers) if isinstance(m, Leaf) else _group_name(m) for m in rest])
 
 
 def _group_name(group: Group) -> str:

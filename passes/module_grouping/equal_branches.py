@@ -26,7 +26,7 @@ class Branch:
 
 
 def find_branches(graph: Graph, steps: Sequence[Step]) -> list[Branch]:
-    """The parts that run several times, in dataflow order.
+    """Return the parts that run several times with the same weights, in dataflow order.
 
     A part begins at layers that share all their weights, and grows to whatever gives them their values, and
     takes theirs, in every run alike. What other steps compute between two of its own is in no part.
@@ -44,7 +44,7 @@ def find_branches(graph: Graph, steps: Sequence[Step]) -> list[Branch]:
     for anchors in sharing.values():
         if len(anchors) < 2 or any(search.is_taken(step) for step in anchors):
             continue
-        runs = search.grown(anchors)
+        runs = search.grow(anchors)
         if runs is not None:
             found.append(Branch(runs))
     order = {id(step): at for at, step in enumerate(steps)}
@@ -73,8 +73,8 @@ class _Search:
         """Whether a step is in a part already."""
         return id(step) in self._taken
 
-    def grown(self, anchors: Sequence[Step]) -> list[list[Step]] | None:
-        """The runs of the part around some anchors, one of each run; None where there is no such part."""
+    def grow(self, anchors: Sequence[Step]) -> list[list[Step]] | None:
+        """Return the runs of the part around anchors, one anchor a run; None where there is no such part."""
         rows = [list(anchors)]
         seen = {id(step) for step in anchors}
         if not self._alike(rows[0]):
@@ -98,7 +98,7 @@ class _Search:
         return runs
 
     def _beside(self, row: list[Step]) -> list[list[Step]]:
-        """What gives the steps of a row their values, and what takes theirs, in corresponding places."""
+        """Return rows of steps in corresponding places beside a row: producers of its operands, and users."""
         found: list[list[Step]] = []
         for values in zip(*(s.inputs for s in row), strict=True):
             producers = [self._producer[v] for v in values if v in self._producer]

@@ -11,7 +11,7 @@ GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 
 
 def structural_name(group: Group) -> str:
-    """The name that engineers have for a structure; empty where they have none."""
+    """Return the name that engineers have for a structure, such as Bottleneck; empty where there is none."""
     elements = list(group.elements)
     while len(elements) > 1 and traits_of_element(elements[-1]).activation:
         elements.pop()
@@ -24,7 +24,7 @@ def structural_name(group: Group) -> str:
     if last.shortcut is not None and activations == [False, True]:
         return "DownsampleBlock" if _kind(before[0]) == "BatchNormalization" else ""
     if last.join.step.kind == "Concat":
-        return _joined(before, last)
+        return _name_joined(before, last)
     if not before and last.shortcut is not None:
         return _residual(last)
     if not before and last.join.step.kind == "Mul" and any(s.traits.pool for s in steps_of(last)):
@@ -37,7 +37,7 @@ def _kind(element: Element) -> str:
 
 
 def _kernels(steps: Sequence[Step]) -> list[int]:
-    """Kernel sizes of the convolutions where they are square, else 0."""
+    """Return the kernel size of each convolution, 0 for one that is not square."""
     return [s.kernel[0] if len(set(s.kernel)) == 1 else 0 for s in steps if s.traits.heavy]
 
 
@@ -63,7 +63,7 @@ def _is_plain_layer(step: Step) -> bool:
     return step.kind in ("Conv", "BatchNormalization") or step.traits.activation or bool(step.traits.dropout)
 
 
-def _joined(before: list[Element], block: Block) -> str:
+def _name_joined(before: list[Element], block: Block) -> str:
     ways = block.ways
     if None in ways:
         plain = all(isinstance(e, Leaf) for way in ways if way is not None for e in way.elements)

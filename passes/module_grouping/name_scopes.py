@@ -51,18 +51,18 @@ class Scopes:
                     del words[0]
 
     def words(self, step: Step) -> list[str]:
-        """The scope of a step and its own name, outermost first."""
+        """Return the words of a step's name: its scopes, outermost first, and its own name."""
         return self._words[id(step)]
 
     def at(self, element: Element, depth: int) -> str:
-        """The scope, at a depth, of most steps of an element; empty for none."""
+        """Return the scope at a depth that most steps of an element lie in; empty where there is none."""
         found = Counter(
             words[depth] if len(words) > depth + 1 else "" for words in map(self.words, steps_of(element))
         )
         return found.most_common(1)[0][0]
 
     def common(self, steps: Iterable[Step]) -> int:
-        """Number of outer words that all steps share."""
+        """Return the number of outer words that the names of all steps share."""
         rows = [self.words(s)[:-1] for s in steps]
         count = 0
         while rows and all(len(r) > count and r[count] == rows[0][count] for r in rows):
@@ -70,7 +70,7 @@ class Scopes:
         return count
 
     def local(self, step: Step, depth: int) -> str:
-        """The name of a step below `depth` outer scopes."""
+        """Return the name of a step without its `depth` outer scopes."""
         return "_".join(self.words(step)[depth:])
 
 
@@ -86,7 +86,7 @@ def _words(name: str) -> list[str]:
 
 
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Names without the words that all of them begin with.
+    """Return names without the words that all of them begin with.
 
     Example:
         >>> without_prefix(["seq_0_exp_conv", "seq_0_se_fc1"]), without_prefix(["conv1", "conv2"])
@@ -99,21 +99,21 @@ def without_prefix(names: Sequence[str]) -> list[str]:
 
 
 def by_kind(steps: Sequence[Step]) -> list[str]:
-    """Names that say what the layers are: conv1, bn1, conv2, …; without a number where there is one.
+    """Return names that say what layers are: conv1, bn1, conv2, …; no number where a kind occurs once.
 
     Example:
         >>> row = [Step("", [], (kind,), None, (), ()) for kind in ("Conv", "Relu", "Conv", "Linear")]
         >>> by_kind(row)
         ['conv1', 'relu', 'conv2', 'fc']
     """
-    return numbered([_CALLED.get(kind_of(s), kind_of(s).lower()) for s in steps])
+    return number_repeats([_CALLED.get(kind_of(s), kind_of(s).lower()) for s in steps])
 
 
-def numbered(names: Sequence[str]) -> list[str]:
-    """Names with a number where one occurs several times.
+def number_repeats(names: Sequence[str]) -> list[str]:
+    """Return names with a number added to each that occurs several times.
 
     Example:
-        >>> numbered(["conv", "bn", "conv", "a0", "a0"])
+        >>> number_repeats(["conv", "bn", "conv", "a0", "a0"])
         ['conv1', 'bn', 'conv2', 'a0_1', 'a0_2']
     """
     total, seen = Counter(names), Counter[str]()
@@ -126,7 +126,7 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def kind_of(step: Step) -> str:
-    """The operator that a step's layer is named after."""
+    """Return the operator that the layer of a step is named after."""
     return next((t for t in step.types if t in _CALLED), step.types[-1])
 
 
@@ -138,7 +138,7 @@ def class_word(scope: str) -> str:
 
 
 def shared_prefix(names: Sequence[str]) -> str:
-    """What several names begin with, cut where a word or a number ends.
+    """Return the common beginning of several names, cut where a word or a number ends.
 
     Example:
         >>> shared_prefix(["Mixed_3a", "Mixed_3b"]), shared_prefix(["resunit15", "resunit16"])

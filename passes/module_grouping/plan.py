@@ -62,14 +62,14 @@ class Plan:
         for part in parts:
             chains = Reduction(graph, part).chains
             depth = 0 if part is parts[-1] else self.scopes.common([s for s in part if s.module is not None])
-            grown.append([self._named(chain.elements, depth) for chain in chains])
+            grown.append([self._group_by_name(chain.elements, depth) for chain in chains])
             self._rows += grown[-1]
         tops = [row for rows in grown for row in rows]
-        self._repeated()
+        self._group_repeats()
         for row in tops:
-            row[:] = [self._settled(e) for e in row]
+            row[:] = [self._settle(e) for e in row]
             self._lone(row)
-        self._shortened(tops)
+        self._shorten(tops)
         for row in tops:
             self._contain(row)
             _features(row)
@@ -78,7 +78,7 @@ class Plan:
         self._title()
 
     def _apart(self, steps: list[Step]) -> list[list[Step]]:
-        """The steps of the first run of every part that runs several times, and those in no part."""
+        """Return the steps of the first run of every part that runs several times, and those in no part."""
         again = {id(step) for branch in self.branches for run in branch.runs for step in run}
         for branch in self.branches:
             for step in branch.runs[0]:
@@ -90,7 +90,7 @@ class Plan:
 
     # -- names -----------------------------------------------------------------------------------
 
-    def _named(self, row: list[Element], depth: int) -> list[Element]:
+    def _group_by_name(self, row: list[Element], depth: int) -> list[Element]:
         """Neighbours whose names lie in one scope as a group, and so on inside it."""
         out: list[Element] = []
         for element in row:
@@ -101,22 +101,22 @@ class Plan:
             if not scope or weigh(elements)[0] < 2:
                 out += elements
             elif depth and len(elements) == len(row):
-                return self._named(row, depth + 1)
+                return self._group_by_name(row, depth + 1)
             else:
-                inner = self._named(elements, depth + 1)
+                inner = self._group_by_name(elements, depth + 1)
                 self._rows.append(inner)
-                out.append(self._made(inner, scope))
+                out.append(self._make_group(inner, scope))
         return out
 
     def _named_ways(self, block: Block) -> None:
-        """The ways of a block that is too large to be a unit are rows of their own."""
+        """Group inside the ways of a block that is too large to be a unit: each is a row of its own."""
         for way in block.ways:
             if way is not None and way.elements:
-                way.elements[:] = self._named(way.elements, 0)
+                way.elements[:] = self._group_by_name(way.elements, 0)
                 self._rows.append(way.elements)
 
     def _keys(self, row: list[Element], depth: int) -> list[str]:
-        """The scope of every element; what has no name and no weights goes with its neighbours."""
+        """Return the scope of every element; what has no name and no weights goes with its neighbours."""
         if depth > max((len(self.scopes.words(s)) for e in row for s in steps_of(e)), default=0):
             return [""] * len(row)
         keys = ["" if _is_large(element) else self.scopes.at(element, depth) for element in row]
@@ -133,30 +133,30 @@ class Plan:
             at = max(end, at) + 1
         return keys
 
-    def _made(self, elements: list[Element], name: str = "") -> Group:
+    def _make_group(self, elements: list[Element], name: str = "") -> Group:
         group = Group(elements, name)
         self.numbers.of(group)  # of its structure as found, whatever becomes a group in it later
         return group
 
     # -- repeated structure ----------------------------------------------------------------------
 
-    def _repeated(self) -> None:
+    def _group_repeats(self) -> None:
         def candidates(row: list[Element]) -> Iterator[Key]:
             yield from units_in(self.numbers, row)
             yield from whole(self.numbers, row)
 
-        Repeats(self.numbers, self._rows, self._made).replace(candidates)
+        Repeats(self.numbers, self._rows, self._make_group).replace(candidates)
 
-    def _settled(self, element: Element) -> Element:
+    def _settle(self, element: Element) -> Element:
         """A named group of one unit is that unit; one of units only is a container."""
         if isinstance(element, Block) and _is_large(element):
             for way in element.ways:
                 if way is not None:
-                    way.elements[:] = [self._settled(e) for e in way.elements]
+                    way.elements[:] = [self._settle(e) for e in way.elements]
                     self._contain(way.elements)
         if not isinstance(element, Group):
             return element
-        element.elements[:] = [self._settled(e) for e in element.elements]
+        element.elements[:] = [self._settle(e) for e in element.elements]
         inner = element.elements
         if len(inner) == 1 and isinstance(inner[0], Group) and not inner[0].name:
             inner[0].name = element.name
@@ -174,7 +174,7 @@ class Plan:
             element = row[at]
             if isinstance(element, Block) and not _is_large(element) and weigh([element])[0] >= _BLOCK:
                 end = at + 2 if at + 1 < len(row) and is_activation(row[at + 1]) else at + 1
-                row[at:end] = [self._made(row[at:end])]
+                row[at:end] = [self._make_group(row[at:end])]
 
     def _contain(self, row: list[Element]) -> None:
         """Neighbouring units of one kind as a container of them."""
@@ -197,7 +197,7 @@ class Plan:
         base = re.sub(r"_?\d+[a-z]?$", "", element.name)
         return base or ("unit", self.numbers.of(element))
 
-    def _shortened(self, tops: list[list[Element]]) -> None:
+    def _shorten(self, tops: list[list[Element]]) -> None:
         """Layers with their normalisation as units, in classes that are long without."""
         found = [g for row in tops for g in _groups(row) if not g.container and weigh(g.elements)[0] >= _LONG]
         rows = [row for g in found for row in (g.elements, *(c.elements for c in chains_in(g.elements)))]
@@ -211,18 +211,18 @@ class Plan:
                         if _unit_length(row, at) == length:
                             yield numbers.key(row[at : at + length])
 
-                Repeats(numbers, rows, self._made).replace(candidates)
+                Repeats(numbers, rows, self._make_group).replace(candidates)
 
     # -- class names -----------------------------------------------------------------------------
 
     def _title(self) -> None:
         """Class names: what the structure is known as, else what the source's names say."""
         names: dict[int, Counter[str]] = {}
-        for group, above in _nested(self.body, ""):
+        for group, above in _walk_groups(self.body, ""):
             if not group.container:
                 own = _class_name(group, above)
                 names.setdefault(self.numbers.of(group), Counter())[own] += 1
-        for group, _ in _nested(self.body, ""):
+        for group, _ in _walk_groups(self.body, ""):
             group.class_name = (
                 "Sequential" if group.container else names[self.numbers.of(group)].most_common(1)[0][0]
             )
@@ -259,20 +259,20 @@ def _is_large(element: Element) -> bool:
 
 
 def _groups(elements: Sequence[Element]) -> Iterator[Group]:
-    """Every group among elements and inside them."""
-    return (group for group, _ in _nested(elements, ""))
+    """Yield every group among elements and inside them."""
+    return (group for group, _ in _walk_groups(elements, ""))
 
 
-def _nested(elements: Sequence[Element], above: str) -> Iterator[tuple[Group, str]]:
+def _walk_groups(elements: Sequence[Element], above: str) -> Iterator[tuple[Group, str]]:
     """(group, name of the group around it) of every group among elements and inside them."""
     for element in elements:
         if isinstance(element, Group):
             yield element, above
-            yield from _nested(element.elements, element.name or above)
+            yield from _walk_groups(element.elements, element.name or above)
         elif isinstance(element, Block):
             for way in element.ways:
                 if way is not None:
-                    yield from _nested(way.elements, above)
+                    yield from _walk_groups(way.elements, above)
 
 
 def _unit_length(row: list[Element], at: int) -> int:

@@ -56,7 +56,7 @@ class Leaf:
 
 
 def traits_of_element(element: Element) -> Traits:
-    """What a step is; an element of several steps is none of it."""
+    """Return the traits of an element that is one step; no traits for one of several steps."""
     return element.step.traits if isinstance(element, Leaf) else NO_TRAITS
 
 
@@ -106,7 +106,7 @@ Element = Leaf | Block | Group
 
 
 def steps_of(part: Element | Chain | Sequence[Element]) -> Iterator[Step]:
-    """Every step in a part, in the order in which it is written."""
+    """Yield every step in a part, in the order in which it is written."""
     if isinstance(part, Leaf):
         yield part.step
     elif isinstance(part, Block):
@@ -120,7 +120,7 @@ def steps_of(part: Element | Chain | Sequence[Element]) -> Iterator[Step]:
 
 
 def chains_in(elements: Sequence[Element]) -> Iterator[Chain]:
-    """The ways of all blocks in a row of elements, and of the blocks in them; no ways around, no groups."""
+    """Yield the ways of all blocks in a row of elements, nested ones too, without shortcuts and groups."""
     for element in elements:
         if isinstance(element, Block):
             for at, way in enumerate(element.ways):
@@ -133,7 +133,7 @@ def chains_in(elements: Sequence[Element]) -> Iterator[Chain]:
 
 
 def find_steps(graph: Graph) -> list[Step]:
-    """The steps of a flat graph in dataflow order."""
+    """Return the steps of a flat graph in dataflow order."""
     tree = graph.modules
     together: dict[object, list[Operator]] = {}
     for node in graph.operators():
@@ -230,7 +230,7 @@ class Reduction:
             self._append(number)
 
     def _alone(self, value: Value, number: int) -> int | None:
-        """The chain that gives a value to chain `number` and nothing else to anybody."""
+        """Return the chain that gives a value to chain `number` and nothing else to anybody."""
         source = self._producer.get(value)
         if source is None or value in self._returned or self._users[value] != {number}:
             return None
@@ -266,7 +266,7 @@ class Reduction:
 
 
 def _shortcut(block: Block) -> int | None:
-    """The way around in a residual block: the value itself, or at most a convolution of it."""
+    """Return the number of the shortcut of a residual block: the value itself, or a convolution of it."""
     if block.join.step.kind not in ("Add", "Sum") or len(block.ways) != 2:
         return None
     heavy = [_heavy(way) for way in block.ways]

@@ -33,13 +33,13 @@ class Numbers:
         self._of: dict[int, tuple[Element, int]] = {}
 
     def of(self, element: Element) -> int:
-        """The number of an element; it stays what it was when something in the element becomes a group."""
+        """Return the number of an element, which stays the same when something inside becomes a group."""
         if id(element) not in self._of:
             self._of[id(element)] = (element, self._known.setdefault(self._form(element), len(self._known)))
         return self._of[id(element)][1]
 
     def key(self, elements: Iterable[Element]) -> Key:
-        """The numbers of a row of elements."""
+        """Return the numbers of a row of elements."""
         return tuple(map(self.of, elements))
 
     def _form(self, element: Element) -> object:
@@ -107,7 +107,7 @@ class Repeats:
         ]
 
     def _gain(self, unit: Key, found: list[tuple[int, int]]) -> float:
-        """Lines that a class for the unit saves; nothing where it would cut a plain chain to pieces."""
+        """Return the lines that a class for the unit saves; 0 where it would cut a plain chain to pieces."""
         at, start = found[0]
         elements = self._chains[at][start : start + len(unit)]
         layers, lines = weigh(elements)
@@ -127,7 +127,7 @@ class Repeats:
 
 
 def weigh(elements: Sequence[Element]) -> tuple[int, int]:
-    """(layers with parameters, lines of a class's layers and steps) of a row of elements, about."""
+    """Estimate (layers with parameters, lines of source) of a class that holds a row of elements."""
     layers = lines = 0
     for element in elements:
         if isinstance(element, Group):
@@ -141,7 +141,7 @@ def weigh(elements: Sequence[Element]) -> tuple[int, int]:
 
 
 def _occurrences(key: Key, unit: Key) -> list[int]:
-    """Where a unit stands in a row, from left to right without overlap."""
+    """Return the places of a unit in a row, from left to right without overlap."""
     out: list[int] = []
     at = 0
     while at + len(unit) <= len(key):
@@ -157,10 +157,10 @@ def _occurrences(key: Key, unit: Key) -> list[int]:
 
 
 def units_in(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
-    """Units that a row proposes: what it repeats, its blocks, what stands between groups, and all of it."""
+    """Yield the candidates for classes in a row: its repeats, its blocks, and what stands between groups."""
     key = numbers.key(elements)
     for start, period, end in _runs(key):
-        at = _aligned(elements, start, period, end)
+        at = _align(elements, start, period, end)
         if not any(isinstance(e, Group) for e in elements[at : at + period]):
             yield key[at : at + period]
     for at, element in enumerate(elements):
@@ -178,7 +178,7 @@ def units_in(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
 
 
 def whole(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
-    """The row itself as a unit."""
+    """Return the whole row as a candidate."""
     if not any(isinstance(e, Group) for e in elements):
         yield numbers.key(elements)
 
@@ -200,7 +200,7 @@ def _is_periodic(unit: Key) -> bool:
     )
 
 
-def _aligned(elements: list[Element], start: int, period: int, end: int) -> int:
+def _align(elements: list[Element], start: int, period: int, end: int) -> int:
     """Where the first unit of a stretch begins, so that units begin and end where a person would cut."""
 
     def quality(at: int) -> float:

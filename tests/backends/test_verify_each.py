@@ -6,7 +6,7 @@ import regraft
 from regraft.backends import TARGETS, passes_of
 from regraft.backends.mindspore_source.operators import DOMAIN, TABLE
 from regraft.ir import Builder, Graph, InvalidGraphError, TensorType, validate
-from regraft.ir.declarations import declared
+from regraft.ir.declarations import find_declaration
 from regraft.ir.validation import verifies_each, verify_each, verifying_each
 
 
@@ -72,6 +72,6 @@ def test_the_operators_of_mindspore_are_declared_and_typed():
 
 def test_a_name_is_declared_in_one_domain():
     with pytest.raises(InvalidGraphError, match=r"expected an operator of `regraft\.mindspore`"):
-        declared("Linear", DOMAIN)
+        find_declaration("Linear", DOMAIN)
     with pytest.raises(InvalidGraphError, match="expected the domain"):
-        declared("Linear", "regraft.other")
+        find_declaration("Linear", "regraft.other")

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from regraft.ir import Builder, Graph, InvalidGraphError, Parameter, TensorData, TensorType, Value
-from regraft.ir.collector import collector_paused
+from regraft.ir.collector import pause_collector
 
 
 def diamond():
@@ -98,11 +98,11 @@ def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
     try:
         (gc.enable if enabled else gc.disable)()
         seen = []
-        with pytest.raises(ZeroDivisionError), collector_paused():
+        with pytest.raises(ZeroDivisionError), pause_collector():
             seen.append(gc.isenabled() or 1 / 0)
         assert seen == []
         assert gc.isenabled() is enabled
-        with collector_paused():
+        with pause_collector():
             seen.append(gc.isenabled())
         assert seen == [False]
         assert gc.isenabled() is enabled

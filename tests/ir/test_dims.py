@@ -77,8 +77,8 @@ def test_what_differs_is_equal_at_no_sizes(first, second):
 def test_an_exact_quotient_times_its_divisor_is_the_dividend(first, second):
     a, b = Size.of(first[0]), Size.of(second[0])
     if len(b.terms) == 1:
-        assert (a * b).divided(b) == a
-    if (found := a.divided(b)) is not None:
+        assert (a * b).divide(b) == a
+    if (found := a.divide(b)) is not None:
         assert found * b == a
 
 
