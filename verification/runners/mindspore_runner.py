@@ -104,7 +104,9 @@ class MindSporeRunner:
         tree = walk(walked, net)  # the frontend's own walk: the same Cells get the same keys
         paths = {cell: graph.modules.path(key) for cell, key in tree.modules.items() if key in graph.modules}
         held = walked.parameter_paths()
-        named = {held[tree.parameters[id(p)]][0]: p for p in tree.tensors}
+        # a Cell that is also called from within another one comes first under that path once it is captured
+        first = {path: known[0] for known in graph.parameter_paths().values() for path in known}
+        named = {first.get(n := held[tree.parameters[id(p)]][0], n): p for p in tree.tensors}
         outputs = [n for n, _ in graph.outputs]
         return MindSporeRunner(net, paths, outputs, cells=list(tree.cells.values()), parameters=named)
 
