@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
 from .verification import verify as compare
+from .verification.two_nets.written_map import map_like
 from .verification.verify_written import VerificationError, is_written
 from .writing import (
     Rewritten,
@@ -198,6 +199,7 @@ def verify(
     map: str | Path | None = None,  # noqa: A002 - as --map
     copy: bool | None = None,
     oracle: str | Path | None = None,
+    write_map: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -217,6 +219,8 @@ def verify(
         oracle: path of a Python interpreter that has MXNet: then a symbol as the source runs itself there, in
             a process of its own, and is compared node by node with what was read. Without it the graph that
             was read runs in its place.
+        write_map: where `target` is a model: a file to write which parameter is which to, a ``renames.json``
+            that `convert_checkpoint` and `diff` take.
         options: loading options, as in `load`.
 
     Returns:
@@ -231,7 +235,7 @@ def verify(
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
-    if map is not None and (isinstance(target, Graph) or is_written(target)):
+    if (map or write_map) is not None and (isinstance(target, Graph) or is_written(target)):
         raise UsageError(
             "E001",
             "expected a model as the target of a map, got a graph or what was written from one",
@@ -253,6 +257,7 @@ def verify(
         mapping=mapping,
         copy=copy,
         oracle=oracle,
+        write_map=None if write_map is None else Path(write_map),
     )
 
 
@@ -318,10 +323,35 @@ def _captured_or_tree(
 
 @guarded()
 @wraps(convert)
-def convert_checkpoint(source: str | Path, target: str | Path, map_: str | Path, **options: Any) -> Converted:
-    """As `checkpoints.convert.convert_checkpoint`."""
-    _settle_beside(source, map_)
-    return convert(source, target, map_, **options)
+def convert_checkpoint(
+    source: str | Path,
+    target: str | Path,
+    map_: str | Path | None = None,
+    *,
+    like: object = None,
+    **options: Any,
+) -> Converted:
+    """As `checkpoints.convert.convert_checkpoint`.
+
+    Args:
+        source: as there.
+        target: as there.
+        map_: as there; with `like` the pairs of `verify`'s `map`, or None.
+        like: the net that the checkpoint is to fit, anything that `load_tree` takes: the tensors are paired
+            with its parameters by name and shape, then in order, which a note says.
+        options: as there.
+    """
+    _settle_beside(source, *(m for m in (map_,) if m is not None))
+    if like is None and map_ is None:
+        raise UsageError("E001", "expected a map, or the net that the checkpoint is to fit")
+    if like is None:
+        assert map_ is not None
+        return convert(source, target, map_, **options)
+    if options.pop("reverse", None):
+        raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
+    mapping, notes = map_like(source, load_tree(like), None if map_ is None else read_pair_map(map_))
+    done = convert(source, target, mapping, reverse=False, **options)
+    return replace(done, notes=[*notes, *done.notes])
 
 
 @guarded()

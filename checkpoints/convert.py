@@ -12,6 +12,7 @@ from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData, near_names, system_errors_told
 from . import read_checkpoint, write_checkpoint
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
+from .prefixes import peeled
 
 _LISTED = 20
 _FILLED, _FILLED_RATIO = 1 << 28, 16
@@ -39,7 +40,7 @@ class Converted:
 def convert_checkpoint(
     source: Path | str,
     target: Path | str,
-    map_: Path | str,
+    map_: Path | str | Map,
     *,
     reverse: bool | None = None,
     force: bool = False,
@@ -53,7 +54,7 @@ def convert_checkpoint(
     Args:
         source: the checkpoint to read.
         target: the checkpoint to write; the suffix says what kind.
-        map_: the ``renames.json`` written beside the rewritten model.
+        map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``.
         reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
         force: whether `target` may be replaced.
 
@@ -63,7 +64,8 @@ def convert_checkpoint(
         UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
     notes: list[str] = []
-    mapping, given = read_map(map_), read_checkpoint(source, notes)
+    mapping = map_ if isinstance(map_, Map) else read_map(map_)
+    given = peeled(read_checkpoint(source, notes), mapping.names.__contains__, notes)
     back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
     made, more = (backward if back else forward)(mapping, given, str(source))
     if Path(target).suffix == ".params":

@@ -14,6 +14,7 @@ from ..backends.renames import Rename, computed
 from ..ir import TensorData
 from . import read_checkpoint
 from .mapping import Map, applied, read_map
+from .prefixes import peeled
 
 _CHUNK = 1 << 16
 
@@ -108,11 +109,13 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
     """
     notes: list[str] = []
     a, b = read_checkpoint(first, notes), read_checkpoint(second, notes)
-    if map_ is None:
+    mapping = None if map_ is None else read_map(map_)
+    if mapping is None:
+        a, b = peeled(a, b.__contains__, notes), peeled(b, a.__contains__, notes)
         pairs = [Pair(name, name, data, b[name]) for name, data in a.items() if name in b]
         excused, taken_in = (set[str](), set[str]()), set[str]()
     else:
-        mapping = read_map(map_)
+        a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
         taken_in = mapping.taken_in
     rows = [compared(*pair) for pair in pairs]

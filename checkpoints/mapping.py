@@ -43,6 +43,11 @@ class Map:
         """The name in the source's checkpoint: as declared, or the module path where names collide."""
         return row.source_path if row.source in self.colliding else row.source
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names of tensors, of both sides."""
+        return frozenset(n for row in self.rows for n in (self.source_name(row), row.target) if n)
+
     def constants(self, given: Iterable[str]) -> set[str]:
         """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
         return set(given) - {row.target for row in self.rows} if self.target == "onnx" else set()

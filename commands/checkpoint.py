@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 @click.option(
     "--map",
     "map_",
-    required=True,
     type=click.Path(path_type=Path),
-    help="The renames.json beside the rewritten model.",
+    help="The renames.json beside the rewritten model, or what verify --write-map wrote.",
+)
+@click.option(
+    "--like",
+    help="A MODEL that TARGET is to fit: SOURCE's tensors are paired with its parameters. RUNS ITS CODE.",
 )
 @click.option(
     "--forward/--reverse",
@@ -36,22 +39,29 @@ def convert_checkpoint(
     ctx: click.Context,
     source: Path,
     target: Path,
-    map_: Path,
+    map_: Path | None,
+    like: str | None,
     forward: bool | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Carry weights that were trained later from one framework's checkpoint to another's.
 
-    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx). Nothing but the map
-    is read: the net is not built.
+    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx). With a map nothing
+    but the map is read: the net is not built. --like builds the net that TARGET is to fit, and takes pairs in
+    --map where names and shapes do not tell them.
     """
     from .. import api
 
     with reported(ctx):
         with doing(f"converting {source}"):
             done = api.convert_checkpoint(
-                source, target, map_, reverse=None if forward is None else not forward, force=force
+                source,
+                target,
+                map_,
+                like=like,
+                reverse=None if forward is None else not forward,
+                force=force,
             )
         if as_json:
             print_json(

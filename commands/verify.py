@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
-from .printing import doing, print_json, print_report, reported
+from .printing import doing, echo, print_json, print_report, reported
 
 
 @click.command(epilog=MODEL_HELP)
@@ -31,6 +31,11 @@ from .printing import doing, print_json, print_report, reported
     default=None,
     help="Where TARGET is a MODEL: give it SOURCE's weights or not; by default where none are equal.",
 )
+@click.option(
+    "--write-map",
+    type=click.Path(path_type=Path),
+    help="Where TARGET is a MODEL: write which parameter is which, for convert-checkpoint and diff.",
+)
 @oracle_option
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
@@ -42,6 +47,7 @@ def verify(
     train: bool,
     map_: Path | None,
     copy: bool | None,
+    write_map: Path | None,
     oracle: str | None,
     as_json: bool,
 ) -> None:
@@ -64,10 +70,19 @@ def verify(
         with doing(f"verifying {target}"):
             found = oracle_for(ctx, graph, oracle)
             report = api.verify(
-                graph, target, train=train, map=map_, copy=copy, oracle=found, trust=loading.trust
+                graph,
+                target,
+                train=train,
+                map=map_,
+                copy=copy,
+                oracle=found,
+                write_map=write_map,
+                trust=loading.trust,
             )
         if as_json:
             print_json(report.to_json())
         else:
             print_report(report, brief=report.nets is not None)
+            if write_map is not None:
+                echo(f"wrote {write_map}")
         ctx.exit(0 if report.passed else 1)

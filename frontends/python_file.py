@@ -9,7 +9,7 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -94,15 +94,27 @@ def _seeded() -> Iterator[None]:
             torch.set_rng_state(torch_state)
 
 
+_WATCHERS = {
+    "torch": ".torch_module.modules.construction",
+    "mindspore": ".mindspore_cell.construction",
+}
+"""Framework -> what watches its models being constructed."""
+
+
 @contextmanager
 def _watched() -> Iterator[Callable[[object], None]]:
-    """Watch a torch model being constructed, so that its initial distributions are known."""
-    if "torch" not in sys.modules:
-        yield lambda _: None
-        return
-    from .torch_module.modules.construction import watched
+    """Watch a model being constructed, so that its initial distributions are known."""
+    with ExitStack() as stack:
+        keeps = [
+            stack.enter_context(importlib.import_module(name, __package__).watched())
+            for framework, name in _WATCHERS.items()
+            if framework in sys.modules  # a model of its has imported it by now
+        ]
 
-    with watched() as keep:
+        def keep(model: object) -> None:
+            for each in keeps:
+                each(model)
+
         yield keep
 
 

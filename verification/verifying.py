@@ -35,6 +35,7 @@ from .training.comparing import divergence
 from .two_nets.emitted import emitted_laws
 from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
+from .two_nets.written_map import write_pairing
 
 _ALONE = 64
 """Tensors that are not the source's, up to which the source is given each of them alone."""
@@ -56,6 +57,7 @@ def verify(
     laws: bool = False,
     renames: Path | None = None,
     oracle: str | Path | None = None,
+    write_map: Path | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -82,6 +84,7 @@ def verify(
             of a file or folder lies beside it.
         oracle: a Python that has MXNet, in which a symbol itself runs as the source; then its nodes are
             compared with the graph that they were lowered to as well.
+        write_map: with `own`, where to write which parameter is which, as a ``renames.json``.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -96,6 +99,8 @@ def verify(
     if own and isinstance(target, Graph):
         inference = not can_train(source) and not can_train(target)
         paired = NetComparison(source, target, mapping, copy=copy, train=train, inference=inference)
+        if write_map is not None:
+            write_pairing(write_map, paired.pairing)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))

@@ -1,11 +1,21 @@
-"""Initial distributions of Parameters: the Initializer where it is still there, else the layer's own rule."""
+"""Initial distributions of Parameters: what was seen in the Cell's construction, else what its layer states.
+
+What a layer states is held to the values: `set_data` leaves no other trace.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-from ...ir import Initializer
+import numpy as np
+
+from ...ir import Graph, Initializer, Parameter
+from ..infer_initializers import SAMPLE, Held, drawn, told
+from .construction import laws_of
+from .operators.recurrent import recurrent_kind
+from .tree import CellTree
 
 _HE = Initializer.of("he_uniform", a=math.sqrt(5), mode="fan_in")
 _DENSE = ("Dense", "Conv1d", "Conv2d", "Conv3d", "Conv1dTranspose", "Conv2dTranspose", "Conv3dTranspose")
@@ -49,45 +59,74 @@ _KEPT = {
 """Attribute of a Parameter -> attribute under which its layer keeps what it was initialised with."""
 
 
-def initial_distribution(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
-    """The distribution that `cell.<attribute>` was drawn from, or None when it is not known."""
+def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
+    """Set the initial distribution of every Parameter of a Cell's tree; None where it is not known.
+
+    Args:
+        graph: the graph that the tree was walked into.
+        tree: what the walk found.
+        root: the Cell.
+    """
+    seen = laws_of(root)
+    held: list[tuple[Parameter, Held]] = []
+    for tensor in tree.tensors:
+        node = graph.parameter(tree.parameters[id(tensor)])
+        if id(tensor) in seen:
+            found = seen[id(tensor)]
+            node.initializer = Initializer.of("unknown") if found is None else law_of_object(found)
+            if node.initializer is None:  # a law that the IR has no word for
+                node.initializer = Initializer.of("unknown")
+            continue
+        cell, attribute = tree.holders[id(tensor)]
+        law = _stated(cell, attribute, tensor)
+        kind = (type(cell).__name__, attribute, len(node.data.shape))
+        held.append((node, Held(node.data.shape, partial(_values, node), law, kind)))
+    for (node, _), law in zip(held, told([each for _, each in held]), strict=True):
+        node.initializer = law
+
+
+def _values(parameter: Parameter) -> np.ndarray | None:
+    """Its first values; None where it has none, or they are no floats."""
+    if not parameter.data.dtype.startswith(("float", "bfloat")):
+        return None
+    array = parameter.data.numpy()
+    if array.ndim == 2:
+        array = drawn(array[: -(-SAMPLE // max(array.shape[1], 1))])
+    return array.reshape(-1)[:SAMPLE]
+
+
+def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
+    """The distribution that a layer says `cell.<attribute>` was drawn from, or None where it says none."""
     pending = getattr(parameter, "init_mode", None)
     if pending is not None:
-        return _of_object(getattr(pending, "init", None))
+        return law_of_object(getattr(pending, "init", None))
     if not type(cell).__module__.startswith("mindspore.nn"):
         return None
     kept = vars(cell).get(_KEPT.get(attribute, ""))
-    if kept is not None:
-        return _of_object(kept)
+    if kept is not None and (found := law_of_object(kept)) is not None:
+        return found
     name = type(cell).__name__
     if attribute in _FIXED and name in _NORMS:
         return _FIXED[attribute]
     if name == "PReLU" and attribute == "weight":
         return Initializer.of("constant", value=0.25)
-    return None if name not in _DENSE else _of_dense(cell, attribute)
-
-
-def _of_dense(cell: Any, attribute: str) -> Initializer | None:
-    """Since 2.1: HeUniform(sqrt 5), and a bias within 1/sqrt(fan_in).
-
-    Dense does not keep the arguments; a weight outside the default's bounds tells that it had others.
-    """
-    import numpy as np
-
-    weight = cell._params.get("weight")
-    if weight is None:
+    if recurrent_kind(cell):
+        hidden = getattr(cell, "hidden_size", 0)
+        return _uniform(hidden) if isinstance(hidden, int) else None
+    if name not in _DENSE:
         return None
-    fan_in = math.prod(weight.shape[1:])
-    bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
-    values = np.abs(cell._params[attribute].asnumpy()) if attribute in ("weight", "bias") else None
-    if values is None or (
-        values.size and (values.max() > bound * (1 + 1e-6) or (values.size > 8 and values.max() < bound / 2))
-    ):
-        return None
-    return _HE if attribute == "weight" else Initializer.of("uniform", low=-bound, high=bound)
+    weight = cell._params.get("weight")  # since 2.1; Dense does not keep the arguments
+    fan_in = 0 if weight is None else math.prod(weight.shape[1:])
+    return _HE if attribute == "weight" else _uniform(fan_in) if attribute == "bias" else None
 
 
-def _of_object(value: Any) -> Initializer | None:
+def _uniform(fan: int) -> Initializer | None:
+    """Uniform within 1/sqrt(fan)."""
+    bound = 1 / math.sqrt(fan) if fan > 0 else 0.0
+    return Initializer.of("uniform", low=-bound, high=bound) if bound else None
+
+
+def law_of_object(value: Any) -> Initializer | None:
     """An Initializer object, a number, or the name of one."""
     if isinstance(value, str):
         return _NAMED.get(value.lower())

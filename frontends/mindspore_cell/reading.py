@@ -17,6 +17,7 @@ from ..registry import note_framework
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import attribute_calls
+from .initializers import state_laws
 from .lowering import Lowerer
 from .mindir import Program
 from .recording import CellCall
@@ -71,6 +72,7 @@ def read_tree(model: Any, options: LoadOptions) -> Graph:
     start_mindspore()
     graph = Graph()
     tree = walk(graph, model)
+    state_laws(graph, tree, model)
     _set_origin(graph, model, tree.notes)
     return graph
 
@@ -164,6 +166,7 @@ def _build(
 ) -> Graph:
     graph = Graph()
     tree = walk(graph, model)
+    state_laws(graph, tree, model)
     keys = _add_calls(graph, tree, captured.calls)
     positions = [i for i, a in enumerate(arguments) if a is not None]
     environment: dict[str, Any] = {}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ir import Graph, Parameter, TensorData, dtype_name
-from .initializers import initial_distribution
 from .operators.dropout import drops_in_training_only
 from .operators.recurrent import recurrent_kind
 from .source_places import CellPlace
@@ -27,6 +26,7 @@ class CellTree:
         parameters: id of a Parameter -> its node's key.
         cells: the Cells themselves, by module key; a plain list or dict of Cells has none.
         tensors: every distinct Parameter.
+        holders: id of a Parameter -> the Cell that holds it first, and under what name.
         notes: what a reader should know: Cells that MindSpore itself does not see.
     """
 
@@ -34,6 +34,7 @@ class CellTree:
     parameters: dict[int, int] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
     tensors: list[Any] = field(default_factory=list)
+    holders: dict[int, tuple[Any, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -98,12 +99,12 @@ def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute:
             data=data_of(parameter),
             trainable=bool(parameter.requires_grad),
             is_buffer=attribute in _RUNNING and not parameter.requires_grad,
-            initializer=initial_distribution(cell, attribute, parameter),
             location=module.location,
             role=attribute if attribute.isidentifier() else "",
         )
         tree.parameters[id(parameter)] = graph.add_parameter(node).node
         tree.tensors.append(parameter)
+        tree.holders[id(parameter)] = cell, attribute
     module.parameters[_safe(attribute)] = tree.parameters[id(parameter)]
 
 

@@ -73,6 +73,16 @@ class Mended(nn.Module):
         return self.slope(self.norm(self.embedding(x)))
 
 
+class Rows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 64, padding_idx=3)
+        self.fc = nn.Linear(64, 4)
+
+    def forward(self, x):
+        return self.fc(self.embedding(x))
+
+
 class Loaded(nn.Module):
     def __init__(self):
         super().__init__()
@@ -150,6 +160,21 @@ def test_a_tensor_that_is_written_to_in_part_has_no_law(file: Path, tmp_path: Pa
     assert str(laws["embedding.weight"]) == "unknown()"
     text = emitted(f"{file}:Mended", "2x5:int64", tmp_path / "out")
     assert "does not tell the initial distribution of `embedding.weight`" in " ".join(text.split())
+    assert 'UNDRAWN = ["embedding.embedding_table"]' in text
+    values = next(p.data.numpy() for p in graph.parameters() if p.name == "embedding.weight")
+    np.testing.assert_array_equal(built(tmp_path / "out")["embedding.embedding_table"], values)
+
+
+@pytest.mark.parametrize("law", ["Normal(1.0)", '"zeros"', "Normal(0.5)"])
+def test_a_table_with_padding_has_the_law_of_its_other_rows(file: Path, tmp_path: Path, law: str) -> None:
+    """And another law in its place is told."""
+    folder = tmp_path / "out"
+    text = emitted(f"{file}:Rows", "2x5:int64", folder)
+    assert text.count("Normal(1.0)") == 1
+    (folder / "model.py").write_text(text.replace("Normal(1.0)", law))
+    report = api.verify(f"{file}:Rows", folder, ["2x5:int64"])
+    row = next(row for row in report.laws.rows if row.parameter == "embedding.weight")
+    assert row.passed is (law == "Normal(1.0)")
 
 
 def test_trained_values_change_no_law(file: Path) -> None:

@@ -7,7 +7,9 @@ import mindspore as ms
 import numpy as np
 import onnxruntime
 import pytest
+from mindspore.common.initializer import HeNormal, initializer
 
+from regraft.api import load_tree
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mindspore_cell import read, read_tree
 from regraft.frontends.options import LoadOptions
@@ -434,6 +436,73 @@ def test_initial_distributions() -> None:
     assert found["features.0.conv.weight"] == 'he_uniform(a=2.23606797749979, mode="fan_in")'
     assert found["features.0.norm.gamma"] == "ones()"
     assert found["features.0.norm.moving_mean"] == "zeros()"
+
+
+REDRAWN = """
+import mindspore as ms
+import numpy as np
+from mindspore import nn
+from mindspore.common.initializer import HeNormal, HeUniform, Initializer, Normal, initializer
+
+class Steps(Initializer):
+    def _initialize(self, arr):
+        arr[:] = np.arange(arr.size).reshape(arr.shape)
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 3)
+        self.half = nn.Dense(4, 4, dtype=ms.float16)
+        self.plain = nn.Dense(4, 4, weight_init=Normal(0.3))
+        self.loaded = nn.Dense(4, 4)
+        self.odd = nn.Dense(4, 4, weight_init=Steps())
+        self.table = ms.Parameter(initializer(Normal(0.02), (3, 5)), name="table")
+        for name, values in (
+            ("drawn", np.random.laplace(size=(30, 50))),
+            ("u", np.random.normal(0, 0.02, (30, 50))),
+        ):
+            setattr(self, name, ms.Parameter(ms.Tensor(values.astype(np.float32)), name=name))
+        for _, cell in self.cells_and_names():
+            if isinstance(cell, nn.Conv2d):
+                cell.weight.set_data(initializer(HeNormal(mode="fan_out"), cell.weight.shape))
+        self.half.weight.set_data(initializer(HeUniform(), (4, 4), ms.float32))
+        values = {"loaded.weight": ms.Parameter(ms.Tensor(np.eye(4, dtype=np.float32)))}
+        ms.load_param_into_net(self, values)
+"""
+
+
+def test_every_way_to_draw_a_parameter_is_seen(tmp_path: Path) -> None:
+    """What a constructor draws is known, however small; what no Initializer drew is told from its values."""
+    file = tmp_path / "redrawn.py"
+    file.write_text(REDRAWN)
+    found = {p.declared: p.initializer for p in load_tree(f"{file}:Net").parameters()}
+    laws = {name: "" if law is None else str(law) for name, law in found.items()}
+    assert laws["conv.weight"] == 'he_normal(a=0.0, mode="fan_out")'
+    assert laws["half.weight"] == 'he_uniform(a=0.0, mode="fan_in")'
+    assert laws["plain.weight"] == "normal(mean=0.0, std=0.3)"
+    assert laws["loaded.weight"] == 'he_uniform(a=2.23606797749979, mode="fan_in")'
+    assert laws["table"] == "normal(mean=0.0, std=0.02)"
+    assert laws["u"] == "normal(mean=0.0, std=0.02)"
+    assert laws["odd.weight"] == "unknown()"
+    assert laws["drawn"] == ""
+
+
+def test_what_a_layer_states_is_held_to_its_values() -> None:
+    """`set_data` leaves no trace in a net that was made before anybody watched: never another law."""
+    ms.set_seed(0)
+    net = ms.nn.SequentialCell(ms.nn.Conv2d(8, 16, 3), ms.nn.Conv2d(16, 16, 3), ms.nn.BatchNorm2d(16))
+
+    def laws() -> list[str]:
+        found = {p.declared: p.initializer for p in load_tree(net).parameters()}
+        return [str(found[f"{at}.weight"]) for at in range(2)]
+
+    assert laws() == ['he_uniform(a=2.23606797749979, mode="fan_in")'] * 2
+    for conv in list(net)[:2]:
+        conv.weight.set_data(initializer(HeNormal(), conv.weight.shape))
+    assert laws() == ['he_normal(a=0.0, mode="fan_in")'] * 2
+    values = np.random.default_rng(0).laplace(size=net[1].weight.shape).astype(np.float32)
+    net[1].weight.set_data(ms.Tensor(values))
+    assert laws()[1] == "None"
 
 
 def test_an_embedding_is_one_gather_whatever_the_rank_of_its_indices() -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ...backends.renames import computed, read_renames
+from ...frontends.mindspore_cell.initializers import state_laws
 from ...frontends.mindspore_cell.tree import walk
 from ...ir import Graph
 from .mindspore_cells import cells_of, refusal, start
@@ -46,7 +47,8 @@ def constructed(folder: Path) -> Graph:
     module = _imported(folder / "model.py")
     graph = Graph()
     try:
-        walk(graph, module.build(checkpoint=None))
+        net = module.build(checkpoint=None)
+        state_laws(graph, walk(graph, net), net)
     except Exception as error:  # emitted code, which a user may have edited
         raise refusal("build", error, str(folder / "model.py")) from error
     finally:

@@ -7,6 +7,7 @@ from math import erf, erfc, exp, isclose, pi, prod, sqrt
 
 import numpy as np
 
+from ...frontends.infer_initializers import drawn
 from ...ir import Initializer
 
 MOST = 65536
@@ -96,8 +97,8 @@ def resolved(law: Initializer | None, shape: tuple[int, ...]) -> Distribution | 
 
 
 def sample(values: np.ndarray) -> np.ndarray:
-    """At most `MOST` values of a tensor, flat, in float64, sorted."""
-    flat = np.asarray(values).ravel()
+    """At most `MOST` values of a tensor that are drawn, flat, in float64, sorted."""
+    flat = drawn(np.asarray(values))
     return np.sort(flat[:: -(-flat.size // MOST) or 1].astype(np.float64))
 
 

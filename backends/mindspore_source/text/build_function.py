@@ -8,7 +8,13 @@ from .expressions import literal_source
 
 
 def build_function(
-    net: str, checkpoint: str, *, frozen: Sequence[str], buffers: Sequence[str], holds: bool
+    net: str,
+    checkpoint: str,
+    *,
+    frozen: Sequence[str],
+    buffers: Sequence[str],
+    undrawn: Sequence[str],
+    holds: bool,
 ) -> str:
     """Return the text of ``build`` and ``load``, with the constants that they read.
 
@@ -17,6 +23,7 @@ def build_function(
         checkpoint: file name that ``build`` loads by default.
         frozen: names of the parameters that are not trained.
         buffers: names of the tables that no distribution gives.
+        undrawn: names of the parameters whose distribution nobody knows.
         holds: whether the net has any parameter.
     """
     if not holds:
@@ -26,8 +33,15 @@ def build_function(
         text += f"FROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
     if buffers:
         text += f"BUFFERS = [{', '.join(literal_source(n) for n in buffers)}]\n"
+    if undrawn:  # never another law than the source's: that would pass for it
+        names = ", ".join(literal_source(n) for n in undrawn)
+        text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
+        text += f"UNDRAWN = [{names}]\n"
+    held = [name for name, some in (("BUFFERS", buffers), ("UNDRAWN", undrawn)) if some]
     return text + _BUILD.format(
-        net=net, freezing=_FREEZING if frozen else "", tables=_TABLES if buffers else ""
+        net=net,
+        freezing=_FREEZING if frozen else "",
+        tables=_TABLES.format(names=" + ".join(held)) if held else "",
     )
 
 
@@ -65,6 +79,6 @@ def load(net, checkpoint):
 _FREEZING = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
 
 _TABLES = """
-    else:  # tables that are not drawn
+    else:  # what is not drawn
         values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
-        ms.load_param_into_net(net, {name: values[name] for name in BUFFERS})"""
+        ms.load_param_into_net(net, {{name: values[name] for name in {names}}})"""

@@ -9,7 +9,7 @@ import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ....ir import BackendError, Graph, TensorData
+from ....ir import BackendError, Graph, Parameter, TensorData
 from ..cells.cell_builder import CellBuilder
 from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
@@ -118,6 +118,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
         checkpoint,
         frozen=frozen,
         buffers=sorted(set(program.buffers)),
+        undrawn=sorted(program.targets[p.key].name for p in _undrawn(graph) if p.key in program.targets),
         holds=bool(program.targets or program.constants or program.extra),
     )
     program.text = format_source(_header(graph, classes) + _imports(body) + "\n" + body)
@@ -291,14 +292,19 @@ def _notes(graph: Graph) -> list[str]:
         notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
     if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
         notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
-    unknown = [p.name for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
+    unknown = [p.name for p in _undrawn(graph)]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         notes.append(
-            f"The source does not tell the initial distribution of {shown}: MindSpore's default, or zeros."
+            f"The source does not tell the initial distribution of {shown}: the checkpoint's values."
         )
     return notes
+
+
+def _undrawn(graph: Graph) -> list[Parameter]:
+    """Return the parameters that no law of the source's gives: another law would pass for it."""
+    return [p for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
 
 
 def _wrap(note: str) -> list[str]:

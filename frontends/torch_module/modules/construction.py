@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
-from .infer_initializers import constant, named
+from ...infer_initializers import constant, named
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -49,14 +49,19 @@ def watched() -> Iterator[Callable[[object], None]]:
             return watcher.done(func, args, kwargs or {}, sys._getframe(1))
 
     load = nn.Module.load_state_dict
+    paddings = [(kind, kind._fill_padding_idx_with_zero) for kind in (nn.Embedding, nn.EmbeddingBag)]
     try:
         for name, function in originals.items():
             setattr(nn.init, name, watcher.noting(function, _LAWS[name]))
         nn.Module.load_state_dict = watcher.unseen(load)  # trained values do not change how training starts
+        for kind, function in paddings:  # the row of padding is no part of a table's law
+            kind._fill_padding_idx_with_zero = watcher.unseen(function)
         with Mode():
             yield watcher.keep
     finally:
         nn.Module.load_state_dict = load
+        for kind, function in paddings:
+            kind._fill_padding_idx_with_zero = function
         for name, function in originals.items():
             setattr(nn.init, name, function)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
-from .infer_initializers import Held, told
+from ...infer_initializers import SAMPLE, Held, drawn, told
+from ..export.tensors import array_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
     from torch.nn import Module
 
 Rule = Callable[[Any, str], "Initializer | None"]
@@ -43,8 +47,17 @@ def initial_laws(
                 continue  # computed by the model, not drawn
             law = None if rule is None else rule(module, name)
             kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
-            held[id(tensor)] = Held(tensor, law, kind)
+            held[id(tensor)] = Held(tuple(tensor.shape), partial(_values, tensor), law, kind)
     return {**dict(zip(held, told(list(held.values())), strict=True)), **known}
+
+
+def _values(tensor: Tensor) -> np.ndarray | None:
+    """Its first values; None where it has none, or they are no floats."""
+    if tensor.device.type == "meta" or not tensor.is_floating_point():
+        return None
+    if tensor.dim() == 2:
+        return drawn(array_of(tensor.detach()[: -(-SAMPLE // max(tensor.shape[1], 1))]))[:SAMPLE]
+    return array_of(tensor.detach().flatten()[:SAMPLE])
 
 
 def _rule_of(module: Module) -> Rule | None:
@@ -84,13 +97,9 @@ def _norm(_module: Any, name: str) -> Initializer | None:
     }.get(name)
 
 
-def _embedding(module: Any, name: str) -> Initializer | None:
-    """Standard normal; a padding row is zero, which is no single distribution and so stays unknown."""
-    return (
-        Initializer.of("normal", mean=0.0, std=1.0)
-        if name == "weight" and module.padding_idx is None
-        else None
-    )
+def _embedding(_module: Any, name: str) -> Initializer | None:
+    """Standard normal, but for the row of padding, which is zero in every framework's layer."""
+    return Initializer.of("normal", mean=0.0, std=1.0) if name == "weight" else None
 
 
 def _attention(_module: Any, name: str) -> Initializer | None:

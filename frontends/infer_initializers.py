@@ -3,32 +3,31 @@
 A model that calls ``nn.init.kaiming_normal_`` in its constructor leaves no trace but the values. Parameters
 of one kind (the weights of all convolutions, say) are judged together, because a small or a square one alone
 cannot tell one law from another: the law that explains most of them is taken first, the class's own before
-any other. What no law explains keeps the law of its class; in a model that shows no training otherwise, it is
-a plain normal or uniform law with the spread that the values show, where they are distributed so.
+any other. In a model that shows training otherwise, what no law explains keeps the law of its class. In one
+that shows none, it is a plain normal or uniform law with the spread that the values show, where they are
+distributed so, and else it is not known, as nothing is where no law explains most of them: another law than
+the model's own would pass for it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isclose, log10, prod, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....ir import Initializer
-from ..export.tensors import array_of
+from ..ir import Initializer
 
-if TYPE_CHECKING:
-    from torch import Tensor
+SAMPLE = 65536
+"""Values of a parameter that are looked at: enough to tell two per cent in the spread."""
 
-_SAMPLE = 65536  # values looked at: enough to tell two per cent in the spread
 _FEWEST = 1000  # fewer do not tell a law by themselves, they only join one
 _SIGMAS = 5.0  # a test that a sample of the law itself fails once in millions
 _SMALL_SIGMAS = 9.0  # and where there are so few values that their squares are not nearly normal
 _CONSTANT = ("zeros", "ones", "constant")
-_USUAL = (  # what models re-initialise with; the last is the norms of adversarial nets
+_USUAL = (  # what models re-initialise with; at last MindSpore's Uniform and the norms of adversarial nets
     *(
         Initializer.of(law, a=0.0, mode=mode)
         for mode in ("fan_out", "fan_in")
@@ -37,6 +36,7 @@ _USUAL = (  # what models re-initialise with; the last is the norms of adversari
     Initializer.of("xavier_uniform", gain=1.0),
     Initializer.of("xavier_normal", gain=1.0),
     *(Initializer.of("normal", mean=0.0, std=std) for std in (0.01, 0.02, 0.001, 1e-6, 1.0)),
+    Initializer.of("uniform", low=-0.07, high=0.07),
     Initializer.of("normal", mean=1.0, std=0.02),
 )
 
@@ -46,12 +46,14 @@ class Held:
     """A parameter as a module holds it.
 
     Attributes:
-        values: the tensor, of any shape.
+        shape: its shape.
+        values: gives its first `SAMPLE` values, flat; None where it has none that tell anything.
         law: what the module's class draws it from; None where that is not known.
         kind: equal for parameters that one line of a constructor would draw.
     """
 
-    values: Tensor
+    shape: tuple[int, ...]
+    values: Callable[[], np.ndarray | None]
     law: Initializer | None
     kind: Hashable
 
@@ -70,19 +72,21 @@ class _Sample:
 
 
 def told(parameters: Sequence[Held]) -> list[Initializer | None]:
-    """The law of every parameter: the one its values show, or its class's where they tell no other."""
+    """The law of every parameter, as the values of all of them tell; None where they tell none."""
     laws = [held.law for held in parameters]
     kinds: dict[Hashable, list[_Sample]] = defaultdict(list)
     trained = 0  # parameters that their class would set to one number, and that hold others
     for at, held in enumerate(parameters):
-        values = held.values
-        if values.device.type == "meta" or not values.is_floating_point() or not values.numel():
+        values = held.values()
+        if values is None or not values.size:
             continue
-        sample = _sampled(at, held)
+        sample = _sampled(at, held, values)
         if isinstance(sample, _Sample):
-            kinds[held.kind].append(sample)
-            trained += held.law is not None and held.law.law in _CONSTANT
-        elif values.numel() > 1 or held.law is None:
+            constant_law = held.law is not None and held.law.law in _CONSTANT
+            trained += constant_law
+            if held.law is None or constant_law or _law_moments(held.law, held.shape) is not None:
+                kinds[held.kind].append(sample)  # any other is taken at its word
+        elif prod(held.shape) > 1 or held.law is None:
             laws[at] = _constant(sample, held.law)
     unexplained: list[_Sample] = []
     for samples in kinds.values():
@@ -93,15 +97,23 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
                 laws[sample.at] = law or sample.held.law
             left = [s for s in left if s not in followers]
         unexplained += left
-    if not trained and 2 * len(unexplained) <= sum(map(len, kinds.values())):
+    if not trained:
+        most = 2 * len(unexplained) > sum(map(len, kinds.values()))  # it may be trained: no spread is a law
         for sample in unexplained:
-            laws[sample.at] = _plain(sample) or sample.held.law
+            laws[sample.at] = None if most else _plain(sample)
     return laws
 
 
-def _sampled(at: int, held: Held) -> _Sample | float:
+def drawn(values: np.ndarray) -> np.ndarray:
+    """What of a tensor is drawn, flat: not the one row of zeros that a table has for its padding."""
+    if values.ndim != 2 or values.shape[0] < 2:
+        return values.reshape(-1)
+    empty = np.flatnonzero(~values.any(axis=1))
+    return values.reshape(-1) if len(empty) != 1 else np.delete(values, empty[0], axis=0).reshape(-1)
+
+
+def _sampled(at: int, held: Held, x: np.ndarray) -> _Sample | float:
     """A parameter's moments; where all its values are one number, that number."""
-    x = array_of(held.values.detach().flatten()[:_SAMPLE])
     if bool((x == x[0]).all()):
         return float(x[0])
     x = x.astype(np.float64)
@@ -137,7 +149,12 @@ def named(law: Initializer, shape: tuple[int, ...]) -> Initializer:
         return law
     for usual in _USUAL:
         moments = _law_moments(usual, shape)
-        if usual.law != "normal" and moments and moments[2] == own[2] and isclose(moments[1], own[1]):
+        if (
+            usual.law not in ("normal", "uniform")
+            and moments
+            and moments[2] == own[2]
+            and isclose(moments[1], own[1])
+        ):
             return usual
     return law
 
@@ -156,7 +173,7 @@ def _explained(samples: list[_Sample]) -> tuple[list[_Sample], Initializer | Non
 
 def _follows(sample: _Sample, law: Initializer) -> bool:
     """Whether a sample has the mean, the spread and the tails of a law, within what chance allows."""
-    moments = _law_moments(law, tuple(sample.held.values.shape))
+    moments = _law_moments(law, sample.held.shape)
     if moments is None:
         return False
     mean, std, is_uniform = moments

@@ -1,0 +1,160 @@
+"""Weights into a net that somebody wrote: by the pairs that `verify` found, or by the net itself."""
+
+import json
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from regraft import api
+from regraft.api import load_tree
+from regraft.checkpoints import read_checkpoint
+from regraft.cli import main
+from regraft.ir import ModelError, UsageError
+
+NETS = '''
+import mindspore as ms
+import torch
+from mindspore import nn, ops
+
+class Source(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.bn = torch.nn.BatchNorm2d(4)
+        self.deep = torch.nn.Conv2d(4, 6, 1)
+        self.fc = torch.nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.fc(torch.relu(self.deep(self.bn(self.conv(x)))).mean((2, 3)))
+
+class Same(nn.Cell):
+    """Names of the source's, in MindSpore's spelling."""
+    def __init__(self, wide=False):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, pad_mode="pad", padding=1, has_bias=True)
+        self.bn = nn.BatchNorm2d(4)
+        self.deep = nn.Conv2d(4, 6, 1, has_bias=True)
+        self.fc = nn.Dense(6, 7 if wide else 5)
+
+    def construct(self, x):
+        return self.fc(ops.relu(self.deep(self.bn(self.conv(x)))).mean((2, 3)))
+
+class Other(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Dense(6, 5)
+        self.stem = nn.SequentialCell(
+            nn.Conv2d(3, 4, 3, pad_mode="pad", padding=1, has_bias=True), nn.BatchNorm2d(4)
+        )
+        self.body = nn.Conv2d(4, 6, 1, has_bias=True)
+
+    def construct(self, x):
+        return self.head(ops.relu(self.body(self.stem(x))).mean((2, 3)))
+
+def wide():
+    return Same(True)
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nets, a trained checkpoint of the source, and the map that `verify` writes."""
+    folder = tmp_path_factory.mktemp("pairs")
+    file = folder / "nets.py"
+    file.write_text(NETS)
+    torch.manual_seed(3)
+    trained = load_tree(f"{file}:Source").origin.model
+    with torch.no_grad():
+        for each in (*trained.parameters(), *trained.buffers()):
+            each.copy_(torch.rand(each.shape) + 0.5)
+    state = trained.state_dict()
+    torch.save(state, folder / "plain.pth")
+    torch.save(
+        {"epoch": 3, "state_dict": {f"module.{k}": v for k, v in state.items()}}, folder / "wrapped.pth"
+    )
+    torch.save({f"_orig_mod.module.{k}": v for k, v in state.items()}, folder / "twice.pth")
+    call = ["verify", f"{file}:Source", f"{file}:Other", "--input", "2x3x8x8"]
+    result = CliRunner().invoke(main, [*call, "--write-map", str(folder / "map.json")])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.rstrip().endswith(f"wrote {folder / 'map.json'}")
+    return folder
+
+
+def assert_loads(folder: Path, checkpoint: Path, name: str) -> None:
+    """The net loads it strictly, and computes what the source does with the trained weights."""
+    source = load_tree(f"{folder / 'nets.py'}:Source").origin.model.eval()
+    source.load_state_dict(torch.load(folder / "plain.pth"))
+    net = load_tree(f"{folder / 'nets.py'}:{name}").origin.model.set_train(False)
+    assert ms.load_param_into_net(net, ms.load_checkpoint(str(checkpoint)), strict_load=True) == ([], [])
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    wanted = source(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(net(ms.Tensor(x)).asnumpy(), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("file", ["plain.pth", "wrapped.pth", "twice.pth"])
+def test_the_map_that_verify_writes_converts_and_compares(folder: Path, tmp_path: Path, file: str) -> None:
+    target = tmp_path / "mine.ckpt"
+    done = api.convert_checkpoint(folder / file, target, folder / "map.json")
+    assert_loads(folder, target, "Other")
+    assert any("was left out" in note for note in done.notes) is (file != "plain.pth")
+    assert api.diff(folder / file, target, folder / "map.json").equal
+    assert api.diff(target, folder / file, folder / "map.json").equal
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".params"])
+def test_the_map_leads_back(folder: Path, tmp_path: Path, suffix: str) -> None:
+    there, back = tmp_path / "mine.ckpt", tmp_path / f"back{suffix}"
+    api.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
+    done = api.convert_checkpoint(there, back, folder / "map.json")
+    assert done.reverse
+    found = {name.partition(":")[2] or name: data for name, data in read_checkpoint(back).items()}
+    for name, data in read_checkpoint(folder / "plain.pth").items():
+        if not name.endswith("num_batches_tracked"):
+            np.testing.assert_array_equal(found[name].numpy(), data.numpy())
+
+
+def test_a_changed_tensor_is_seen_by_the_map(folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "mine.ckpt"
+    api.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
+    values = ms.load_checkpoint(str(there))
+    values["head.weight"].set_data(values["head.weight"] * 2)
+    ms.save_checkpoint([{"name": n, "data": v} for n, v in values.items()], str(there))
+    found = api.diff(folder / "plain.pth", there, folder / "map.json")
+    assert [(r.name, r.other) for r in found.rows if not r.equal] == [("fc.weight", "head.weight")]
+
+
+@pytest.mark.parametrize("file", ["plain.pth", "wrapped.pth", "twice.pth"])
+@pytest.mark.parametrize("name", ["Same", "Other"])
+def test_a_checkpoint_becomes_one_of_a_net(folder: Path, tmp_path: Path, file: str, name: str) -> None:
+    """By the names in the frameworks' own spelling; by shapes where they are others."""
+    target = tmp_path / "mine.ckpt"
+    call = ["convert-checkpoint", str(folder / file), str(target), "--like", f"{folder / 'nets.py'}:{name}"]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0, result.output
+    assert_loads(folder, target, name)
+
+
+def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "mine.ckpt"
+    with pytest.raises(ModelError, match=r"`fc.weight`: \[5, 6\] against \[7, 6\]"):
+        api.convert_checkpoint(folder / "plain.pth", target, like=f"{folder / 'nets.py'}:wide")
+    assert not target.exists()
+    state = torch.load(folder / "plain.pth")
+    del state["fc.bias"]
+    torch.save(state, tmp_path / "less.pth")
+    with pytest.raises(ModelError, match=r"only in the net: `fc.bias`"):
+        api.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
+
+
+def test_a_file_that_is_no_map_is_not_replaced(folder: Path) -> None:
+    file = folder / "nets.py"
+    with pytest.raises(UsageError):
+        api.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=file)
+    assert file.read_text() == NETS
+    before = json.loads((folder / "map.json").read_text())
+    api.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=folder / "map.json")
+    assert json.loads((folder / "map.json").read_text()) == before

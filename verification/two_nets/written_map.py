@@ -1,0 +1,120 @@
+"""Writes which parameter of two nets is which as a ``renames.json``, by which checkpoints convert."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ...backends.files import staged
+from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
+from ...checkpoints import read_checkpoint
+from ...checkpoints.mapping import Map
+from ...checkpoints.prefixes import peeled
+from ...ir import Graph, ModelError, Parameter, TensorData
+from .layers import plain_name
+from .pair_map import PairMap
+from .pairing import Pairing, pair
+
+_LISTED = 20
+_COUNTER = "num_batches_tracked"
+
+
+def write_pairing(path: Path, pairing: Pairing) -> None:
+    """Write the pairs of two nets; a file that holds another map is replaced, any other is not.
+
+    Raises:
+        UsageError: when the file exists and is no map.
+    """
+    sides = pairing.source.graph, pairing.target.graph
+    try:
+        own = path.is_file() and bool(read_renames(path))
+    except ModelError:  # it is something else
+        own = False
+    with staged(path.parent, [path.name], force=own) as folder:
+        source, target = (graph.origin.framework for graph in sides)
+        write_renames(folder / path.name, _rows(pairing), source=source, target=target)
+
+
+def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map, list[str]]:
+    """(how a checkpoint's tensors become the parameters of a net, notes).
+
+    Args:
+        source: the checkpoint.
+        net: the tree of the net.
+        pairs: what the user says of their names.
+
+    Raises:
+        ModelError: when a parameter of the net has no counterpart of its shape (E801), or nothing tells which
+            it is (E703).
+    """
+    known = {plain_name(p) for paths in net.parameter_paths().values() for p in paths}
+    given = peeled(read_checkpoint(source), lambda name: plain_name(name) in known, [])
+    pairing = pair(_graph_of(given), net, pairs)
+    found = [p for p in pairing.parameters.values() if not p.fits]
+    problems = [
+        f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
+    ]
+    problems += [f"  only in the net: `{name}`" for name in pairing.only_target if not _is_counter(name)]
+    if problems:
+        more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
+        head = f"the checkpoint `{source}` does not fit the net:"
+        raise ModelError("E801", "\n".join([head, *problems[:_LISTED], *more]), place=str(source))
+    by = [p.by for p in pairing.parameters.values()]
+    notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
+    return Map(Path(source), "", net.origin.framework, _rows(pairing)), notes
+
+
+def _rows(pairing: Pairing) -> list[Rename]:
+    """A row per parameter of the source, and one per counter and further name that only the target has."""
+    source, target = pairing.source.graph, pairing.target.graph
+    names, taken = _saved_names(target), set[int]()
+    targets = {p.key: ("", "identity", p.data.shape) for p in source.parameters()}
+    for (mine, theirs), p in pairing.parameters.items():
+        if p.fits:
+            form = "identity" if p.shape == p.target_shape else "reshape"
+            targets[mine] = names[theirs][0], form, p.target_shape
+            taken.add(theirs)
+    rows = rename_rows(source, targets)
+    further = {names[key][0]: names[key][1:] for key in taken if len(names[key]) > 1}
+    rows += [replace(row, target=n) for row in list(rows) for n in further.get(row.target, ())]
+    for parameter in target.parameters():
+        name = names[parameter.key][0]
+        if parameter.key not in taken and _is_counter(name) and parameter.data.load is not None:
+            shape = list(parameter.data.shape)
+            values = packed(parameter.data)
+            rows.append(
+                Rename(
+                    "", "", name, shape=shape, target_shape=shape, dtype=parameter.data.dtype, values=values
+                )
+            )
+    return rows
+
+
+def _saved_names(graph: Graph) -> dict[int, list[str]]:
+    """Parameter key -> its names in a checkpoint of its net: torch saves a shared one under each path."""
+    paths = graph.parameter_paths()
+    if graph.origin.framework == "torch":
+        return {p.key: paths.get(p.key) or [p.declared] for p in graph.parameters()}
+    return {p.key: [p.declared] for p in graph.parameters()}
+
+
+def _is_counter(name: str) -> bool:
+    return name.rpartition(".")[2] == _COUNTER
+
+
+def _graph_of(tensors: dict[str, TensorData]) -> Graph:
+    """A graph of the names alone: a module for every part of a path."""
+    graph = Graph()
+    root = graph.modules.add("", None, "")
+    modules: dict[str, int] = {"": root}
+    for name, data in tensors.items():
+        path, _, attribute = name.rpartition(".")
+        key, above = root, ""
+        for part in path.split(".") if path else ():
+            inner = f"{above}.{part}" if above else part
+            if inner not in modules:
+                modules[inner] = graph.modules.add("", key, part)
+            key, above = modules[inner], inner
+        node = graph.add_parameter(Parameter(name=name, declared=name, data=data)).node
+        graph.modules.module(key).parameters[attribute] = node
+    return graph
