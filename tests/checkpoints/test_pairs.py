@@ -140,7 +140,7 @@ def test_a_checkpoint_becomes_one_of_a_net(folder: Path, tmp_path: Path, file: s
 
 def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "mine.ckpt"
-    with pytest.raises(ModelError, match=r"`fc.weight`: \[5, 6\] against \[7, 6\]"):
+    with pytest.raises(ModelError, match=r"`fc.weight`: expected \[7, 6\], got \[5, 6\]"):
         api.convert_checkpoint(folder / "plain.pth", target, like=f"{folder / 'nets.py'}:wide")
     assert not target.exists()
     state = torch.load(folder / "plain.pth")

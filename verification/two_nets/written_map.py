@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     problems = [
         f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
     ]
-    problems += [f"  only in the net: `{name}`" for name in pairing.only_target if not _is_counter(name)]
+    lacking = [name for name in pairing.only_target if not _is_counter(name)]
+    problems += [_lacking(name, net, given) for name in lacking]
     if problems:
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         head = f"the checkpoint `{source}` does not fit the net:"
@@ -62,6 +64,16 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     by = [p.by for p in pairing.parameters.values()]
     notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
     return Map(Path(source), "", net.origin.framework, _rows(pairing)), notes
+
+
+def _lacking(name: str, net: Graph, given: Mapping[str, TensorData]) -> str:
+    """What is said of a parameter of the net that nothing of the checkpoint stands for."""
+    paths = net.parameter_paths()
+    wanted = next((p.data for p in net.parameters() if name in paths.get(p.key, [p.declared])), None)
+    same = next((data for other, data in given.items() if plain_name(other) == plain_name(name)), None)
+    if wanted is None or same is None:
+        return f"  only in the net: `{name}`"
+    return f"  `{name}`: expected {list(wanted.shape)}, got {list(same.shape)}"
 
 
 def _rows(pairing: Pairing) -> list[Rename]:

@@ -1,0 +1,205 @@
+"""Right ports that were once called wrong, and beside each the mistake that must still be told."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+import torch
+from torch import nn as tnn
+
+import regraft
+
+nn, ops = ms.nn, ms.ops
+
+IMAGES = np.random.default_rng(0).standard_normal((2, 3, 9, 9)).astype(np.float32)
+ROWS = np.random.default_rng(1).standard_normal((3, 32)).astype(np.float32)
+
+
+def verified(source: tnn.Module, target: object, inputs: np.ndarray, **options: object) -> regraft.Report:
+    torch.manual_seed(0)
+    return regraft.verify(source, target, (torch.from_numpy(inputs),), **options)
+
+
+class Pooled(tnn.Module):
+    def __init__(self, padding: int) -> None:
+        super().__init__()
+        self.conv = tnn.Conv2d(3, 4, 3, padding=1)
+        self.pool = tnn.AvgPool2d(3, 2, padding=padding)
+
+    def forward(self, x):
+        return self.pool(self.conv(x))
+
+
+class PooledPort(nn.Cell):
+    def __init__(self, padding: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, pad_mode="pad", padding=1, has_bias=True)
+        where = {"pad_mode": "pad", "padding": padding, "count_include_pad": False} if padding else {}
+        self.pool = nn.AvgPool2d(3, 2, **where)
+
+    def construct(self, x):
+        return self.pool(self.conv(x))
+
+
+def test_whether_padding_counts_says_nothing_where_there_is_none() -> None:
+    report = verified(Pooled(0), PooledPort(0), IMAGES)
+    assert report.passed, report.render()
+    assert not report.nets.settings
+
+
+def test_whether_padding_counts_is_told_where_there_is_some() -> None:
+    report = verified(Pooled(1), PooledPort(1), IMAGES)
+    assert not report.passed
+    assert [str(row) for row in report.nets.settings] == ["count_include_pad 1 against 0"]
+
+
+class Stacked(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = tnn.Sequential(tnn.Conv2d(3, 4, 3, padding=1), tnn.BatchNorm2d(4), tnn.ReLU())
+        self.fc = tnn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.fc(self.body(x).mean((2, 3)))
+
+
+class HeldTwice(nn.Cell):
+    """Its layers are in a `SequentialCell` and, first, outside it."""
+
+    def __init__(self, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, pad_mode="pad", padding=1, has_bias=True)
+        self.norm = nn.BatchNorm2d(4, eps=eps)
+        self.body = nn.SequentialCell(self.conv, self.norm, nn.ReLU())
+        self.fc = nn.Dense(4, 5)
+
+    def construct(self, x):
+        return self.fc(self.body(x).mean((2, 3)))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_layer_in_a_sequential_cell_and_outside_it(train: bool) -> None:
+    report = verified(Stacked(), HeldTwice(), IMAGES, train=train)
+    assert report.passed, report.render()
+    assert report.coverage.sensitivity.moved == 8
+    wrong = verified(Stacked(), HeldTwice(0.5), IMAGES, train=train)
+    assert [str(row) for row in wrong.nets.settings] == ["epsilon 1e-05 against 0.5"]
+    assert not wrong.passed
+
+
+class HalfInside(tnn.Module):
+    """Computes in float16 and gives float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = tnn.Linear(32, 64).half()
+        self.b = tnn.Linear(64, 8).half()
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x.half()))).float()
+
+
+class HalfInsidePort(nn.Cell):
+    def __init__(self, slope: float = 0.0) -> None:
+        super().__init__()
+        self.a = nn.Dense(32, 64, dtype=ms.float16)
+        self.b = nn.Dense(64, 8, dtype=ms.float16)
+        self.slope = slope
+
+    def construct(self, x):
+        x = self.a(x.astype(ms.float16))
+        x = ops.relu(x) + x * ms.Tensor(self.slope, ms.float16) if self.slope else ops.relu(x)
+        return self.b(x).astype(ms.float32)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_modules_that_compute_in_float16_behind_a_float32_output(seed: int) -> None:
+    inputs = np.random.default_rng(seed).standard_normal((3, 32)).astype(np.float32)
+    report = verified(HalfInside(), HalfInsidePort(), inputs)
+    assert report.passed, report.render()
+    assert not verified(HalfInside(), HalfInsidePort(0.05), inputs).passed
+
+
+class ToHalf(nn.Cell):
+    """As the guide does it: the net in float16, its normalisation in float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, pad_mode="pad", padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.fc = nn.Dense(8, 5)
+        self.to_float(ms.float16)
+        self.norm.to_float(ms.float32)
+
+    def construct(self, x):
+        return self.fc(ops.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+def test_a_net_in_float16_equals_itself() -> None:
+    ms.set_seed(0)
+    net = ToHalf()
+    report = regraft.verify(net, net, (IMAGES,))
+    assert report.passed, report.render()
+    assert max(row.max_rel for row in report.outputs) == 0
+
+
+class Gated(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sigmoid = tnn.Sigmoid()
+        self.a, self.b, self.c = (tnn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x):
+        first = self.sigmoid(self.a(x))
+        return self.c(first * x) + self.sigmoid(self.b(x))
+
+
+class GatedPort(nn.Cell):
+    """Its one Sigmoid runs first where the source's runs last."""
+
+    def __init__(self, swapped: bool = False) -> None:
+        super().__init__()
+        self.sigmoid = nn.Sigmoid()
+        self.a, self.b, self.c = (nn.Dense(32, 32) for _ in range(3))
+        self.swapped = swapped
+
+    def construct(self, x):
+        last, first = self.sigmoid(self.b(x)), self.sigmoid(self.a(x))
+        return self.c((last if self.swapped else first) * x) + (first if self.swapped else last)
+
+
+def test_a_module_that_is_called_twice_in_another_order() -> None:
+    report = verified(Gated(), GatedPort(), ROWS)
+    assert report.passed, report.render()
+    assert not verified(Gated(), GatedPort(True), ROWS).passed
+
+
+class Normalised(tnn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = (tnn.Conv2d(n, 8, 3, padding=1) for n in (3, 8))
+        self.norm_a, self.norm_b = tnn.BatchNorm2d(8), tnn.BatchNorm2d(8)
+
+    def forward(self, x):
+        x = torch.relu(self.norm_a(self.a(x)))
+        return torch.relu(self.norm_b(self.b(x))).mean((2, 3))
+
+
+class NormalisedPort(nn.Cell):
+    def __init__(self, momentum: float) -> None:
+        super().__init__()
+        self.a, self.b = (nn.Conv2d(n, 8, 3, pad_mode="pad", padding=1, has_bias=True) for n in (3, 8))
+        self.norm_a, self.norm_b = (nn.BatchNorm2d(8, momentum=momentum) for _ in range(2))
+
+    def construct(self, x):
+        x = ops.relu(self.norm_a(self.a(x)))
+        return ops.relu(self.norm_b(self.b(x))).mean((2, 3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_are_right_where_only_running_statistics_differ(seed: int) -> None:
+    """Beside a kink of an activation, too."""
+    inputs = np.random.default_rng(seed).standard_normal((2, 3, 9, 9)).astype(np.float32)
+    report = verified(Normalised(), NormalisedPort(0.1), inputs, train=True)
+    failed = {row.parameter for row in report.training if not row.passed}
+    assert failed == {f"norm_{n}.running_{kind}" for n in "ab" for kind in ("mean", "var")}
+    assert verified(Normalised(), NormalisedPort(0.9), inputs, train=True).passed
