@@ -49,7 +49,8 @@ def watched() -> Iterator[Callable[[object], None]]:
             return watcher.done(func, args, kwargs or {}, sys._getframe(1))
 
     load = nn.Module.load_state_dict
-    paddings = [(kind, kind._fill_padding_idx_with_zero) for kind in (nn.Embedding, nn.EmbeddingBag)]
+    tables: list[Any] = [nn.Embedding, nn.EmbeddingBag]
+    paddings = [(kind, kind._fill_padding_idx_with_zero) for kind in tables]
     try:
         for name, function in originals.items():
             setattr(nn.init, name, watcher.noting(function, _LAWS[name]))
