@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         load,
         rewrite,
         save,
+        unique_names,
         verify,
     )
 
@@ -55,6 +56,7 @@ __all__ = [
     "load",
     "rewrite",
     "save",
+    "unique_names",
     "verify",
 ]
 

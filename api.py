@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,17 @@ import numpy as np
 from .backends import left_from_before
 from .backends.files import settle
 from .backends.renames import rename_rows
+from .checking import FileFindings, Findings
+from .checking import check as check_model
+from .checking import check_file as check_models
+from .checking import loading as loading_options
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
-from .frontends import Inputs, InputSpec, LoadOptions, arrays_of, as_arrays, read, read_tree
+from .diagnosis import CODES, unique_names
+from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
 from .guarding import guarded
-from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
+from .ir import Array, Graph, RegraftError, UnsupportedError, UsageError
 from .ir.collector import pause_collector
 from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
@@ -27,10 +32,11 @@ from .verification import verify as compare
 from .verification.two_nets.written_map import map_like
 from .verification.verify_written import VerificationError, is_written
 from .writing import (
+    Removal,
     Rewritten,
-    describe,
     has_stubs,
     lower,
+    removal,
     rewrite_file,
     save,
     stubs_left,
@@ -38,21 +44,25 @@ from .writing import (
     target_of,
     target_passes,
 )
+from .writing import describe as describe_pass
 
 __all__ = [
     "Change",
     "Converted",
     "Diff",
+    "FileFindings",
     "Findings",
     "Graph",
     "InputSpec",
     "Pass",
     "RegraftError",
+    "Removal",
     "Report",
     "Rewritten",
     "VerificationError",
     "available_passes",
     "check",
+    "check_file",
     "convert_checkpoint",
     "default_pipeline",
     "describe",
@@ -63,6 +73,7 @@ __all__ = [
     "load_tree",
     "lower",
     "parse_pass",
+    "removal",
     "rewrite",
     "rewrite_file",
     "save",
@@ -70,34 +81,9 @@ __all__ = [
     "target_names",
     "target_of",
     "target_passes",
+    "unique_names",
     "verify",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What `check` gives: iterate over it for the findings.
-
-    Attributes:
-        findings: what the passes would change or report, the worst first.
-        skipped: names of the rules that could not run, and why.
-        notes: what the graph does not show of the model, or shows otherwise.
-    """
-
-    findings: list[Change] = field(default_factory=list[Change])
-    skipped: dict[str, str] = field(default_factory=dict[str, str])
-    notes: list[str] = field(default_factory=list[str])
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing worse than a note was found."""
-        return all(f.severity == "note" for f in self.findings)
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.findings)
-
-    def __len__(self) -> int:
-        return len(self.findings)
 
 
 @guarded()
@@ -137,7 +123,25 @@ def load(
         UnsupportedError: listing every operator without a lowering.
     """
     _settle_beside(model, params)
-    return read(model, inputs, _options(params, dynamic_batch, dynamic, arguments, partial, trust))
+    given = {
+        "params": params,
+        "dynamic_batch": dynamic_batch,
+        "dynamic": dynamic,
+        "arguments": arguments,
+        "partial": partial,
+        "trust": trust,
+    }
+    return read(model, inputs, loading_options(given))
+
+
+def describe(name: str) -> str:
+    """What a pass, a finding or an error means: a pass's name or a code.
+
+    Raises:
+        PassError: when there is nothing of that name.
+    """
+    code = name.strip().upper()
+    return f"{code}: {CODES[code]}\n\nfound by `regraft check`\n" if code in CODES else describe_pass(name)
 
 
 def is_data(model: str) -> bool:
@@ -156,7 +160,7 @@ def load_tree(
     trust: bool = False,
 ) -> Graph:
     """The static part of a model, without inputs: modules, registrations and parameters."""
-    return read_tree(model, _options(params, True, None, arguments, trust=trust))
+    return read_tree(model, loading_options({"params": params, "arguments": arguments, "trust": trust}))
 
 
 @guarded()
@@ -274,51 +278,31 @@ def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
         return tree
 
 
-@guarded()
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
-    """What the passes would change or report, without changing anything.
+    """What is wrong with a model, without changing anything: causes, their lines, and what to write.
 
-    Without inputs only the static rules run, and `Findings.skipped` names the others. An operator without a
-    lowering becomes a finding itself and never hides what the static rules find.
+    A file that raises below the model is examined as it was until there. Without inputs only the static rules
+    run, and `Findings.skipped` names the others. An operator without a lowering becomes a finding itself and
+    never hides what the static rules find.
 
     Args:
         model: a graph, or anything that `load` takes.
         inputs: as in `load`.
         options: loading options, as in `load`.
     """
-    failure: RegraftError | None = None
-    if isinstance(model, Graph):
-        graph = model
-    else:
-        graph, failure = _captured_or_tree(model, inputs, options)
-    pipeline = default_pipeline()
-    skipped = {p.name: why for p in pipeline if (why := p.skipped(graph))}
-    found: list[Change] = []
-    if failure is not None:
-        text = str(failure).removeprefix(f"{failure.code} ")
-        found.append(Change(failure.code, text, severity="error", fixed=False))
-        skipped = dict.fromkeys(skipped, f"the model could not be lowered ({failure.code})")
-    for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):
-        found += changes
-    rank = {"error": 0, "warning": 1, "note": 2}
-    return Findings(sorted(found, key=lambda f: rank[f.severity]), skipped, list(graph.origin.notes))
+    _settle_beside(model, options.get("params"))
+    return check_model(model, inputs, loading_options(options))
 
 
-def _captured_or_tree(
-    model: object, inputs: Inputs, options: Mapping[str, Any]
-) -> tuple[Graph, RegraftError | None]:
-    """The lowered model; where it cannot be lowered, its static part and why (None: no inputs were given)."""
-    try:
-        return load(model, inputs, **options), None
-    except UnsupportedError as error:
-        failure = error
-    except ModelError as error:
-        missing = error.code == "E103" and inputs is None
-        if not missing and error.code != "E104":
-            raise
-        failure = None if missing else error
-    given = {name: options[name] for name in ("params", "arguments", "trust") if name in options}
-    return load_tree(model, **given), failure
+def check_file(path: str | Path, inputs: Inputs = None, **options: Any) -> FileFindings:
+    """As `check`, of every Cell and Module of a file: **runs it**, and makes what needs no arguments.
+
+    Args:
+        path: a Python file.
+        inputs: as in `load`, for all of them.
+        options: loading options, as in `load`.
+    """
+    return check_models(path, inputs, loading_options(options))
 
 
 @guarded()
@@ -389,21 +373,3 @@ def _by_name(graph: Graph, inputs: Inputs) -> dict[str, Array] | None:
         for array in arrays_of(value)
     ]
     return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}
-
-
-def _options(
-    params: str | Path | None,
-    dynamic_batch: bool,
-    dynamic: Mapping[str, Sequence[int]] | None,
-    arguments: Mapping[str, object] | None,
-    partial: bool = False,
-    trust: bool = False,
-) -> LoadOptions:
-    return LoadOptions(
-        Path(params) if params is not None else None,
-        dynamic_batch,
-        {name: tuple(axes) for name, axes in (dynamic or {}).items()},
-        dict(arguments or {}),
-        partial,
-        trust,
-    )

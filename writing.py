@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,71 @@ class Rewritten:
     graph: Graph
     changes: list[Change]
     renames: list[Rename]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a rewrite takes out of a model for good.
+
+    Attributes:
+        tensors: trainable parameters of the source that the result has no more.
+        elements: their values.
+        of: the trainable values of the source.
+        modules: paths of the modules that went with them.
+    """
+
+    tensors: int
+    elements: int
+    of: int
+    modules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = ", ".join(f"`{path}`" for path in self.modules[:_NAMED])
+        more = f" and {len(self.modules) - _NAMED} more" if len(self.modules) > _NAMED else ""
+        return (
+            f"REMOVED {self.elements:,} of {self.of:,} trainable parameters in {self.tensors} "
+            f"tensor{'' if self.tensors == 1 else 's'}, as nothing calls them"
+            + (f": {named}{more}" if named else "")
+        )
+
+    @property
+    def is_most(self) -> bool:
+        """Whether more than half of what is trained goes."""
+        return 2 * self.elements > self.of
+
+
+_NAMED = 4
+
+
+def removal(graph: Graph, rewritten: Rewritten) -> Removal:
+    """What a rewrite takes out of a model for good: what is tied into another parameter is not gone."""
+    trained = {p.key: p for p in graph.parameters() if p.trainable and not p.is_buffer}
+    new = rewritten.graph.provenance
+    dropped = {} if new is None else new.dropped
+    gone = [p for key, p in trained.items() if dropped.get(key) == "drop-unused-modules"]
+    modules = tuple(c.place for c in rewritten.changes if c.code == "DU101")
+    return Removal(
+        len(gone),
+        sum(prod(p.data.shape) for p in gone),
+        sum(prod(p.data.shape) for p in trained.values()),
+        modules if gone else (),
+    )
+
+
+def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
+    """Raise where most of what is trained would go.
+
+    Raises:
+        UsageError: E003, with what goes.
+    """
+    gone = removal(graph, rewritten)
+    if gone.is_most:
+        raise UsageError(
+            "E003",
+            f"{gone}",
+            hint="`regraft check` with the same inputs says why nothing calls them; where they are meant to "
+            "go, give --allow-removal",
+        )
 
 
 @guarded()
@@ -85,6 +151,7 @@ def rewrite_file(
     emit_tests: bool = False,
     oracle: str | Path | None = None,
     verify_each: bool = False,
+    allow_removal: bool = True,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -100,10 +167,12 @@ def rewrite_file(
             one test for every class of a MindSpore output.
         oracle: as in `verify`.
         verify_each: as in `save`.
+        allow_removal: whether more than half of the trainable parameters may go.
         options: the backend's own.
 
     Raises:
-        UsageError: when the output exists, or tests are asked for that nothing was recorded for.
+        UsageError: when the output exists, too much would go, or tests are asked for that nothing was
+            recorded for.
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
     final = Path(path)
@@ -115,6 +184,8 @@ def rewrite_file(
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
         )
+    if not allow_removal:
+        _require_allowed(graph, rewritten)
     if emit_tests and not (row.writes_tests and verified):
         raise UsageError(
             "E001",

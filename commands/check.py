@@ -10,44 +10,84 @@ from .loading import MODEL_HELP, Loading, model_options
 from .printing import change_rows, doing, echo, print_changes, print_json, reported
 
 if TYPE_CHECKING:
-    pass
+    from ..api import FileFindings, Findings
 
 
 @click.command(epilog=MODEL_HELP)
 @click.argument("model")
 @model_options
+@click.option("-v", "--verbose", is_flag=True, help="List what a finding counts, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
 @click.pass_context
 def check(
     ctx: click.Context,
     model: str,
     loading: Loading,
+    verbose: bool,
     as_json: bool,
 ) -> None:
-    """Say what is wrong with MODEL (exit code 1 when something is).
+    """Say what is wrong with MODEL: the cause, its line, what to write (exit code 1 when something is).
 
-    Without --input only the static rules run, and those skipped are listed.
+    A .py file without a name is examined whole: every Cell and Module in it. EITHER WAY THE FILE IS RUN;
+    where it raises, what it made before is examined. Without --input only the static rules run, and those
+    skipped are listed.
     """
     from .. import api
 
     with reported(ctx):
+        if model.endswith(".py"):
+            with doing(f"checking {model}"):
+                found = api.check_file(model, loading.given(), **loading.options())
+            _print_file(found, verbose=verbose, as_json=as_json)
+            ctx.exit(0 if found.clean else 1)
         with doing(f"checking {model}"):
             findings = api.check(model, loading.given(), **loading.options())
         if as_json:
-            print_json(
-                {
-                    "clean": findings.clean,
-                    "findings": change_rows(findings.findings),
-                    "skipped": findings.skipped,
-                    "notes": findings.notes,
-                }
-            )
+            print_json(_as_json(findings))
         else:
-            print_changes(findings.findings)
-            for name, why in findings.skipped.items():
-                echo(f"skipped {name}: {why}")
-            for note in findings.notes:
-                echo(f"note: {note}")
-            worst = sum(f.severity != "note" for f in findings)
-            echo(f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean")
+            echo(_verdict(findings))
+            _print(findings, verbose=verbose)
         ctx.exit(0 if findings.clean else 1)
+
+
+def _verdict(findings: Findings) -> str:
+    worst = sum(f.severity != "note" for f in findings)
+    return f"{worst} finding{'s' if worst != 1 else ''}" if worst else "clean"
+
+
+def _print(findings: Findings, *, verbose: bool) -> None:
+    print_changes(findings.findings, verbose=verbose)
+    reasons: dict[str, list[str]] = {}
+    for name, why in findings.skipped.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        echo(f"skipped {', '.join(names)}: {why}")
+    for note in findings.notes:
+        echo(f"note: {note}")
+
+
+def _as_json(findings: Findings) -> dict[str, object]:
+    return {
+        "clean": findings.clean,
+        "findings": change_rows(findings.findings),
+        "skipped": findings.skipped,
+        "notes": findings.notes,
+    }
+
+
+def _print_file(found: FileFindings, *, verbose: bool, as_json: bool) -> None:
+    """What was found in the models of a file, the broken ones first, and what was left out."""
+    if as_json:
+        print_json(
+            {
+                "clean": found.clean,
+                "models": {name: _as_json(findings) for name, findings in found.models.items()},
+                "left_out": found.left_out,
+            }
+        )
+        return
+    for name, findings in sorted(found.models.items(), key=lambda row: row[1].clean):
+        echo(f"{name}: {_verdict(findings)}")
+        _print(findings, verbose=verbose)
+    for name, why in found.left_out.items():
+        echo(f"{name}: left out: {why}")

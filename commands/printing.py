@@ -89,7 +89,15 @@ def print_json(value: object) -> None:
 def change_rows(changes: list[Change]) -> list[dict[str, object]]:
     """Findings as JSON has them."""
     return [
-        {"code": c.code, "severity": c.severity, "message": c.message, "place": c.place, "fixed": c.fixed}
+        {
+            "code": c.code,
+            "severity": c.severity,
+            "message": c.message,
+            "place": c.place,
+            "fixed": c.fixed,
+            "members": list(c.members),
+            "advice": c.advice,
+        }
         for c in changes
     ]
 
@@ -110,11 +118,12 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "fixed": "green
 _NOTES_SHOWN = 3
 
 
-def print_changes(changes: list[Change], *, rewritten: bool = False) -> None:
-    """One line a finding; of notes of one code only the first few.
+def print_changes(changes: list[Change], *, rewritten: bool = False, verbose: bool = False) -> None:
+    """One line a finding and one with what to write; of notes of one code only the first few.
 
     Args:
-        changes: what the passes found or did.
+        changes: what was found or done.
+        verbose: whether to list every note, and what a finding counts.
         rewritten: whether the passes' result is what the user gets, so that faults are fixed ones.
     """
     notes: dict[str, int] = {}
@@ -122,12 +131,16 @@ def print_changes(changes: list[Change], *, rewritten: bool = False) -> None:
         label = "fixed" if rewritten and change.fixed and change.severity != "note" else change.severity
         if label == "note":
             notes[change.code] = notes.get(change.code, 0) + 1
-            if notes[change.code] > _NOTES_SHOWN:
+            if notes[change.code] > _NOTES_SHOWN and not verbose:
                 continue
         echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
+        if change.advice and not rewritten:
+            echo(f"  write: {change.advice}")
+        for member in change.members if verbose else ():
+            echo(f"  {member}")
     label = click.style("note", fg="blue", bold=True)
     for code, count in notes.items():
-        if count > _NOTES_SHOWN:
+        if count > _NOTES_SHOWN and not verbose:
             echo(f"{label} {code} and {count - _NOTES_SHOWN} more (--json lists all)")
 
 
@@ -149,6 +162,7 @@ def add_row(table: Table, *cells: str) -> None:
     table.add_row(*map(printable, cells))
 
 
-def print_report(report: Report, *, brief: bool = False) -> None:
-    """What was compared; `brief`: without the rows that are equal."""
-    echo(report.render(brief=brief).rstrip())
+def print_report(report: Report, *, brief: bool = False, removed: str = "") -> None:
+    """What was compared; `brief`: without the rows that are equal; `removed`: in front of the verdict."""
+    text = report.render(brief=brief).rstrip()
+    echo(f"{removed}; the rest is {text}" if removed else text)

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 )
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
+@click.option(
+    "--allow-removal", is_flag=True, help="Also where more than half of the trainable parameters go."
+)
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option(
     "--verify-each", is_flag=True, help="Validate the graph after every pass, the target's own too."
@@ -85,6 +88,7 @@ def rewrite(
     partial: bool,
     no_fold: bool,
     no_verify: bool,
+    allow_removal: bool,
     force: bool,
     verify_each: bool,
     print_after: str | None,
@@ -129,11 +133,14 @@ def rewrite(
                 emit_tests=emit_tests,
                 oracle=oracle_for(ctx, graph, oracle),
                 verify_each=verify_each,
+                allow_removal=allow_removal,
                 **options,
             )
+        gone = api.removal(graph, rewritten)
         if as_json:
             print_json(
                 {
+                    "removed": {"tensors": gone.tensors, "elements": gone.elements, "of": gone.of},
                     "files": [str(f) for f in files],
                     "changes": change_rows(rewritten.changes),
                     "verified": None if report is None else report.to_json(),
@@ -147,7 +154,9 @@ def rewrite(
         for path in api.left_from_before(files, api.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         if report is not None:
-            print_report(report, brief=True)
+            print_report(report, brief=True, removed=str(gone) if gone.tensors else "")
+        elif gone.tensors:
+            echo(gone)
         for file in files:
             echo(f"wrote {file}")
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Graph, ModelError, UsageError
 from .inputs import Inputs, InputSpec, arrays_of, as_arrays, holds_values, is_nested
 from .options import LoadOptions
-from .python_file import load_object
+from .python_file import load_object, raised_below
 from .registry import file_names, frontend, frontend_of_file, frontend_of_model
 
 __all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
@@ -111,6 +111,11 @@ def _name(graph: Graph, model: object) -> Graph:
     """Let reports call the model what its user called it."""
     if isinstance(model, (str, Path)):
         graph.origin.reference = str(model)
+        raised = raised_below(str(model).rpartition(":")[0])
+        if raised is not None:
+            graph.origin.notes.append(
+                f"the file raises at {raised.place}, and the model is as it was until there: {raised.message}"
+            )
     return graph
 
 

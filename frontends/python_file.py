@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,8 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
     target: object = module
     for part in name.split("."):
         if not hasattr(target, part):
+            if module.__name__ in _RAISED:
+                raise _RAISED[module.__name__]
             known = ", ".join(
                 sorted(
                     n
@@ -103,8 +106,12 @@ _WATCHERS = {
 
 @contextmanager
 def _watched() -> Iterator[Callable[[object], None]]:
-    """Watch a model being constructed, so that its initial distributions are known."""
+    """Watch a model being constructed: its initial distributions, and the lines of a Cell's parts."""
     with ExitStack() as stack:
+        if "mindspore" in sys.modules:
+            from .mindspore_cell.registration import watched as registering
+
+            stack.enter_context(registering())
         keeps = [
             stack.enter_context(importlib.import_module(name, __package__).watched())
             for framework, name in _WATCHERS.items()
@@ -118,6 +125,24 @@ def _watched() -> Iterator[Callable[[object], None]]:
         yield keep
 
 
+@contextmanager
+def _registering(path: Path) -> Iterator[None]:
+    """Write down where Cells are put together while a file runs that imports MindSpore."""
+    if not re.search(rb"^\s*(?:import|from)\s+mindspore\b", path.read_bytes(), re.MULTILINE):
+        yield
+        return
+    from .mindspore_cell.capture import start_mindspore
+    from .mindspore_cell.registration import watched
+
+    try:
+        start_mindspore()
+    except ModelError:  # not installed: the file says so itself
+        yield
+        return
+    with watched():
+        yield
+
+
 def _is_model(target: object) -> bool:
     return not isinstance(target, type) and frontend_of_model(target) is not None
 
@@ -128,8 +153,7 @@ def _import(where: str, reference: str) -> ModuleType:
     path = Path(where)
     if not path.is_file():
         raise ModelError("E101", f"expected a Python file, got no file `{where}`")
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    unique = f"regraft_model_{path.stem}_{digest}_{path.stat().st_mtime_ns:x}"
+    unique = _unique_name(path)
     if unique in sys.modules:
         return sys.modules[unique]
     spec = importlib.util.spec_from_file_location(unique, path.resolve())
@@ -138,14 +162,55 @@ def _import(where: str, reference: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module
     try:
-        with neighbours_importable(path.resolve().parent):
+        with neighbours_importable(path.resolve().parent), _registering(path):
             spec.loader.exec_module(module)
+    except Exception as error:  # the file's own code may raise anything; what it made before is there
+        raised = ModelError("E102", _summary(error), place=_last_line(error, reference))
+        raised.__cause__ = error
+        if not any(_is_model(v) or _is_own_class(v, module) for v in vars(module).values()):
+            del sys.modules[unique]
+            raise raised from error
+        _RAISED[unique] = raised
     except BaseException as error:
         del sys.modules[unique]
         if isinstance(error, KeyboardInterrupt):
             raise
         raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
     return module
+
+
+_RAISED: dict[str, ModelError] = {}
+"""Unique name of a module -> what its file raised below the names that it has."""
+
+
+def raised_below(where: str) -> ModelError | None:
+    """What a named file raised below the names that were taken from it; None for one that ran through."""
+    path = Path(where)
+    return _RAISED.get(_unique_name(path)) if path.is_file() else None
+
+
+def file_module(where: str) -> ModuleType | None:
+    """The module of a file that was named; None before that."""
+    path = Path(where)
+    return sys.modules.get(_unique_name(path)) if path.is_file() else None
+
+
+def run_file(where: str) -> ModuleType:
+    """Run a file, and give its module; what it raised is `raised_below`.
+
+    Raises:
+        ModelError: when there is no such file, or it raises before it defines a class or a model.
+    """
+    return _import(where, f"{where}:")
+
+
+def _is_own_class(value: object, module: ModuleType) -> bool:
+    return isinstance(value, type) and value.__module__ == module.__name__
+
+
+def _unique_name(path: Path) -> str:
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    return f"regraft_model_{path.stem}_{digest}_{path.stat().st_mtime_ns:x}"
 
 
 def _import_module(where: str, reference: str) -> ModuleType:

@@ -15,6 +15,7 @@ from .outside.display import shown
 CODES: dict[str, str] = {
     "E001": "a command-line value or argument cannot be understood",
     "E002": "an output exists already, or cannot be written",
+    "E003": "more than half of what is trained would be removed",
     "E101": "a model file is missing, truncated or malformed",
     "E102": "a Python model file raised, or does not define the name asked for",
     "E103": "the inputs given do not fit the model",

@@ -21,6 +21,9 @@ class Change:
         place: module path, parameter name or source line.
         severity: how bad the source's own state was.
         fixed: whether the pass changed the graph; False for what it only reports.
+        members: what one cause has done, each in words, where `message` only counts it.
+        modules: paths of the modules whose registration is the cause.
+        advice: what to write instead, where that is known.
     """
 
     code: str
@@ -28,6 +31,9 @@ class Change:
     place: str = ""
     severity: Severity = "note"
     fixed: bool = True
+    members: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}" + (f" - at {self.place}" if self.place else "")

@@ -106,6 +106,7 @@ def _merge_registrations(tree: ModuleTree) -> list[Change]:
                 place=tree.path(key),
                 severity="warning",
                 fixed=bool(gone),
+                modules=tuple(sorted(paths.values(), key=lambda path: path != tree.path(key))),
             )
         )
     for parent, name in unused:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..ir import Graph, Module, Parameter
 from .base import Change, Pass
 from .deduplicate_modules import postorder
-from .rename_parameters import conflict_text
+from .naming.conflicts import conflicts
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,7 @@ def _clashes(graph: Graph, idle: set[int]) -> list[Change]:
     for parameter in graph.parameters():
         groups.setdefault(parameter.name, []).append(parameter)
     lost = [g for g in groups.values() if len(g) > 1 and any(p.key in idle for p in g)]
-    paths = graph.parameter_paths() if lost else {}
-    return [
-        Change(
-            "DU104",
-            conflict_text(graph, group, paths),
-            place=(paths.get(group[0].key) or [group[0].name])[0],
-            severity="error",
-        )
-        for group in lost
-    ]
+    return conflicts(graph, lost, graph.parameter_paths() if lost else {}, "DU104")
 
 
 def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from ..ir import Graph, Parameter
 from .base import Change, Pass
+from .naming.conflicts import conflicts, differences
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,17 @@ class RenameParameters(Pass):
         by_name: dict[str, list[Parameter]] = {}
         for parameter in parameters:
             by_name.setdefault(parameter.name, []).append(parameter)
-        owner = {path: key for key, path in path_of.items() if path}
-        changes: list[Change] = []
-        for parameter, new in zip(parameters, names, strict=True):
-            group = by_name[parameter.name]
-            if len(group) > 1:
-                if group[0] is parameter:
-                    changes.append(_conflict(graph, group, paths))
-            elif parameter.name != new:
-                changes.append(_difference(graph, parameter, new, owner, paths))
+        changes = conflicts(graph, [group for group in by_name.values() if len(group) > 1], paths, "RP101")
+        changes += differences(
+            graph,
+            [
+                (parameter, new)
+                for parameter, new in zip(parameters, names, strict=True)
+                if len(by_name[parameter.name]) == 1 and parameter.name != new
+            ],
+            {path: key for key, path in path_of.items() if path},
+            paths,
+        )
         for parameter, new in zip(parameters, names, strict=True):
             parameter.name = new
         return changes
@@ -126,53 +129,3 @@ def uniquify(names: list[str], ranks: list[bool]) -> list[str]:
         out[i] = f"{name}_{number}"
         taken.add(out[i])
     return out
-
-
-def describe_source(graph: Graph, parameter: Parameter, path: str) -> str:
-    """Say where the source made a parameter and registered the modules around it, innermost first."""
-    places = [parameter.location]
-    names = path.split(".")[:-1]
-    for depth in range(len(names), 0, -1):
-        module = graph.modules.find(".".join(names[:depth]))
-        if module is not None:
-            places.append(module.location)
-    distinct = list(dict.fromkeys(place for place in places if place))
-    return ", in ".join(distinct)
-
-
-def _describe_parameter(graph: Graph, parameter: Parameter, paths: dict[int, list[str]]) -> str:
-    """Say path, aliases, type and place of one parameter."""
-    held = paths.get(parameter.key, [])
-    text = f"`{held[0]}`" if held else "a parameter of no module"
-    if len(held) > 1:
-        text += f" (also {', '.join(f'`{p}`' for p in held[1:])})"
-    text += f" {parameter.type}"
-    where = describe_source(graph, parameter, held[0] if held else "")
-    return f"{text} from {where}" if where else text
-
-
-def conflict_text(graph: Graph, group: list[Parameter], paths: dict[int, list[str]]) -> str:
-    """Return the message about parameters that have one name: each with its path, type and place."""
-    named = ", ".join(_describe_parameter(graph, parameter, paths) for parameter in group)
-    return f"{len(group)} parameters are called `{group[0].name}`: {named}"
-
-
-def _conflict(graph: Graph, group: list[Parameter], paths: dict[int, list[str]]) -> Change:
-    place = (paths.get(group[0].key) or [group[0].name])[0]
-    return Change("RP101", conflict_text(graph, group, paths), place=place, severity="error")
-
-
-def _difference(
-    graph: Graph, parameter: Parameter, new: str, owner: dict[str, int], paths: dict[int, list[str]]
-) -> Change:
-    other = owner.get(parameter.name)
-    aliases = paths.get(parameter.key, [])[1:]
-    also = f", also held as {', '.join(f'`{a}`' for a in aliases)}" if aliases else ""
-    if other is not None and other != parameter.key:
-        return Change(
-            "RP102",
-            f"the parameter at `{new}`{also} is called `{parameter.name}`, which is the path of another",
-            place=describe_source(graph, parameter, new) or new,
-            severity="warning",
-        )
-    return Change("RP103", f"`{parameter.name}` is now called `{new}`{also}", place=new)

@@ -108,7 +108,7 @@ class TestDuplicateNames:
     def test_groups_in_a_sequential_cell_never_run(self) -> None:
         code, document = run("check", NEVER_RUN, "--input", "2x3x16x16")
         assert code == 1
-        assert any("never called" in f["message"] for f in document["findings"])
+        assert any("never run" in f["message"] for f in document["findings"])
 
 
 # -- 2. the reused-layer net ---------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .registration import registrations
+
 
 @dataclass(frozen=True, slots=True)
 class CellPlace:
@@ -30,6 +32,9 @@ class CellPlace:
     def of_registration(self, name: str) -> str:
         """File and line where the Cell was registered as `name`, or of the nearest class of the user's."""
         place = self.above
+        seen = registrations(place.owner).get(name) if place is not None else None
+        if seen is not None:
+            return f"{Path(seen.file).name}:{seen.line}"
         while place is not None:
             found = _source(type(place.owner))
             if found:

@@ -145,41 +145,46 @@ def _arguments(cell: Any) -> dict[str, object]:
 
 
 def _add_unregistered(graph: Graph, tree: CellTree) -> None:
-    """Add Cells that are reachable only through plain lists, tuples and dicts, and what lies below them."""
+    """Add Cells and Parameters that only plain lists, tuples and dicts reach, and what lies below them."""
     pending = list(tree.cells.items())
     while pending:
         key, cell = pending.pop(0)
         for attribute, value in vars(cell).items():
-            if attribute.startswith("_") or attribute == "cell_list":
+            if attribute.startswith("_") or attribute in ("cell_list", "exist_objs"):
                 continue
-            items = list(_cells_in(value))
-            fresh = [c for _, c in items if id(c) not in tree.modules]
-            if not fresh:
+            items = list(_held_in(value))
+            cells = [(name, item) for name, item in items if not hasattr(item, "asnumpy")]
+            loose = [(n, p) for n, p in items if hasattr(p, "asnumpy") and id(p) not in tree.parameters]
+            if all(id(c) in tree.modules for _, c in cells) and not loose:
                 continue
-            kind = "dict" if isinstance(value, dict) else "list"
             place = CellPlace(cell)
-            where = CellPlace(None, place).of_registration(attribute)
             holder = graph.modules.add(
                 type(value).__name__,
                 key,
                 _safe(attribute),
-                container=kind,
-                location=where,
+                container="dict" if isinstance(value, dict) else "list",
+                location=CellPlace(None, place).of_registration(attribute),
                 arguments={"unregistered": True},
             )
             before = set(tree.cells)
-            for name, child in items:
+            for name, child in cells:
                 _add_cell(graph, tree, child, holder, name, CellPlace(child, place))
+            for name, parameter in loose:
+                _add_parameter(graph, tree, cell, holder, name, parameter)
             pending += [(k, c) for k, c in tree.cells.items() if k not in before]
             path = graph.modules.path(key)
+            what = " and ".join(
+                f"{len(some)} {word}" for some, word in ((cells, "Cells"), (loose, "Parameters")) if some
+            )
             tree.notes.append(
-                f"`{path + '.' if path else ''}{attribute}` is a plain {type(value).__name__} "
-                f"of {len(items)} Cells: "
-                "MindSpore does not see them, nor their parameters"
+                f"`{path + '.' if path else ''}{attribute}` is a plain {type(value).__name__} of {what}: "
+                f"MindSpore does not see them{', nor their parameters' if cells else ''}"
             )
 
 
-def _cells_in(value: Any) -> Iterator[tuple[str, Any]]:
+def _held_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """(place, Cell or Parameter) in a plain list, tuple or dict, nested ones too."""
+    from mindspore import Parameter
     from mindspore.nn import Cell
 
     if isinstance(value, (list, tuple)):
@@ -189,11 +194,11 @@ def _cells_in(value: Any) -> Iterator[tuple[str, Any]]:
     else:
         return
     for name, item in pairs:
-        if isinstance(item, Cell):
+        if isinstance(item, (Cell, Parameter)):
             yield name, item
         else:
-            for inner, cell in _cells_in(item):
-                yield f"{name}_{inner}", cell
+            for inner, found in _held_in(item):
+                yield f"{name}_{inner}", found
 
 
 def _safe(name: str) -> str:

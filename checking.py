@@ -1,0 +1,187 @@
+"""Checking: what is wrong with a model, or with all models of a file, without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .diagnosis import Subject, advised, cannot_run, diagnose, folded, names_in, ordered
+from .frontends import Inputs, LoadOptions, read, read_tree, resolve
+from .frontends.python_file import run_file
+from .guarding import guarded
+from .ir import Graph, ModelError, RegraftError, UnsupportedError
+from .passes import default_pipeline, run_passes
+from .passes.base import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `check` gives: iterate over it for the findings.
+
+    Attributes:
+        findings: what the passes would change or report and what the diagnosis found, the worst first.
+        skipped: names of the rules that could not run, and why.
+        notes: what the graph does not show of the model, or shows otherwise.
+    """
+
+    findings: list[Change] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing worse than a note was found."""
+        return all(f.severity == "note" for f in self.findings)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class FileFindings:
+    """What `check_file` gives.
+
+    Attributes:
+        models: name -> what was found in it.
+        left_out: name -> why it was not examined.
+    """
+
+    models: dict[str, Findings] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing worse than a note was found in any."""
+        return all(found.clean for found in self.models.values())
+
+
+@guarded()
+def check(model: object, inputs: Inputs, options: LoadOptions) -> Findings:
+    """What the diagnosis and the passes find in a graph or a model; see `api.check`."""
+    if isinstance(model, Graph):
+        return _of_graph(model, None, Subject(model), [])
+    reference = model if isinstance(model, str) else ""
+    _, found = resolve(model, options)
+    live = not isinstance(found, (str, Path))
+    subject, causes = None, []
+    if live:
+        subject = Subject(read_tree(found, options), reference)
+        causes = diagnose(subject)
+        broken = cannot_run(subject, causes)
+        if broken:
+            subject.graph.origin.reference = reference or subject.graph.origin.reference
+            return _of_graph(subject.graph, None, subject, causes, f"the model cannot run ({broken})")
+    graph, failure = _captured_or_tree(found if live else model, inputs, options)
+    if live:
+        graph.origin.reference = reference or graph.origin.reference
+        subject = Subject(graph, reference)
+        causes = diagnose(subject)  # again: what is called is known now
+    return _of_graph(graph, failure, subject or Subject(graph, reference), causes)
+
+
+@guarded()
+def check_file(path: str | Path, inputs: Inputs, options: LoadOptions) -> FileFindings:
+    """Check every Cell and Module of a file: instances, and classes whose constructors need no arguments.
+
+    Args:
+        path: a Python file, which is run.
+        inputs: as in `api.load`; for all models of the file.
+        options: how to load them.
+
+    Raises:
+        ModelError: when the file raises before it defines anything, or defines no model.
+    """
+    module = run_file(str(path))
+    names = names_in(module)
+    if not names:
+        raise ModelError("E102", "expected a Cell or Module in the file, got none", place=str(path))
+    result = FileFindings()
+    inside: dict[str, str] = {}
+    told: set[tuple[str, str, str]] = set()
+    wanted = [n for n in names if not n.left_out]
+    wanted = [n for n in wanted if not isinstance(vars(module)[n.name], type)] + [
+        n for n in reversed(wanted) if isinstance(vars(module)[n.name], type)
+    ]  # classes that others are made of stand above those
+    for row in wanted:
+        if row.name in inside:
+            continue
+        try:
+            found = check(f"{path}:{row.name}", inputs, options)
+        except ModelError as error:
+            result.left_out[row.name] = str(error).partition("\n")[0]
+            continue
+        fresh = [c for c in found if (c.code, c.place, c.message) not in told]
+        told |= {(c.code, c.place, c.message) for c in fresh}
+        result.models[row.name] = Findings(fresh, found.skipped, found.notes)
+        for name in _parts_made(f"{path}:{row.name}", options):
+            inside.setdefault(name, row.name)
+    for row in names:
+        if row.name in result.models or row.name in result.left_out:
+            continue
+        where = inside.get(row.name)
+        result.left_out[row.name] = f"examined in `{where}`" if where else row.left_out
+    return result
+
+
+def _parts_made(reference: str, options: LoadOptions) -> set[str]:
+    """The names of the classes that a model is made of."""
+    tree = read_tree(reference, options).modules
+    return {module.class_name for module in tree if tree.root is not module}
+
+
+def _captured_or_tree(
+    model: object, inputs: Inputs, options: LoadOptions
+) -> tuple[Graph, RegraftError | None]:
+    """The lowered model; where it cannot be lowered, its static part and why (None: no inputs were given)."""
+    try:
+        return read(model, inputs, options), None
+    except UnsupportedError as error:
+        failure = error
+    except ModelError as error:
+        missing = error.code == "E103" and inputs is None
+        if not missing and error.code != "E104":
+            raise
+        failure = None if missing else error
+    return read_tree(model, options), failure
+
+
+def _of_graph(
+    graph: Graph, failure: RegraftError | None, subject: Subject, causes: list[Change], stopped: str = ""
+) -> Findings:
+    pipeline = default_pipeline()
+    skipped = {p.name: why for p in pipeline if (why := p.skipped(graph))}
+    found = list(causes)
+    if failure is not None:
+        text = str(failure).removeprefix(f"{failure.code} ")
+        found.append(Change(failure.code, text, severity="error", fixed=False))
+        stopped = f"the model could not be lowered ({failure.code})"
+    if stopped:
+        skipped = dict.fromkeys(skipped, stopped)
+    for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):
+        found += changes
+    found = ordered(subject, advised(subject, folded(found)))
+    return Findings(found, skipped, _notes(graph, causes))
+
+
+def _notes(graph: Graph, causes: list[Change]) -> list[str]:
+    """The graph's notes, without those that a finding says too."""
+    listed = {path for change in causes if change.code in ("PL101", "PL102") for path in change.modules}
+    return [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
+
+
+def loading(options: Mapping[str, Any]) -> LoadOptions:
+    """The options of `api.load` as one record."""
+    params, dynamic = options.get("params"), options.get("dynamic") or {}
+    return LoadOptions(
+        Path(params) if params is not None else None,
+        options.get("dynamic_batch", True),
+        {name: tuple(axes) for name, axes in dynamic.items()},
+        dict(options.get("arguments") or {}),
+        options.get("partial", False),
+        options.get("trust", False),
+    )

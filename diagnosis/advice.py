@@ -1,0 +1,84 @@
+"""What to write for findings of the passes, which know no framework; and one finding for one cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..frontends.mindspore_cell.registration import registrations
+from ..passes import Change
+from .subject import Subject, assigned_at
+
+
+def advised(subject: Subject, found: Sequence[Change]) -> list[Change]:
+    """The findings with what to write, for those that say nothing of it."""
+    out: list[Change] = []
+    for change in found:
+        advice = change.advice
+        if change.code in ("RP101", "DU104") and subject.framework == "mindspore":
+            advice = advice or _of_names(subject, change)
+        elif change.code == "DM101":
+            advice = advice or _of_aliases(subject, change)
+        out.append(replace(change, advice=advice))
+    return out
+
+
+def folded(found: Sequence[Change]) -> list[Change]:
+    """The findings without those that only repeat another one's cause."""
+    never = {path for change in found if change.code == "SI101" for path in change.modules}
+    loose = {path for change in found if change.code in ("PL101", "PL102") for path in change.modules}
+    kept = []
+    for change in found:
+        if change.code == "DU101" and change.place in never:
+            continue
+        if change.code in ("RP101", "RP102", "RP103") and change.modules and loose:
+            inside = [any(f"{m}.".startswith(f"{path}.") for path in loose) for m in change.modules]
+            if all(inside):
+                continue
+        kept.append(change)
+    return list(dict.fromkeys(kept))
+
+
+def _of_names(subject: Subject, change: Change) -> str:
+    """How Cells are registered so that their parameters are told apart."""
+    from mindspore import nn
+
+    net = subject.name if subject.name.islower() else "net"
+    repair = f"`regraft.unique_names({net})` before the optimizer"
+    if not change.modules:
+        return repair
+    path, _, name = change.modules[-1].rpartition(".")
+    owner = dict(subject.parts()).get(path)
+    called = f"self.{path}" if path else _owner(subject)
+    how = registrations(owner).get(name) if owner is not None else None
+    if isinstance(owner, nn.SequentialCell):
+        return f"`{called}.append(cell)` in place of insert_child_to_cell, or {repair}"
+    if isinstance(owner, nn.CellList):
+        return f"`nn.CellList([…])` without `auto_prefix=False`, or {repair}"
+    if how is None or how.method == "insert_child_to_cell":
+        holder = "self" if path or how is None or how.in_class else called
+        return (
+            f"`{holder}.{name} = cell` (in a loop `setattr({holder}, name, cell)`) in place of "
+            f"insert_child_to_cell, or {repair}"
+        )
+    return repair
+
+
+def _of_aliases(subject: Subject, change: Change) -> str:
+    """The line that registers a module again."""
+    kept, *others = change.modules
+    path, _, name = others[-1].rpartition(".")
+    owner = dict(subject.parts()).get(path)
+    seen = registrations(owner).get(name)
+    place = f"{Path(seen.file).name}:{seen.line}" if seen else ""
+    place = place or (assigned_at(type(owner), name) if owner is not None else "")
+    where = f" at {place}" if place else ""
+    again = f"the line{where} that registers `{others[-1]}`"
+    return f"call `{kept}` and delete {again}; leave it where sharing is meant"
+
+
+def _owner(subject: Subject) -> str:
+    """What the code calls the root: the name of an instance, else `self`."""
+    value = vars(subject.module).get(subject.name) if subject.module is not None else None
+    return subject.name if value is subject.model and value is not None else "self"

@@ -1,0 +1,62 @@
+"""The models of a file: its instances, and its classes as far as they can be made."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from types import ModuleType
+
+from .subject import is_model, is_model_class, live_parts
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A name in a file that stands for a model.
+
+    Attributes:
+        name: the name.
+        left_out: why it is not examined; empty where it is.
+    """
+
+    name: str
+    left_out: str = ""
+
+
+def names_in(module: ModuleType) -> list[ModelName]:
+    """The instances of a file, then the classes that it defines and that no instance is made of."""
+    instances = {name: value for name, value in vars(module).items() if is_model(value)}
+    parts = {id(part): name for name, value in instances.items() for path, part in live_parts(value) if path}
+    found: list[ModelName] = []
+    seen: dict[int, str] = {}
+    for name, value in instances.items():
+        if id(value) in seen:
+            found.append(ModelName(name, f"the same object as `{seen[id(value)]}`"))
+        elif id(value) in parts:
+            found.append(ModelName(name, f"a part of `{parts[id(value)]}`"))
+        else:
+            found.append(ModelName(name))
+        seen.setdefault(id(value), name)
+    within = {type(part): name for name, value in instances.items() for _, part in live_parts(value)}
+    for name, value in vars(module).items():
+        if not is_model_class(value) or value.__module__ != module.__name__:
+            continue
+        found.append(ModelName(name, _why_not(value, within)))
+    return found
+
+
+def _why_not(cls: type, within: dict[type, str]) -> str:
+    """Why a class is not examined alone."""
+    if cls in within:
+        return f"examined in `{within[cls]}`"
+    try:
+        signature = inspect.signature(cls)
+    except (TypeError, ValueError):
+        return ""
+    needed = [
+        p.name
+        for p in signature.parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
+    if needed:
+        return f"its constructor needs {', '.join(f'`{n}`' for n in needed)}: name it, with --arg NAME=VALUE"
+    return ""

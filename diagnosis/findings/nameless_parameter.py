@@ -1,0 +1,42 @@
+"""Parameters that were made without a name, in places where no attribute gives them one."""
+
+from __future__ import annotations
+
+import re
+
+from ...passes import Change
+from ..subject import Subject
+from ..wording import listed
+
+CODES = {
+    "PN101": "a Parameter has no name of its own: MindSpore numbers it, and checkpoints follow the number"
+}
+_NUMBERED = re.compile(r"Parameter[#$]\d+$")
+
+
+def find(subject: Subject) -> list[Change]:
+    """One finding for all Parameters that a Cell holds under a number."""
+    if subject.framework != "mindspore":
+        return []
+    found: list[Change] = []
+    for path, part in subject.parts():
+        names = [n for n, p in part._params.items() if p is not None and _NUMBERED.search(p.name)]
+        if names:
+            what = (
+                f"a Parameter of `{path or subject.name}` has"
+                if len(names) == 1
+                else (f"{len(names)} Parameters of `{path or subject.name}` have")
+            )
+            held = listed([part._params[n].name for n in names])
+            found.append(
+                Change(
+                    "PN101",
+                    f"{what} no name, and MindSpore numbers: {held}. Who makes one more Parameter "
+                    "shifts them, and a checkpoint loads into others",
+                    place=f"{path}.{names[0]}" if path else names[0],
+                    severity="warning",
+                    fixed=False,
+                    advice='`Parameter(…, name="weight1")`, a name for each',
+                )
+            )
+    return found

@@ -1,0 +1,72 @@
+"""Names of parameters that MindSpore changes when the net is called for the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...frontends.mindspore_cell.registration import registrations
+from ...passes import Change
+from ..subject import Subject
+from ..wording import inserted_at, listed
+
+CODES = {"NC101": "the first call of the net renames parameters: the order of the file's lines decides"}
+
+
+def find(subject: Subject) -> list[Change]:
+    """A finding for names that the first call changes (a note beside the conflict), or has changed."""
+    if subject.framework != "mindspore":
+        return []
+    before = _names_of(subject)
+    if len(set(before.values())) < len(before):
+        repeated = next(n for n in before.values() if list(before.values()).count(n) > 1)
+        path = next(path for path, name in before.items() if name == repeated)
+        return [
+            Change(
+                "NC101",
+                f"the first call of the net renames its parameters (`{repeated}` becomes `{path}`), as they "
+                "are not told apart: an optimizer made after that call works, one made before it raises, and "
+                "a checkpoint has the names of when it was saved",
+                place=path,
+                fixed=False,
+            )
+        ]
+    return _already(subject)
+
+
+def _names_of(subject: Subject) -> dict[str, str]:
+    return {path: p.name for path, p in subject.model.parameters_and_names()}
+
+
+def _already(subject: Subject) -> list[Change]:
+    """Whether Cells that were inserted without a prefix have one now, which only a call gives them."""
+    for path, part in subject.parts():
+        bare = {
+            name: place
+            for name, place in registrations(part).items()
+            if place.method == "insert_child_to_cell" and not place.named
+        }
+        children = part._cells
+        now = [
+            name
+            for name in bare
+            if children.get(name) is not None
+            and (first := next(children[name].get_parameters(), None)) is not None
+            and f".{name}." in f".{first.name}"
+        ]
+        if len(now) > 1:
+            place = bare[now[0]]
+            return [
+                Change(
+                    "NC101",
+                    f"{listed(now)}{inserted_at([bare[n] for n in now])} gave the same names until a call of "
+                    "the net changed them: without that call before it, an optimizer raises, and checkpoints "
+                    "have other names",
+                    place=f"{Path(place.file).name}:{place.line}",
+                    severity="warning",
+                    fixed=False,
+                    modules=tuple(f"{path}.{n}" if path else n for n in now),
+                    advice=f"`{'self' if path else subject.name}.{now[0]} = cell` in place of "
+                    "insert_child_to_cell, which gives no names",
+                )
+            ]
+    return []

@@ -1,0 +1,50 @@
+"""What the file raised below the model, and which finding explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...passes import Change
+from ..subject import Subject
+
+CODES = {"RF101": "the model's file raises below the model, which is examined as it was until there"}
+
+EXPLAINS: dict[str, Callable[[str], bool]] = {
+    "RP101": lambda text: "already exists" in text or "same name" in text,
+    "DU104": lambda text: "already exists" in text or "same name" in text,
+    "FC101": lambda text: "construct" in text or "NotImplementedError" in text,
+    "FC102": lambda text: "forward" in text or "NotImplementedError" in text,
+    "PL101": lambda text: "empty" in text,
+    "PL102": lambda text: "empty" in text,
+}
+"""Code of a finding -> whether what was raised is a symptom of it."""
+
+
+def cause_of(subject: Subject, found: Sequence[Change]) -> Change | None:
+    """The finding that explains what the file raised."""
+    text = "" if subject.raised is None else subject.raised.message
+    return next((c for c in found if c.code in EXPLAINS and EXPLAINS[c.code](text)), None)
+
+
+def find(subject: Subject, found: Sequence[Change]) -> list[Change]:
+    """The finding for what was raised, a note where another finding explains it."""
+    if subject.raised is None:
+        return []
+    text, cause = subject.raised.message, cause_of(subject, found)
+    said = text.removeprefix("the model's code raised ")
+    if cause is not None:
+        message = f"symptom of {cause.code}: the file raises {said}"
+    else:
+        message = (
+            f"the file raises below `{subject.name}`, which is as it was until there, and nothing that was "
+            f"found explains it: {said}"
+        )
+    return [
+        Change(
+            "RF101",
+            message,
+            place=subject.raised.place,
+            severity="note" if cause is not None else "error",
+            fixed=False,
+        )
+    ]

@@ -1,0 +1,129 @@
+"""Each finding on code that has it, and silence on right code that looks alike."""
+
+from pathlib import Path
+
+import pytest
+
+import regraft
+
+MINDSPORE = """
+import numpy as np
+import mindspore
+from mindspore import nn, ops, Parameter, ParameterTuple, Tensor
+"""
+TORCH = "import torch\nfrom torch import nn\n"
+
+
+def body(head: str, base: str, init: str, method: str, run: str, before: str = "") -> str:
+    return (
+        f"{head}\n{before}\nclass Net(nn.{base}):\n    def __init__(self):\n        super().__init__()\n"
+        + "".join(f"        {line}\n" for line in init.splitlines())
+        + f"\n    def {method}(self, x):\n"
+        + "".join(f"        {line}\n" for line in run.splitlines())
+    )
+
+
+def ms(init: str, run: str, *, before: str = "", method: str = "construct") -> str:
+    return body(MINDSPORE, "Cell", init, method, run, before)
+
+
+def torch(init: str, run: str, *, before: str = "", method: str = "forward") -> str:
+    return body(TORCH, "Module", init, method, run, before)
+
+
+BLOCK = "class Block(nn.Cell):\n    def forward(self, x):\n        return x\n"
+WEIGHT = "Parameter(Tensor(np.ones((3, 3), np.float32)){})"
+LOOP = "for layer in self.layers:\n    x = layer(x)\nreturn x"
+PRODUCT = "for w in self.ws:\n    x = x @ w\nreturn x"
+
+FOUND = {
+    "forward in a Cell": ("FC101", ms("self.a = nn.Dense(3, 3)", "return self.a(x)", method="forward")),
+    "forward in a child": ("FC101", ms("self.a = Block()", "return self.a(x)", before=BLOCK)),
+    "construct in a Module": (
+        "FC102",
+        torch("self.a = nn.Linear(3, 3)", "return self.a(x)", method="construct"),
+    ),
+    "cells in a list": ("PL101", ms("self.layers = [nn.Dense(3, 3), nn.Dense(3, 3)]", LOOP)),
+    "modules in a list": ("PL101", torch("self.layers = [nn.Linear(3, 3), nn.Linear(3, 3)]", LOOP)),
+    "modules in a dict": (
+        "PL101",
+        torch("self.layers = {'a': nn.Linear(3, 3)}", "return self.layers['a'](x)"),
+    ),
+    "parameters in a list": ("PL102", ms(f"self.ws = [{WEIGHT.format('')}, {WEIGHT.format('')}]", PRODUCT)),
+    "torch parameters in a list": ("PL102", torch("self.ws = [nn.Parameter(torch.ones(3, 3))]", PRODUCT)),
+    "nameless parameters": ("PN101", ms(f"self.ws = ParameterTuple([{WEIGHT.format('')}])", PRODUCT)),
+    "a stray layer": ("TL101", ms("nn.Dense(3, 3)\nself.a = nn.ReLU()", "return self.a(x)")),
+    "a layer that nothing reads": (
+        "TL101",
+        torch("down = nn.Linear(3, 3)\nself.a = nn.ReLU()", "return self.a(x)"),
+    ),
+    "registered twice": ("DM101", ms("self.a = nn.Dense(3, 3)\nself.b = self.a", "return self.b(self.a(x))")),
+}
+
+RIGHT = {
+    "construct that is forward": ms("self.a = nn.Dense(3, 3)", "return self.forward(x)")
+    + "\n    def forward(self, x):\n        return self.a(x)\n",
+    "a base class with forward": ms(
+        "self.a = nn.Dense(3, 3)",
+        "return self.forward(self.a(x))",
+        before="class Base(nn.Cell):\n    def forward(self, x):\n        return x\n",
+    ).replace("Net(nn.Cell)", "Net(Base)"),
+    "a CellList": ms("self.layers = nn.CellList([nn.Dense(3, 3), nn.Dense(3, 3)])", LOOP),
+    "a list of registered Cells": ms(
+        "self.a = nn.Dense(3, 3)\nself.b = nn.Dense(3, 3)\nself.layers = [self.a, self.b]", LOOP
+    ),
+    "a list of Cells without parameters": ms("self.layers = [nn.ReLU(), nn.Tanh()]", LOOP),
+    "a ModuleList": torch("self.layers = nn.ModuleList([nn.Linear(3, 3)])", LOOP),
+    "a list of registered modules": torch("self.a = nn.Linear(3, 3)\nself.layers = [self.a]", LOOP),
+    "a frozen teacher in a list": torch(
+        "self.a = nn.Linear(3, 3)\nself.teacher = [nn.Linear(3, 3).requires_grad_(False)]", "return self.a(x)"
+    ),
+    "named parameters": ms(
+        f"self.ws = ParameterTuple([{WEIGHT.format(', name=chr(97)')}, {WEIGHT.format(', name=chr(98)')}])",
+        PRODUCT,
+    ),
+    "a parameter named by its attribute": ms(f"self.w = {WEIGHT.format('')}", "return x @ self.w"),
+    "a layer made and called": torch("self.a = nn.Linear(3, 3)", "return nn.Softmax(-1)(self.a(x))"),
+    "a layer made and returned": torch(
+        "self.a = made()",
+        "return self.a(x)",
+        before="def made():\n    layer = nn.Linear(3, 3)\n    return layer\n",
+    ),
+    "a stray layer in a function that the net does not use": torch(
+        "self.a = nn.Linear(3, 3)", "return self.a(x)", before="def other():\n    nn.Linear(3, 3)\n"
+    ),
+    "a constructor that is expected to raise": torch(
+        "self.a = nn.Linear(3, 3)\ntry:\n    nn.Linear('a', 3)\nexcept TypeError:\n    pass",
+        "return self.a(x)",
+    ),
+    "a SequentialCell that is appended to": ms(
+        "self.a = nn.SequentialCell(nn.Dense(3, 3))\nself.a.append(nn.Dense(3, 3))", "return self.a(x)"
+    ),
+    "an inserted Cell that is called": ms(
+        "self.a = nn.SequentialCell(nn.Dense(3, 3))\nself.a.insert_child_to_cell('b', nn.ReLU())",
+        "return self.a.b(self.a(x))",
+    ),
+}
+
+
+def check(text: str, tmp_path: Path, *, inputs: bool) -> regraft.Findings:
+    (tmp_path / "net.py").write_text(text)
+    return regraft.check(f"{tmp_path / 'net.py'}:Net", ["2x3"] if inputs else None)
+
+
+@pytest.mark.parametrize("inputs", [False, True], ids=["static", "with inputs"])
+@pytest.mark.parametrize("case", FOUND)
+def test_it_is_found_with_place_and_edit(case: str, inputs: bool, tmp_path: Path) -> None:
+    code, text = FOUND[case]
+    findings = check(text, tmp_path, inputs=inputs)
+    worst = [f for f in findings if f.severity != "note"]
+    assert [f.code for f in worst] == [code]
+    assert worst[0].place
+    assert worst[0].advice
+
+
+@pytest.mark.parametrize("inputs", [False, True], ids=["static", "with inputs"])
+@pytest.mark.parametrize("case", RIGHT)
+def test_right_code_is_clean(case: str, inputs: bool, tmp_path: Path) -> None:
+    findings = check(RIGHT[case], tmp_path, inputs=inputs)
+    assert [str(f) for f in findings if f.severity != "note"] == []
