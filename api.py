@@ -21,6 +21,8 @@ from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
 from .diagnosis import CODES, unique_names
+from .fixing import Fixed
+from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
 from .guarding import guarded
 from .ir import Array, Graph, RegraftError, UnsupportedError, UsageError
@@ -52,6 +54,7 @@ __all__ = [
     "Diff",
     "FileFindings",
     "Findings",
+    "Fixed",
     "Graph",
     "InputSpec",
     "Pass",
@@ -67,6 +70,7 @@ __all__ = [
     "default_pipeline",
     "describe",
     "diff",
+    "fix",
     "has_stubs",
     "left_from_before",
     "load",
@@ -303,6 +307,25 @@ def check_file(path: str | Path, inputs: Inputs = None, **options: Any) -> FileF
         options: loading options, as in `load`.
     """
     return check_models(path, inputs, loading_options(options))
+
+
+def fix(
+    model: str, inputs: Inputs = None, *, like: str | None = None, write: bool = True, **options: Any
+) -> Fixed:
+    """Make the smallest edit in the user's own file that solves what `check` finds, and prove it.
+
+    Args:
+        model: ``file.py:Name``; **the file is run**, before and after.
+        inputs: as in `load`; without them outputs are not compared.
+        like: a model whose outputs the edited one must have; None for those that it had, where it ran.
+        write: whether to replace the file, whose old text is kept beside it; else the diff is all.
+        options: loading options, as in `load`.
+
+    Raises:
+        UsageError: when `model` names no file.
+        ModelError: when the edited file is not what it should be; nothing is written then.
+    """
+    return fix_model(model, inputs, loading_options(options), like=like, write=write)
 
 
 @guarded()

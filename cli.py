@@ -15,6 +15,7 @@ import click
 
 from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, diff
+from .commands.fix import fix
 from .commands.passes import explain, passes
 from .commands.rewrite import rewrite
 from .commands.show import show
@@ -34,7 +35,7 @@ def main(ctx: click.Context, debug: bool) -> None:
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
 
 
-for command in (check, show, rewrite, verify, convert_checkpoint, diff, passes, explain):
+for command in (check, fix, show, rewrite, verify, convert_checkpoint, diff, passes, explain):
     main.add_command(command)
 
 

@@ -7,6 +7,7 @@ from .diagnosing import cannot_run, diagnose, ordered
 from .files import ModelName, names_in
 from .findings import CODES
 from .live_names import unique_names
+from .plan import planned
 from .subject import Subject
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "folded",
     "names_in",
     "ordered",
+    "planned",
     "unique_names",
 ]

@@ -69,7 +69,8 @@ def _is_called(subject: Subject, path: str, name: str) -> bool:
         return any(call.module in below for call in tree.calls())
     import ast
 
-    return subject.syntax is not None and any(
+    return any(
         isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
-        for node in ast.walk(subject.syntax)
+        for statement in subject.statements
+        for node in ast.walk(statement)
     )

@@ -1,0 +1,54 @@
+"""`regraft fix`: edit the user's own file, where a finding has an edit."""
+
+from __future__ import annotations
+
+import click
+
+from .loading import MODEL_HELP, Loading, model_options
+from .printing import change_rows, doing, echo, print_changes, print_json, reported
+
+
+@click.command(epilog=MODEL_HELP)
+@click.argument("model")
+@click.option("--diff", "only_diff", is_flag=True, help="Show the edit, and write nothing.")
+@click.option("--like", metavar="REFERENCE", help="A model whose outputs the edited one must have.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.pass_context
+def fix(
+    ctx: click.Context, model: str, only_diff: bool, like: str | None, loading: Loading, as_json: bool
+) -> None:
+    """Make the smallest edit in MODEL's own file that solves what `check` finds (exit code 1: some is left).
+
+    THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
+    when the edited one's names are unique and, with --input, its outputs are as before (or as REFERENCE's).
+    """
+    from .. import api
+
+    with reported(ctx):
+        with doing(f"fixing {model}"):
+            fixed = api.fix(model, loading.given(), like=like, write=not only_diff, **loading.options())
+        if as_json:
+            print_json(
+                {
+                    "file": str(fixed.file),
+                    "diff": fixed.diff,
+                    "solved": change_rows(fixed.solved),
+                    "left": change_rows(fixed.left),
+                    "proof": fixed.proof,
+                    "backup": None if fixed.backup is None else str(fixed.backup),
+                }
+            )
+            ctx.exit(1 if fixed.left else 0)
+        count = len(fixed.solved)
+        done = "would be solved" if only_diff else "solved"
+        echo(f"{count} finding{'' if count == 1 else 's'} {done}, {len(fixed.left)} left")
+        for line in fixed.proof:
+            echo(line)
+        if fixed.diff:
+            echo(fixed.diff.rstrip("\n"))
+        print_changes(fixed.left)
+        if fixed.backup is not None:
+            echo(f"wrote {fixed.file}")
+            echo(f"wrote {fixed.backup}")
+        ctx.exit(1 if fixed.left else 0)

@@ -1,0 +1,159 @@
+"""Fixing: the smallest edit in the user's own file, proved on a copy before the file is written."""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .backends.files import settle, staged
+from .checking import Findings, check
+from .diagnosis import Subject, planned
+from .editing import edited
+from .frontends import Inputs, LoadOptions, read, read_tree, resolve
+from .guarding import guarded
+from .ir import ModelError, UsageError
+from .passes.base import Change
+from .verification import verify as compare
+
+__all__ = ["Fixed", "fix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What `fix` did.
+
+    Attributes:
+        file: the user's file.
+        diff: the edit as a unified diff; empty where nothing was to be edited.
+        solved: the findings that the edit removes.
+        left: the findings that it does not.
+        proof: what was proved of the edited file, a line each.
+        backup: the file as it was; None where nothing was written.
+    """
+
+    file: Path
+    diff: str = ""
+    solved: list[Change] = field(default_factory=list)
+    left: list[Change] = field(default_factory=list)
+    proof: list[str] = field(default_factory=list)
+    backup: Path | None = None
+
+
+@guarded()
+def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, write: bool) -> Fixed:
+    """Edit the file that defines a model; see `api.fix`."""
+    where, _, name = model.rpartition(":")
+    if not where.endswith(".py") or not Path(where).is_file():
+        raise UsageError("E001", f"expected a model in a file, file.py:Name, got `{model}`")
+    path = Path(where).resolve()
+    settle(path.parent)
+    source = path.read_bytes()
+    before = check(model, inputs, options)
+    worst = [c for c in before if c.severity != "note"]
+    subject = Subject(read_tree(resolve(model, options)[1], options), model)
+    text, done = edited(source, planned(subject, worst))
+    if not done:
+        return Fixed(path, left=worst)
+    compile(text, str(path), "exec")
+    with _beside(path, text) as copy:
+        after = check(f"{copy}:{name}", inputs, options)
+        solved = _solved(worst, after)
+        proof = [_names(after, path), *_outputs(model, f"{copy}:{name}", inputs, options, solved, like)]
+    diff = "".join(_diff(source, text, path.name))
+    left = [c for c in worst if c not in solved]
+    if not write:
+        return Fixed(path, diff, solved, left, proof)
+    if path.read_bytes() != source:
+        raise UsageError("E002", f"`{path}` was changed while it was being fixed")
+    backup = _free(path)
+    with staged(path.parent, [path.name, backup.name], force=True) as stage:
+        (stage / path.name).write_bytes(text)
+        (stage / backup.name).write_bytes(source)
+    return Fixed(path, diff, solved, left, proof, backup)
+
+
+@contextmanager
+def _beside(path: Path, text: bytes) -> Iterator[Path]:
+    """The edited file under a name of its own beside the user's, whose neighbours it imports."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix="regraft_fix_", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        yield Path(file.name)
+
+
+def _solved(worst: Sequence[Change], after: Findings) -> list[Change]:
+    """The findings that the edited file does not have.
+
+    Raises:
+        ModelError: when the edit brings a finding of its own: nothing is written.
+    """
+    codes = {c.code for c in after if c.severity != "note"}
+    fresh = codes - {c.code for c in worst} - {"DU104", "RP101", "DU101", "DU102", "DM101"}
+    if fresh:
+        first = next(c for c in after if c.code in fresh)
+        raise ModelError("E102", f"the edited file has a finding of its own: {first}")
+    return [c for c in worst if c.code not in codes]
+
+
+def _names(after: Findings, path: Path) -> str:
+    """What the names of the edited file are.
+
+    Raises:
+        ModelError: when two parameters still have one name.
+    """
+    clash = next((c for c in after if c.code in ("RP101", "DU104")), None)
+    if clash is not None:
+        raise ModelError("E102", f"the edit does not tell the names apart: {clash}", place=str(path))
+    return "names: unique"
+
+
+def _outputs(
+    old: str, new: str, inputs: Inputs, options: LoadOptions, solved: Sequence[Change], like: str | None
+) -> list[str]:
+    """What is proved of the outputs.
+
+    Raises:
+        ModelError: when they should be as before, or the reference's, and are not.
+    """
+    if inputs is None:
+        return ["outputs: not compared, as no inputs were given: --input"]
+    codes = {c.code for c in solved}
+    reference = like or old
+    if like is None and codes & {"FC101", "FC102"}:
+        return ["outputs: the model did not run before; --like REFERENCE compares it with one that does"]
+    if like is None and "SI101" in codes:
+        return ["outputs: others than before, as Cells run that never ran; --like REFERENCE compares them"]
+    source = read(reference, inputs, options)
+    target: Any = read(new, inputs, options)
+    report = compare(source, target, None, own=True, copy=True)
+    if not report.passed:
+        raise ModelError(
+            "E102",
+            "the edited file does not compute what "
+            + (f"`{like}` computes" if like else "it computed")
+            + f": {report.render(brief=True).splitlines()[0]}",
+            hint="nothing was written",
+        )
+    return [
+        f"outputs: {'those of ' + like if like else 'unchanged'}, {report.render(brief=True).splitlines()[0]}"
+    ]
+
+
+def _diff(before: bytes, after: bytes, name: str) -> Iterator[str]:
+    old, new = (t.decode("utf-8", "replace").splitlines(keepends=True) for t in (before, after))
+    return difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+
+
+def _free(path: Path) -> Path:
+    """A name for the backup that no file has."""
+    number = 0
+    while True:
+        found = path.with_name(f"{path.name}.orig{number or ''}")
+        if not found.exists() and not found.is_symlink():
+            return found
+        number += 1

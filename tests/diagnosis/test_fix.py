@@ -1,0 +1,103 @@
+"""`fix` edits the user's own file, and proves the edit before it writes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import regraft
+from regraft.api import fix
+from regraft.cli import main
+from regraft.editing import Edit, edited
+from tests.diagnosis.scripts import APPENDED, POSTED, parent, script
+
+INPUT = ["2x1x16x16"]
+
+
+def written(tmp_path: Path, text: str, name: str = "grown.py") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_the_script_as_posted_runs_after_it_and_equals_the_right_one(tmp_path: Path) -> None:
+    path = written(tmp_path, POSTED)
+    right = written(tmp_path, script(APPENDED), "right.py")
+    fixed = fix(f"{path}:net", INPUT, like=f"{right}:net")
+    assert {c.code for c in fixed.solved} == {"RP101", "FC101", "SI101"}
+    assert [c.code for c in fixed.left] == ["TL101"]
+    assert fixed.proof[0] == "names: unique"
+    assert "equal" in fixed.proof[1]
+    assert path.read_text() == script(APPENDED, stray="nn.Conv2d(before, width, 1)")
+    assert fixed.backup is not None
+    assert fixed.backup.read_text() == POSTED
+    assert sorted(p.name for p in tmp_path.glob("*.py*")) == ["grown.py", "grown.py.orig", "right.py"]
+    subprocess.run([sys.executable, path.name], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_a_cell_around_the_groups_keeps_its_outputs_and_comments(tmp_path: Path) -> None:
+    text = parent(inserted=True).replace("self.stem = stem", "self.stem = stem  # as it is")
+    path = written(tmp_path, text)
+    fixed = fix(f"{path}:net", INPUT)
+    assert fixed.proof[1].startswith("outputs: unchanged, equal")
+    assert path.read_text() == parent(inserted=False).replace(
+        "self.stem = stem", "self.stem = stem  # as it is"
+    )
+
+
+def test_diff_writes_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, parent(inserted=True))
+    shown = CliRunner().invoke(main, ["fix", f"{path}:net", "--diff"])
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines()[0] == "1 finding would be solved, 0 left"
+    assert "+        self.group1 = group(4, 4, 2, first=True)" in shown.stdout
+    assert [p.name for p in tmp_path.glob("*.py*")] == ["grown.py"]
+
+
+def test_an_edit_that_does_not_equal_its_reference_is_not_written(tmp_path: Path) -> None:
+    path = written(tmp_path, POSTED)
+    other = written(tmp_path, script(APPENDED).replace("nn.ReLU(),\n)", "nn.Tanh(),\n)"), "other.py")
+    with pytest.raises(regraft.RegraftError):
+        fix(f"{path}:net", INPUT, like=f"{other}:net")
+    assert path.read_text() == POSTED
+    assert not list(tmp_path.glob("*.orig*"))
+
+
+def test_a_right_file_is_left_as_it_is(tmp_path: Path) -> None:
+    path = written(tmp_path, script(APPENDED))
+    fixed = fix(f"{path}:net", INPUT)
+    assert (fixed.diff, fixed.left, fixed.backup) == ("", [], None)
+    assert path.read_text() == script(APPENDED)
+
+
+@pytest.mark.parametrize(
+    ("before", "edit", "after"),
+    [
+        ("net.insert_child_to_cell('a', f(1,))  # why\n", Edit("assign", 1), "net.a = f(1,)  # why\n"),
+        ("net.insert_child_to_cell(\n    'a',\n    f(),\n)\n", Edit("assign", 2), "net.a = f()\n"),
+        ("net.insert_child_to_cell(n, f())\n", Edit("assign", 1), "setattr(net, n, f())\n"),
+        ("net.insert_child_to_cell('1', f())\n", Edit("assign", 1), "setattr(net, '1', f())\n"),
+        ("net.insert_child_to_cell(n, f())\n", Edit("append", 1), "net.append(f())\n"),
+        (
+            "class A:\r\n  def forward(self):\r\n    return super().forward(), x.forward()\r\n",
+            Edit("rename", 2, "forward", "construct"),
+            "class A:\r\n  def construct(self):\r\n    return super().construct(), x.forward()\r\n",
+        ),
+        (
+            "self.a = [1, # one\n  2]\n",
+            Edit("wrap", 1, "a", "nn.CellList"),
+            "self.a = nn.CellList([1, # one\n  2])\n",
+        ),
+    ],
+)
+def test_an_edit_keeps_everything_else(before: str, edit: Edit, after: str) -> None:
+    assert edited(before.encode(), [edit]) == (after.encode(), [edit])
+
+
+@pytest.mark.parametrize(
+    "text", ["net.insert_child_to_cell(*pair)\n", "x = net.insert_child_to_cell('a', b)\n", "# c\n"]
+)
+def test_what_is_not_understood_stays(text: str) -> None:
+    assert edited(text.encode(), [Edit("assign", 1)]) == (text.encode(), [])
