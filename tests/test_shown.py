@@ -32,7 +32,7 @@ def emitted(folder: Path) -> ModuleType:
 
 def run(*arguments: object) -> tuple[int, dict]:
     result = CliRunner().invoke(main, [*map(str, arguments), "--json"])
-    assert result.exit_code in (0, 1), result.output
+    assert result.exit_code in (0, 1, 2), result.output
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -125,7 +125,10 @@ class TestReusedLayer:
         assert any("never called" in note for m in document["modules"] for note in m["notes"])
 
     def test_emitted_source_has_one_of_each(self, tmp_path: Path) -> None:
-        code, _ = run("rewrite", REUSED, "--input", "2x3x64x64", "--to", "mindspore", "-o", tmp_path / "out")
+        arguments = (REUSED, "--input", "2x3x64x64", "--to", "mindspore", "-o", tmp_path / "out")
+        code, refused = run("rewrite", *arguments)
+        assert (code, refused["error"]["code"]) == (2, "E003")  # most of what is trained is never called
+        code, _ = run("rewrite", *arguments, "--allow-removal")
         assert code == 0
         text = (tmp_path / "out" / "model.py").read_text()
         assert text.count("nn.Conv2d(") == 1

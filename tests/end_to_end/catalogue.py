@@ -121,7 +121,7 @@ def _torch_net(make: Callable[[], Any], seed: int) -> Any:
                 tensor.normal_(0, 0.1)
             elif name.endswith("running_var"):
                 tensor.uniform_(0.5, 1.5)
-            elif tensor.requires_grad and (tensor.ndim == 1 or not tensor.any()):
+            elif tensor.requires_grad and bool((tensor == tensor.flatten()[0]).all()):
                 tensor.add_(torch.rand_like(tensor) * 0.4 - 0.2)
     return net.eval()
 

@@ -47,7 +47,7 @@ def build(checkpoint=CHECKPOINT):
         parameter.requires_grad = parameter.requires_grad and path not in FROZEN
     if checkpoint is not None:
         load(net, checkpoint)
-    else:  # tables that are not drawn
+    else:  # what is not drawn
         values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
         ms.load_param_into_net(net, {name: values[name] for name in BUFFERS})
     return net.set_train(False)

@@ -205,8 +205,11 @@ def test_initializers_of_unknown_classes_are_unknown():
     assert read_tree(Own(2, 2), OPTIONS).parameters()[0].initializer is None
     assert str(read_tree(Filled(2, 2), OPTIONS).parameters()[0].initializer) == "constant(value=3.0)"
     assert read_tree(Plain(2, 2), OPTIONS).parameters()[0].initializer is not None
+
+
+def test_the_row_of_padding_is_no_part_of_a_tables_law():
     padded = read_tree(nn.Embedding(5, 3, padding_idx=0), OPTIONS)
-    assert padded.parameters()[0].initializer is None
+    assert str(padded.parameters()[0].initializer) == "normal(mean=0.0, std=1.0)"
 
 
 class Imported(nn.Module):
