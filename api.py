@@ -127,15 +127,15 @@ def load(
         UnsupportedError: listing every operator without a lowering.
     """
     _settle_beside(model, params)
-    given = {
-        "params": params,
-        "dynamic_batch": dynamic_batch,
-        "dynamic": dynamic,
-        "arguments": arguments,
-        "partial": partial,
-        "trust": trust,
-    }
-    return read(model, inputs, loading_options(given))
+    options = loading_options(
+        params=params,
+        dynamic_batch=dynamic_batch,
+        dynamic=dynamic,
+        arguments=arguments,
+        partial=partial,
+        trust=trust,
+    )
+    return read(model, inputs, options)
 
 
 def describe(name: str) -> str:
@@ -164,7 +164,7 @@ def load_tree(
     trust: bool = False,
 ) -> Graph:
     """The static part of a model, without inputs: modules, registrations and parameters."""
-    return read_tree(model, loading_options({"params": params, "arguments": arguments, "trust": trust}))
+    return read_tree(model, loading_options(params=params, arguments=arguments, trust=trust))
 
 
 @guarded()
@@ -295,7 +295,7 @@ def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
         options: loading options, as in `load`.
     """
     _settle_beside(model, options.get("params"))
-    return check_model(model, inputs, loading_options(options))
+    return check_model(model, inputs, loading_options(**options))
 
 
 def check_file(path: str | Path, inputs: Inputs = None, **options: Any) -> FileFindings:
@@ -306,7 +306,7 @@ def check_file(path: str | Path, inputs: Inputs = None, **options: Any) -> FileF
         inputs: as in `load`, for all of them.
         options: loading options, as in `load`.
     """
-    return check_models(path, inputs, loading_options(options))
+    return check_models(path, inputs, loading_options(**options))
 
 
 def fix(
@@ -325,7 +325,7 @@ def fix(
         UsageError: when `model` names no file.
         ModelError: when the edited file is not what it should be; nothing is written then.
     """
-    return fix_model(model, inputs, loading_options(options), like=like, write=write)
+    return fix_model(model, inputs, loading_options(**options), like=like, write=write)
 
 
 @guarded()
@@ -348,7 +348,7 @@ def convert_checkpoint(
             with its parameters by name and shape, then in order, which a note says.
         options: as there.
     """
-    _settle_beside(source, *(m for m in (map_,) if m is not None))
+    _settle_beside(source, map_)
     if like is None and map_ is None:
         raise UsageError("E001", "expected a map, or the net that the checkpoint is to fit")
     if like is None:

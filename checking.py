@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from .diagnosis import Subject, advised, cannot_run, diagnose, folded, names_in, ordered
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
@@ -71,16 +70,16 @@ def check(model: object, inputs: Inputs, options: LoadOptions) -> Findings:
     subject, causes = None, []
     if live:
         subject = Subject(read_tree(found, options), reference)
-        causes = diagnose(subject)
-        broken = cannot_run(subject, causes)
+        broken = cannot_run(subject)
         if broken:
             subject.graph.origin.reference = reference or subject.graph.origin.reference
-            return _of_graph(subject.graph, None, subject, causes, f"the model cannot run ({broken})")
+            stopped = f"the model cannot run ({broken})"
+            return _of_graph(subject.graph, None, subject, diagnose(subject), stopped)
     graph, failure = _captured_or_tree(found if live else model, inputs, options)
     if live:
         graph.origin.reference = reference or graph.origin.reference
         subject = Subject(graph, reference)
-        causes = diagnose(subject)  # again: what is called is known now
+        causes = diagnose(subject)  # which calls were recorded is known now
     return _of_graph(graph, failure, subject or Subject(graph, reference), causes)
 
 
@@ -104,10 +103,9 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions) -> FileFi
     inside: dict[str, str] = {}
     told: set[tuple[str, str, str]] = set()
     wanted = [n for n in names if not n.left_out]
-    wanted = [n for n in wanted if not isinstance(vars(module)[n.name], type)] + [
-        n for n in reversed(wanted) if isinstance(vars(module)[n.name], type)
-    ]  # classes that others are made of stand above those
-    for row in wanted:
+    classes = [n for n in wanted if isinstance(vars(module)[n.name], type)]
+    instances = [n for n in wanted if n not in classes]
+    for row in [*instances, *reversed(classes)]:  # classes that others are made of stand above those
         if row.name in inside:
             continue
         try:
@@ -174,14 +172,21 @@ def _notes(graph: Graph, causes: list[Change]) -> list[str]:
     return [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
 
 
-def loading(options: Mapping[str, Any]) -> LoadOptions:
-    """The options of `api.load` as one record."""
-    params, dynamic = options.get("params"), options.get("dynamic") or {}
+def loading(
+    *,
+    params: str | Path | None = None,
+    dynamic_batch: bool = True,
+    dynamic: Mapping[str, Sequence[int]] | None = None,
+    arguments: Mapping[str, object] | None = None,
+    partial: bool = False,
+    trust: bool = False,
+) -> LoadOptions:
+    """The options of `api.load` as one record; any other is a TypeError."""
     return LoadOptions(
         Path(params) if params is not None else None,
-        options.get("dynamic_batch", True),
-        {name: tuple(axes) for name, axes in dynamic.items()},
-        dict(options.get("arguments") or {}),
-        options.get("partial", False),
-        options.get("trust", False),
+        dynamic_batch,
+        {name: tuple(axes) for name, axes in (dynamic or {}).items()},
+        dict(arguments or {}),
+        partial,
+        trust,
     )

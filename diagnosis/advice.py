@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
@@ -71,7 +70,7 @@ def _of_aliases(subject: Subject, change: Change) -> str:
     path, _, name = others[-1].rpartition(".")
     owner = dict(subject.parts()).get(path)
     seen = registrations(owner).get(name)
-    place = f"{Path(seen.file).name}:{seen.line}" if seen else ""
+    place = seen.place if seen else ""
     place = place or (assigned_at(type(owner), name) if owner is not None else "")
     where = f" at {place}" if place else ""
     again = f"the line{where} that registers `{others[-1]}`"

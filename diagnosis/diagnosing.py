@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..passes import Change
-from .findings import FINDINGS, raises_below
-from .subject import Subject, live_parts
-
-BLOCKING = ("FC101", "FC102")
-"""Findings with which the model cannot run: its symptoms are not looked for."""
+from .findings import FINDINGS, forward_without_construct, raises_below
+from .subject import Subject
 
 
 def diagnose(subject: Subject) -> list[Change]:
     """Every finding about a live model and the file that made it; none for one that was read as data."""
-    if subject.framework not in ("mindspore", "torch") or not hasattr(subject.model, "__dict__"):
-        return []
-    if not {"_cells", "_modules"} & set(vars(subject.model)):  # an ExportedProgram has neither
-        return []
-    return [change for _, find in FINDINGS for change in find(subject)]
+    return [change for _, find in FINDINGS for change in find(subject)] if _is_live(subject) else []
 
 
 def ordered(subject: Subject, found: Sequence[Change]) -> list[Change]:
@@ -30,10 +23,13 @@ def ordered(subject: Subject, found: Sequence[Change]) -> list[Change]:
     return [*([] if cause is None else [cause]), *told, *others]
 
 
-def cannot_run(subject: Subject, found: Sequence[Change]) -> str:
+def cannot_run(subject: Subject) -> str:
     """The code of the finding with which a part of the model cannot run; empty where none is known."""
-    classes = {type(part).__name__ for _, part in live_parts(subject.model)}
-    for change in found:
-        if change.code in BLOCKING and change.message.split("`")[1] in classes:
-            return change.code
-    return ""
+    return forward_without_construct.code_of_parts(subject) if _is_live(subject) else ""
+
+
+def _is_live(subject: Subject) -> bool:
+    """Whether the model is a live Cell or Module; an ExportedProgram has neither kind of parts."""
+    if subject.framework not in ("mindspore", "torch") or not hasattr(subject.model, "__dict__"):
+        return False
+    return bool({"_cells", "_modules"} & set(vars(subject.model)))

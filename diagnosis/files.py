@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 from types import ModuleType
 
-from .subject import is_model, is_model_class, live_parts
+from .subject import classes_of, is_model, live_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,7 @@ def names_in(module: ModuleType) -> list[ModelName]:
             found.append(ModelName(name))
         seen.setdefault(id(value), name)
     within = {type(part): name for name, value in instances.items() for _, part in live_parts(value)}
-    for name, value in vars(module).items():
-        if not is_model_class(value) or value.__module__ != module.__name__:
-            continue
-        found.append(ModelName(name, _why_not(value, within)))
-    return found
+    return found + [ModelName(name, _why_not(cls, within)) for name, cls in classes_of(module)]
 
 
 def _why_not(cls: type, within: dict[type, str]) -> str:

@@ -8,18 +8,8 @@ from pathlib import Path
 from ..editing import Edit
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
+from .findings.plain_list import CONTAINERS
 from .subject import Subject
-
-_LISTS = {
-    ("mindspore", "PL101", "list"): "CellList",
-    ("mindspore", "PL101", "tuple"): "CellList",
-    ("torch", "PL101", "list"): "ModuleList",
-    ("torch", "PL101", "tuple"): "ModuleList",
-    ("torch", "PL101", "dict"): "ModuleDict",
-    ("torch", "PL102", "list"): "ParameterList",
-    ("torch", "PL102", "tuple"): "ParameterList",
-    ("torch", "PL102", "dict"): "ParameterDict",
-}
 
 
 def planned(subject: Subject, found: Sequence[Change]) -> list[Edit]:
@@ -50,7 +40,10 @@ def _registrations(subject: Subject, change: Change, never: set[str]) -> Iterato
 def _lists(subject: Subject, change: Change) -> Iterator[Edit]:
     path, _, attribute = change.modules[0].rpartition(".")
     value = vars(dict(subject.parts())[path]).get(attribute)
-    container = _LISTS.get((subject.framework, change.code, type(value).__name__))
+    is_dict = isinstance(value, dict)
+    container = CONTAINERS.get((subject.framework, change.code, is_dict))
+    if (is_dict and subject.framework == "mindspore") or type(value) not in (list, tuple, dict):
+        container = None  # a CellDict takes fewer keys, and a kind of its own does more than hold
     package = f"{subject.framework}.nn"
     space = vars(subject.module) if subject.module is not None else {}
     alias = next((n for n, v in space.items() if getattr(v, "__name__", "") == package), None)

@@ -44,10 +44,7 @@ class Subject:
     @cached_property
     def file(self) -> Path | None:
         """The user's file that defines the model; None where there is none."""
-        where = self.reference.rpartition(":")[0]
-        if where.endswith(".py"):
-            return Path(where)
-        return _file_of(type(self.model))
+        return Path(self._named_file) if self._named_file else _file_of(type(self.model))
 
     @property
     def name(self) -> str:
@@ -58,16 +55,20 @@ class Subject:
     @cached_property
     def module(self) -> ModuleType | None:
         """That file as a module, as it was run."""
-        where = self.reference.rpartition(":")[0]
-        if where.endswith(".py"):
-            return file_module(where)
+        if self._named_file:
+            return file_module(self._named_file)
         return sys.modules.get(type(self.model).__module__)
 
     @cached_property
     def raised(self) -> ModelError | None:
         """What the file raised below the model."""
+        return raised_below(self._named_file) if self._named_file else None
+
+    @property
+    def _named_file(self) -> str:
+        """The file that the reference names; empty where it names none."""
         where = self.reference.rpartition(":")[0]
-        return raised_below(where) if where.endswith(".py") else None
+        return where if where.endswith(".py") else ""
 
     @cached_property
     def syntax(self) -> ast.Module | None:
@@ -112,6 +113,15 @@ def is_model_class(value: object) -> bool:
         cls.__name__ in ("Cell", "Module") and (cls.__module__ or "").startswith(("mindspore.nn", "torch.nn"))
         for cls in value.__mro__
     )
+
+
+def classes_of(module: ModuleType) -> list[tuple[str, type]]:
+    """(name, class) of the Cell and Module classes that a file defines itself."""
+    return [
+        (name, value)
+        for name, value in vars(module).items()
+        if is_model_class(value) and value.__module__ == module.__name__
+    ]
 
 
 def is_library_class(cls: type) -> bool:

@@ -128,6 +128,12 @@ def test_check_of_a_live_model_and_of_a_graph(net: Net, graph: regraft.Graph) ->
     assert not full.skipped
 
 
+def test_an_option_that_does_not_exist_is_a_type_error(net: Net) -> None:
+    for call in (regraft.check, regraft.load):
+        with pytest.raises(TypeError, match="typo"):
+            call(net, "2x3", typo=1)
+
+
 def test_an_operator_without_a_lowering_hides_no_finding() -> None:
     class Odd(torch.nn.Module):
         def __init__(self) -> None:

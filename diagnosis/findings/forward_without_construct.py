@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...passes import Change
-from ..subject import Subject, class_place, is_library_class, is_model_class
+from ..subject import Subject, class_place, classes_of, is_library_class
 
 CODES = {
     "FC101": "a Cell defines `forward` and no `construct`: MindSpore calls `construct`",
@@ -15,29 +13,25 @@ CODES = {
 
 def find(subject: Subject) -> list[Change]:
     """Findings for the classes that the model is made of."""
-    return [change for cls in classes(subject) if (change := _change(cls)) is not None]
+    return [change for cls in _classes(subject) if (change := _change(cls)) is not None]
 
 
-def classes(subject: Subject) -> Iterator[type]:
+def code_of_parts(subject: Subject) -> str:
+    """The code of the first finding for a class of the model's parts; empty where there is none."""
+    return next((change.code for cls in _of_parts(subject) if (change := _change(cls)) is not None), "")
+
+
+def _classes(subject: Subject) -> dict[type, None]:
     """The user's classes in the model, then those that its statements define as leaves."""
-    seen: dict[type, None] = {}
-    for _, part in subject.parts():
-        if not is_library_class(type(part)):
-            seen.setdefault(type(part))
-    own = (
-        [
-            cls
-            for cls in vars(subject.module or object()).values()
-            if is_model_class(cls) and cls.__module__ == getattr(subject.module, "__name__", None)
-        ]
-        if subject.module is not None
-        else []
-    )
+    own = [] if subject.module is None else [cls for _, cls in classes_of(subject.module)]
     defined = {getattr(statement, "name", None) for statement in subject.statements}
-    for cls in own:
-        if cls.__name__ in defined and not any(cls in other.__mro__[1:] for other in own):
-            seen.setdefault(cls)
-    yield from seen
+    leaves = (c for c in own if c.__name__ in defined and not any(c in other.__mro__[1:] for other in own))
+    return {**_of_parts(subject), **dict.fromkeys(leaves)}
+
+
+def _of_parts(subject: Subject) -> dict[type, None]:
+    """The user's classes that parts of the model are of, each once, in order."""
+    return {type(part): None for _, part in subject.parts() if not is_library_class(type(part))}
 
 
 def _change(cls: type) -> Change | None:

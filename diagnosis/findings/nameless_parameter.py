@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ...passes import Change
+from ...passes.naming.wording import listed
 from ..subject import Subject
-from ..wording import listed
 
 CODES = {
     "PN101": "a Parameter has no name of its own: MindSpore numbers it, and checkpoints follow the number"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ...frontends.mindspore_cell.registration import registrations
 from ...passes import Change
+from ...passes.naming.wording import inserted_at, listed
 from ..subject import Subject
-from ..wording import inserted_at, listed
 
 CODES = {"NC101": "the first call of the net renames parameters: the order of the file's lines decides"}
 
@@ -55,13 +53,14 @@ def _already(subject: Subject) -> list[Change]:
         ]
         if len(now) > 1:
             place = bare[now[0]]
+            where = inserted_at([bare[name].place for name in now])
             return [
                 Change(
                     "NC101",
-                    f"{listed(now)}{inserted_at([bare[n] for n in now])} gave the same names until a call of "
+                    f"{listed(now)}{where} gave the same names until a call of "
                     "the net changed them: without that call before it, an optimizer raises, and checkpoints "
                     "have other names",
-                    place=f"{Path(place.file).name}:{place.line}",
+                    place=place.place,
                     severity="warning",
                     fixed=False,
                     modules=tuple(f"{path}.{n}" if path else n for n in now),

@@ -12,16 +12,16 @@ CODES = {
     "PL101": "layers in a plain list or dict are not registered: nothing trains, saves or loads them",
     "PL102": "Parameters in a plain list or dict are not registered: nothing trains, saves or loads them",
 }
-_INSTEAD = {
-    ("mindspore", True, False): "nn.CellList([…])",
-    ("mindspore", True, True): "nn.CellDict({…})",
-    ("torch", True, False): "nn.ModuleList([…])",
-    ("torch", True, True): "nn.ModuleDict({…})",
-    ("mindspore", False, False): "ParameterTuple([Parameter(…, name=…), …])",
-    ("mindspore", False, True): "an attribute for each Parameter",
-    ("torch", False, False): "nn.ParameterList([…])",
-    ("torch", False, True): "nn.ParameterDict({…})",
+CONTAINERS = {
+    ("mindspore", "PL101", False): "CellList",
+    ("mindspore", "PL101", True): "CellDict",
+    ("torch", "PL101", False): "ModuleList",
+    ("torch", "PL101", True): "ModuleDict",
+    ("torch", "PL102", False): "ParameterList",
+    ("torch", "PL102", True): "ParameterDict",
 }
+"""(framework, finding, whether it is a dict) -> the framework's own container, in its `nn`."""
+_OTHERWISE = {False: "ParameterTuple([Parameter(…, name=…), …])", True: "an attribute for each Parameter"}
 
 
 def find(subject: Subject) -> list[Change]:
@@ -50,7 +50,9 @@ def find(subject: Subject) -> list[Change]:
 def _change(
     subject: Subject, path: str, part: Any, attribute: str, value: Any, count: int, code: str, word: str
 ) -> Change:
-    instead = _INSTEAD[subject.framework, code == "PL101", isinstance(value, dict)]
+    is_dict = isinstance(value, dict)
+    container = CONTAINERS.get((subject.framework, code, is_dict))
+    instead = _OTHERWISE[is_dict] if container is None else f"nn.{container}({'{…}' if is_dict else '[…]'})"
     what = word if count > 1 else word.removesuffix("s")
     full = f"{path}.{attribute}" if path else attribute
     return Change(

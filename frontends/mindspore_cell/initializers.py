@@ -72,8 +72,7 @@ def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
     for tensor in tree.tensors:
         node = graph.parameter(tree.parameters[id(tensor)])
         if id(tensor) in seen:
-            found = seen[id(tensor)]
-            node.initializer = Initializer.of("unknown") if found is None else law_of_object(found)
+            node.initializer = law_of_object(seen[id(tensor)])
             if node.initializer is None:  # a law that the IR has no word for
                 node.initializer = Initializer.of("unknown")
             continue

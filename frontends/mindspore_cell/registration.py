@@ -31,6 +31,11 @@ class Registration:
     in_class: bool
     named: bool
 
+    @property
+    def place(self) -> str:
+        """The line as findings name it, ``net.py:12``."""
+        return f"{Path(self.file).name}:{self.line}"
+
 
 _METHODS = ("insert_child_to_cell", "append", "extend", "insert", "__setattr__", "__setitem__", "update")
 _known: dict[int, tuple[weakref.ref[Any], dict[str, Registration]]] = {}

@@ -34,7 +34,7 @@ class CellPlace:
         place = self.above
         seen = registrations(place.owner).get(name) if place is not None else None
         if seen is not None:
-            return f"{Path(seen.file).name}:{seen.line}"
+            return seen.place
         while place is not None:
             found = _source(type(place.owner))
             if found:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from ...ir import Graph, Parameter
 from ..base import Change
+from .wording import inserted_at, listed
 
 Paths = dict[int, list[str]]
 
@@ -35,7 +36,7 @@ def conflicts(
         else:
             places = [_location(graph, owner) for owner in owners]
             names = f"{len(shared)} names (`{shared[0][0].name}`, …)"
-            message = f"{_listed(owners)}{_inserted(places)} give the same {names}"
+            message = f"{listed(owners, most=None)}{inserted_at(places)} give the same {names}"
             place = next(filter(None, places), owners[0])
         changes.append(
             Change(
@@ -135,24 +136,6 @@ def _split(names: Sequence[str]) -> tuple[tuple[str, ...], str]:
 def _location(graph: Graph, path: str) -> str:
     module = graph.modules.find(path)
     return "" if module is None else module.location
-
-
-def _listed(owners: Sequence[str]) -> str:
-    quoted = [f"`{owner}`" for owner in owners]
-    return f"{', '.join(quoted[:-1])} and {quoted[-1]}"
-
-
-def _inserted(places: Sequence[str]) -> str:
-    """``, inserted at lines 50 and 51,``; nothing where a place is not known."""
-    if not all(places):
-        return ""
-    files = {place.rpartition(":")[0] for place in places}
-    lines = list(dict.fromkeys(place.rpartition(":")[2] for place in places))
-    if len(files) > 1:
-        return f", inserted at {' and '.join(places)},"
-    if len(lines) == 1:
-        return f", inserted at line {lines[0]},"
-    return f", inserted at lines {', '.join(lines[:-1])} and {lines[-1]},"
 
 
 def _describe_parameter(graph: Graph, parameter: Parameter, paths: Paths) -> str:
