@@ -20,6 +20,9 @@ import numpy as np
 
 from ..ir import Initializer
 
+UNKNOWN = Initializer.of("unknown")
+"""Of values that no law explains; the default law of a class never takes its place."""
+
 SAMPLE = 65536
 """Values of a parameter that are looked at: enough to tell two per cent in the spread."""
 
@@ -72,7 +75,10 @@ class _Sample:
 
 
 def told(parameters: Sequence[Held]) -> list[Initializer | None]:
-    """The law of every parameter, as the values of all of them tell; None where they tell none."""
+    """The law of every parameter, as the values of all of them tell.
+
+    `UNKNOWN` where they are not drawn from what the class states; None where neither tells anything.
+    """
     laws = [held.law for held in parameters]
     kinds: dict[Hashable, list[_Sample]] = defaultdict(list)
     trained = 0  # parameters that their class would set to one number, and that hold others
@@ -100,7 +106,7 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
     if not trained:
         most = 2 * len(unexplained) > sum(map(len, kinds.values()))  # it may be trained: no spread is a law
         for sample in unexplained:
-            laws[sample.at] = None if most else _plain(sample)
+            laws[sample.at] = (None if most else _plain(sample)) or UNKNOWN
     return laws
 
 

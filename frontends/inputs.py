@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -82,22 +82,33 @@ class InputSpec:
         return array
 
 
-Inputs = Sequence[object] | Mapping[str, object] | None
-"""What a caller may give: arrays, framework tensors or specs, by position or by name."""
+class Shaped(Protocol):
+    """An array or a framework's tensor."""
+
+    @property
+    def shape(self) -> Any:
+        """Its sizes."""
+        ...
+
+
+Inputs = Sequence[object] | Mapping[str, object] | Shaped | None
+"""What a caller may give: arrays, framework tensors or specs, by position or by name; or one alone."""
 
 
 def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     """(name, array) of every input; the name is empty for a positional one.
 
-    Specs (text or `InputSpec`) become seeded arrays, framework tensors become NumPy arrays. A tuple, list or
-    dict of such stays one, of arrays. None, a number and a truth value stay what they are, and so does a text
-    that is no spec and given by name.
+    One spec or array alone is the only input. Specs (text or `InputSpec`) become seeded arrays, framework
+    tensors become NumPy arrays. A tuple, list or dict of such stays one, of arrays. None, a number and a
+    truth value stay what they are, and so does a text that is no spec and given by name.
 
     Raises:
         UsageError: for something that is neither.
     """
     if inputs is None:
         return []
+    if isinstance(inputs, str) or not isinstance(inputs, (Sequence, Mapping)):
+        inputs = (inputs,)
     named = inputs.items() if isinstance(inputs, Mapping) else (("", value) for value in inputs)
     out: list[tuple[str, Any]] = []
     for position, (name, value) in enumerate(named):

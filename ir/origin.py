@@ -23,6 +23,7 @@ class Origin:
         given: whether the user gave their values rather than their shapes.
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
+        otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         parameters: the file with its parameters, where `model` is a file without them; None for none.
         landmarks: (name of a node of the source, number of its output) -> the value that it became, in
@@ -38,6 +39,7 @@ class Origin:
     given: bool = False
     notes: list[str] = field(default_factory=list[str])
     assumed: list[str] = field(default_factory=list[str])
+    otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
@@ -49,5 +51,6 @@ class Origin:
             inputs=dict(self.inputs),
             notes=list(self.notes),
             assumed=list(self.assumed),
+            otherwise=list(self.otherwise),
             landmarks=dict(self.landmarks),
         )

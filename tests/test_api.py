@@ -58,8 +58,10 @@ def test_the_callers_module_stays_in_its_mode(net: Net, graph: regraft.Graph) ->
         {"x": "4x3x8x8:float32"},
         (np.zeros((4, 3, 8, 8), np.float32),),
         {"x": torch.zeros(4, 3, 8, 8)},
+        "4x3x8x8",
+        torch.zeros(4, 3, 8, 8),
     ],
-    ids=["spec", "named spec", "array", "named tensor"],
+    ids=["spec", "named spec", "array", "named tensor", "bare spec", "bare tensor"],
 )
 def test_forms_of_input(net: Net, inputs: object) -> None:
     loaded = regraft.load(net, inputs, dynamic_batch=False)

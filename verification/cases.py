@@ -12,17 +12,20 @@ from .bending import WHOLE, Bending, multiplied
 from .branches import branches
 from .compare import kind_of
 from .coverage import Covered
-from .driving import drive
+from .driving import drive, sharpen
 from .inputs import (
     KIND_OF_DRAW,
     KINDS,
     LARGEST,
+    REPEATED,
     batch_symbols,
     bindings,
     equalised,
+    has_indices,
     is_varied,
     largest_value,
     make_inputs,
+    not_all_finite,
     other_sizes,
     resized,
 )
@@ -108,12 +111,17 @@ class Cases:
             outputs += self._kinds(sizes, mixed)
             for factor, given in self._amplified(first).items():
                 outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
+            special = not_all_finite(first) if self._bending.unseen else {}
+            if special and self._bending.note(special):
+                outputs += self._another(sizes, "with NaN and infinities", special)
             equal = equalised(self.graph, first)
             if equal is not None:
                 outputs += self._another(sizes, "equal inputs", equal)
         for other in further:
             kind, again = name, make_inputs(self.graph, other, self.seed + 1) if drawn else None
-            if again is None:
+            if drawn and not varied and self._is_mixable(other) and has_indices(self.graph):
+                kind, again = REPEATED, make_inputs(self.graph, other, self.seed + 1, REPEATED)
+            elif again is None:
                 again = resized(self.graph, first, other)
             elif mixed is not None and all(other[symbol] == 1 for symbol in batch_symbols(self.graph)):
                 kind, again = "positive", {n: np.abs(a) if kind_of(a) == "f" else a for n, a in again.items()}
@@ -157,6 +165,7 @@ class Cases:
         rows = comparison.rows(agree=all(row.passed for row in outputs))
         if self._bending.unseen:
             rows = drive(self._bending, rows, self.sides, (source, target), rounding)
+        rows = sharpen(rows, self.sides, (source, target), rounding)
         if all(row.passed for row in outputs) and not any(row.passed is False for row in rows):
             measuring = Measuring(self.graph, self.sides.source, inputs, source, outputs, rows)
             self.covered.sensitivity = measuring.sensitivity()
@@ -221,12 +230,15 @@ class Cases:
 
     def _mixture(self, further: Sequence[dict[str, int]]) -> tuple[dict[str, int], Arrays] | None:
         """The sizes among some at which a batch has an example for each kind of draw, and such inputs."""
-        batch = batch_symbols(self.graph)
         for sizes in further:
-            if all(sizes.get(symbol) == len(MIXED) for symbol in batch):
+            if self._is_mixable(sizes):
                 inputs = mixed_inputs(self.graph, sizes, self.seed + 1)
                 return None if inputs is None else (sizes, inputs)
         return None
+
+    def _is_mixable(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a batch has an example for each kind of draw."""
+        return all(sizes.get(symbol) == len(MIXED) for symbol in batch_symbols(self.graph))
 
     def _kinds(self, sizes: dict[str, int], mixed: tuple[dict[str, int], Arrays] | None) -> list[OutputRow]:
         """The outputs on draws of every kind: as examples of one batch, or one after the other."""

@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from ..ir import numpy_dtype
+
 MULTIPLE = 4
 """How many times further than rounding alone moves the source a target may be."""
 
@@ -19,6 +21,9 @@ WITNESSED = 32
 
 JUMP = 4
 """An element that a larger perturbation moves so many times further than in proportion is decided by it."""
+
+NARROW = 8
+"""So many values that are all of a narrower type, and differ, show that the target rounded to it."""
 
 FEW = 0.25
 """Where a larger share of the elements is beyond the bound, no choice that rounding decides is the reason."""
@@ -161,6 +166,10 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
             allowed = relative * max(scale, 1e-6)
             found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
+    narrower = _narrower(source, target) if found.passed and max_abs else ""
+    if narrower:
+        reason = f"{max_abs:.3g} apart: each value that differs is the source's, rounded to {narrower}"
+        return replace(found, passed=False, reason=reason)
     if not found.passed:
         return found
     if source.size and not s.size:
@@ -168,6 +177,25 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     else:
         unproven = found.unproven or _constant(s, source.size) or _within(s, found.tolerance)
     return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
+
+
+def _narrower(source: np.ndarray, target: np.ndarray) -> str:
+    """The narrower element type that the target's values went through and the source's did not; "" for none.
+
+    Whatever the tolerance: values of float32 that all have the few digits of float16 are no rounding error.
+    """
+    if "float32" not in (source.dtype.name, target.dtype.name) or target.dtype.itemsize < 4:
+        return ""
+    differing = (source != target) & np.isfinite(source) & np.isfinite(target)
+    s, t = source[differing].astype(np.float64), target[differing].astype(np.float64)
+    if np.unique(t).size < NARROW:  # a bounded function ends in a few values
+        return ""
+    for name in ("float16", "bfloat16"):
+        narrow = numpy_dtype(name)
+        with np.errstate(over="ignore"):
+            if bool((t.astype(narrow) == t).all()) and float(np.mean(s.astype(narrow) == t)) > 1 - FEW:
+                return name
+    return ""
 
 
 def _measured(

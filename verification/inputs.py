@@ -93,6 +93,10 @@ Not all zero: behind a bias that is a plane of equal values, whose sum ends 100 
 64 x 64 and whose variance is rounding alone."""
 
 
+REPEATED = "repeated"
+"""A draw in which every example repeats one index: what follows is one value all along, of either sign."""
+
+
 def make_inputs(
     graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int | str = 0
 ) -> dict[str, np.ndarray]:
@@ -103,7 +107,7 @@ def make_inputs(
         sizes: symbol -> size.
         seed: the same seed gives the same inputs.
         draw: a number above 0: floats and integers are further from the usual, each number in a way of its
-            own; a name of `KIND_OF_DRAW`: floats are of that kind.
+            own; a name of `KIND_OF_DRAW`: floats are of that kind; `REPEATED`: indices are, in every example.
 
     Raises:
         UsageError: when an input's shape is not known.
@@ -116,10 +120,16 @@ def make_inputs(
 
 def is_varied(graph: Graph) -> bool:
     """Whether some input differs between the kinds of draws: one of real numbers that selects nothing."""
-    return any(
-        "float" in node.type.dtype and next(_table_rows(graph, Value(node.key)), None) is None
-        for node in graph.input_nodes()
-    )
+    return any("float" in node.type.dtype and not _is_index(graph, node) for node in graph.input_nodes())
+
+
+def has_indices(graph: Graph) -> bool:
+    """Whether some input selects from a table, as words do."""
+    return any(_is_index(graph, node) for node in graph.input_nodes())
+
+
+def _is_index(graph: Graph, node: Input) -> bool:
+    return next(_table_rows(graph, Value(node.key)), None) is not None
 
 
 def equalised(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
@@ -134,6 +144,16 @@ def equalised(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nd
             found = first.setdefault(node.type, out[node.name])
             out[node.name] = found if found.shape == out[node.name].shape else out[node.name]
     return out if any(out[name] is not inputs[name] for name in inputs) else None
+
+
+def not_all_finite(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same inputs with NaN and infinities at the start of each array of real numbers."""
+    out = dict(inputs)
+    for name, array in inputs.items():
+        if "float" in array.dtype.name:
+            out[name] = array.copy()
+            out[name].reshape(-1)[:3] = np.array([np.nan, np.inf, -np.inf], array.dtype)[: array.size]
+    return out
 
 
 def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
@@ -161,15 +181,17 @@ def _array(
     dtype = numpy_dtype(node.type.dtype)
     rows = min(_table_rows(graph, Value(node.key)), default=None)
     if rows is not None:
-        return random.integers(0, max(rows, 1), shape).astype(dtype)
+        drawn = (*shape[:1], *[1] * len(shape[1:])) if draw == REPEATED else shape
+        return np.broadcast_to(random.integers(0, max(rows, 1), drawn), shape).astype(dtype)
     if node.type.dtype.startswith("complex"):
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     example = graph.origin.inputs.get(node.name)
     if "float" in node.type.dtype:
         if draw == "data-like" and graph.origin.given and example is not None and example.size:
             return random.choice(example.ravel(), shape).astype(dtype)  # as the user's data are
-        if isinstance(draw, str):
+        if draw in KIND_OF_DRAW:
             return np.asarray(KIND_OF_DRAW[draw](random, shape), dtype)
+        draw = 0 if isinstance(draw, str) else draw
         varied = _VARIATIONS[draw % len(_VARIATIONS)](random.standard_normal(shape))
         return np.asarray(varied, dtype)
     draw = 0 if isinstance(draw, str) else draw

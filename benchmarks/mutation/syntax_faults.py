@@ -36,7 +36,9 @@ _REDUCTIONS = frozenset(
     {"mean", "sum", "max", "min", "amax", "amin", "prod", "var", "std", "squeeze", "flip"}
 )
 _LAWS = frozenset({"weight_init", "bias_init", "embedding_table", "gamma_init", "beta_init", "embed_init"})
-_TRAINING = frozenset({"momentum", "p", "dropout", "drop_prob", "keep_prob", "dropout_p", "padding_idx"})
+_TRAINING = frozenset(
+    {"affine", "momentum", "p", "dropout", "drop_prob", "keep_prob", "dropout_p", "padding_idx"}
+)
 _DRAWS = frozenset(
     [
         "Normal",

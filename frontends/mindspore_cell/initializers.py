@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Graph, Initializer, Parameter
-from ..infer_initializers import SAMPLE, Held, drawn, told
+from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, told
 from .construction import laws_of
 from .operators.recurrent import recurrent_kind
 from .tree import CellTree
@@ -74,7 +74,7 @@ def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
         if id(tensor) in seen:
             node.initializer = law_of_object(seen[id(tensor)])
             if node.initializer is None:  # a law that the IR has no word for
-                node.initializer = Initializer.of("unknown")
+                node.initializer = UNKNOWN
             continue
         cell, attribute = tree.holders[id(tensor)]
         law = _stated(cell, attribute, tensor)
@@ -105,6 +105,8 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
     if kept is not None and (found := law_of_object(kept)) is not None:
         return found
     name = type(cell).__name__
+    if name.startswith("Embedding") and attribute == "embedding_table":
+        return _NAMED["normal"]
     if attribute in _FIXED and name in _NORMS:
         return _FIXED[attribute]
     if name == "PReLU" and attribute == "weight":

@@ -57,12 +57,27 @@ def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower:
         except (UnsupportedError, ModelError) as error:
             failure = failure or error
             continue
+        _note_single(graph, types, lower)
         return graph
     graph = lower(static, batch) if fixed is None else fixed
     if failure is not None:  # what failed for another reason has failed again
         place = f" - at {failure.place}" if failure.place else ""
         graph.origin.notes.append(f"the batch size is fixed: {failure.message}{place}")
     return graph
+
+
+def _note_single(graph: Graph, types: Types, lower: Lower) -> None:
+    """Note where a batch of 1 leads to something else: `squeeze` without an axis takes it away too."""
+    if not any("N" in (type_.shape or ()) for type_ in types.values()):
+        return
+    sizes = {s: 2 for type_ in types.values() for s in type_.shape or () if isinstance(s, str)} | {"N": 1}
+    try:
+        single = lower({n: t.with_shape(_with_numbers(t, sizes)) for n, t in types.items()}, 1)
+        _require_alike(graph, single, sizes)
+    except (UnsupportedError, ModelError) as error:
+        why = f"a batch of 1 is another function: {error.message} - at {error.place}"
+        graph.origin.notes.append(f"{why}; what is written is the one of larger batches")
+        graph.origin.otherwise.append(("N", 1, why))
 
 
 def _choices(

@@ -8,6 +8,7 @@ import pytest
 from regraft.frontends.mxnet_symbol import read
 from regraft.frontends.options import LoadOptions
 from regraft.ir import ModelError, validate
+from regraft.verification import verify
 
 from ..corpora.mxnet.cases import cases
 from ..passes.oracle import evaluate
@@ -60,6 +61,22 @@ def test_a_squeeze_of_every_axis_of_one_takes_a_batch_of_one(tmp_path):
     assert not is_fixed(graph)
     graph = loaded(tmp_path, [("squeeze", {"axis": "(1, 2)"}, ["data"])], {"data": (1, 1, 1, 3)})
     assert shapes(graph) == ([["N", 1, 1, 3]], ["N", 3])
+
+
+def test_a_squeeze_without_an_axis_is_another_function_of_a_batch_of_one(tmp_path):
+    graph = loaded(tmp_path, [("squeeze", {}, ["x"])], {"x": (2, 1, 3)})
+    assert shapes(graph) == ([["N", 1, 3]], ["N", 3])
+    ((symbol, size, why),) = graph.origin.otherwise
+    assert (symbol, size) == ("N", 1)
+    assert any(why in note for note in graph.origin.notes)
+    found = verify(graph, graph)
+    assert found.passed
+    assert any("N=1" in note for note in found.notes)
+
+
+def test_a_squeeze_of_one_axis_is_the_same_function_of_a_batch_of_one(tmp_path):
+    graph = loaded(tmp_path, [("squeeze", {"axis": 1}, ["x"])], {"x": (2, 1, 3)})
+    assert not graph.origin.otherwise
 
 
 def test_indices_as_many_as_the_batch_are_no_batch(tmp_path):

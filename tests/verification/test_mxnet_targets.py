@@ -127,6 +127,16 @@ def test_what_acts_in_training_only_is_compared_although_the_symbol_is_not_train
     assert all(row.passed for row in report.outputs)
 
 
+def test_a_scale_that_the_symbol_fixes_is_not_trained(tmp_path: Path) -> None:
+    graph = regraft.load(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval(), torch.randn(2, 3, 8, 8))
+    regraft.save(graph, tmp_path, to="mxnet")
+    assert compared(graph, tmp_path).passed
+    report = compared(graph, tmp_path, change_attribute("BatchNorm", "fix_gamma", "True"))
+    assert report.structure is not None
+    assert [row.setting for row in report.structure.settings] == ["trained scale"]
+    assert all(row.passed for row in report.outputs)
+
+
 @pytest.mark.parametrize("calls", [{}, [], [{"call": "#1"}], [{"call": 1, "class": "", "nodes": []}]])
 def test_module_calls_that_are_none_are_refused(graph: Graph, written: Path, calls: object) -> None:
     path = written / "renames.json"

@@ -96,6 +96,7 @@ class OnnxRunner:
             require_names(self._model, place)
         self.calls = stated_calls(self._model, place)
         self._sliced = Slices(self._model)
+        self._otherwise = list(model.origin.otherwise) if isinstance(model, Graph) else []
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
         names = _weights(model)
@@ -165,6 +166,7 @@ class OnnxRunner:
         boundaries from further sessions that have them as outputs, so many of them as fit into memory.
         """
         feeds = self._feeds(inputs)
+        self._require_same(feeds)
         outputs = _run(self._whole(()), self.outputs, feeds)
         values = {**feeds, **dict(zip(self.outputs, outputs, strict=True))}
         named = list(zip(self.outputs, outputs, strict=True))
@@ -178,6 +180,13 @@ class OnnxRunner:
             found = _run(self._whole(tuple(names)), names, feeds)
             values.update(zip(names, map(self._store.keep, found), strict=True))
         return Run(named, self._records(values), self._store)
+
+    def _require_same(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Refuse sizes at which what the graph was read from computes something else."""
+        sizes = self._sliced.sizes(feeds) if self._otherwise else {}
+        for symbol, size, why in self._otherwise:
+            if sizes.get(symbol) == size:
+                raise ModelError("E702", why)
 
     def _records(self, values: Mapping[str, np.ndarray]) -> dict[str, CallRecord]:
         return {

@@ -26,14 +26,18 @@ class Slices:
         new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in further)
         return new
 
-    def grouped(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int) -> list[list[str]]:
-        """Names of values in groups, each of at most `budget` bytes or of one value."""
-        sizes = {
+    def sizes(self, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """Symbol -> size, from the arrays that are fed."""
+        return {
             dim.dim_param: size
             for name, array in feeds.items()
             if name in self.infos
             for dim, size in zip(self.infos[name].type.tensor_type.shape.dim, array.shape, strict=False)
         }
+
+    def grouped(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int) -> list[list[str]]:
+        """Names of values in groups, each of at most `budget` bytes or of one value."""
+        sizes = self.sizes(feeds)
         known = {name: self._bytes(name, sizes) for name in names}
         largest = max((size for size in known.values() if size is not None), default=0)
         groups: list[list[str]] = []

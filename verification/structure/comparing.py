@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from ...checkpoints.mapping import Map
 from ...ir import Graph
 from .report import Structure
-from .settings import MOMENTUM, Setting, compare_settings, settings_of
+from .settings import OF_NORMALISATIONS, Setting, compare_settings, settings_of
 from .sharing import Held, compare_sharing
 from .values import compare_values
 
@@ -58,7 +58,7 @@ def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
         source: the source's graph.
         ratios: of those that the target has.
     """
-    mine = [s for s in settings_of(source) or () if s.kind != MOMENTUM]
+    mine = [s for s in settings_of(source) or () if s.kind not in OF_NORMALISATIONS]
     if not mine:
         return ""
     places = [f"{s.value:g} in `{s.module or '(root)'}`" for s in mine[:_SHOWN]]

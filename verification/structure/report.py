@@ -38,7 +38,7 @@ class SettingRow:
 
     Attributes:
         module: path in the source; in the target where the source has none there.
-        setting: "Dropout", "Dropout of channels", "momentum".
+        setting: "Dropout", "Dropout of channels", "momentum", "trained scale" (1 or 0).
         source: its value in the source; None where it has no such layer.
         target: its value in the target; None likewise.
     """

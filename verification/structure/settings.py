@@ -1,4 +1,4 @@
-"""What acts in training only: the Dropouts in the order of the run, with their ratios, and momenta."""
+"""What acts in training only: Dropouts in the order of the run, momenta, and scales that are trained."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from math import isclose
 
 import onnx
 
-from ...ir import Graph, Operator
+from ...ir import Graph, Operator, Parameter
 from .report import SettingRow
 
-DROPOUT, CHANNELS, MOMENTUM = "Dropout", "Dropout of channels", "momentum"
+DROPOUT, CHANNELS, MOMENTUM, SCALE = "Dropout", "Dropout of channels", "momentum", "trained scale"
 """Kinds of setting; those of what drops are what the operators' traits call it."""
+
+OF_NORMALISATIONS = (MOMENTUM, SCALE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,9 @@ class Setting:
     """One layer or function that does something in training only, as a run comes by it.
 
     Attributes:
-        kind: `MOMENTUM`, or what is dropped: `DROPOUT`, `CHANNELS`…
-        value: the share that is dropped; the share of the old statistics that is kept.
+        kind: `MOMENTUM`, `SCALE`, or what is dropped: `DROPOUT`, `CHANNELS`…
+        value: the share that is dropped; the share of the old statistics that is kept; 1 for a scale that is
+            a parameter, 0 for one that is a constant.
         module: path of the innermost module around it, the source's where that is known.
     """
 
@@ -68,7 +71,12 @@ def _found(graph: Graph, operator: Operator, path: str) -> list[Setting]:
         given = graph.constant_value(operands[1]) if len(operands) > 1 else None
         return _dropping(traits.dropout, 0.5 if given is None else float(given.reshape(())), path)
     if operator.op_type == "BatchNormalization" and not operator.int("training_mode"):
-        return [Setting(MOMENTUM, operator.float("momentum"), path)]
+        scale = graph.operands(operator.key)[1]
+        is_trained = scale is not None and isinstance(graph.node(scale.node), Parameter)
+        return [
+            Setting(MOMENTUM, operator.float("momentum"), path),
+            Setting(SCALE, float(is_trained), path),
+        ]
     return []
 
 
@@ -93,13 +101,16 @@ def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> li
     """What differs, in the order of the source's run.
 
     Two that run in the same order are equal wherever they lie, and so are two that have the same in every
-    module: branches side by side may run in either order. Momenta are compared only where there are as many:
-    a normalisation that is another operator is seen in its numbers.
+    module: branches side by side may run in either order. What normalisations have is compared only where
+    there are as many: one that is another operator is seen in its numbers.
     """
     rows: list[SettingRow] = []
-    for momenta in (False, True):
-        mine, theirs = ([s for s in side if (s.kind == MOMENTUM) == momenta] for side in (source, target))
-        if momenta and len(mine) != len(theirs):
+    for kind in ("", *OF_NORMALISATIONS):
+        mine, theirs = (
+            [s for s in side if (s.kind if s.kind in OF_NORMALISATIONS else "") == kind]
+            for side in (source, target)
+        )
+        if kind and len(mine) != len(theirs):
             continue
         if [s.told for s in mine] == [s.told for s in theirs]:
             continue

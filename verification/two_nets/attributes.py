@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ...ir import Graph, Operator
-from ..structure.settings import DROPOUT, MOMENTUM, compare_settings, settings_of
+from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
 
 _WINDOWS = ("strides", "dilations", "padding")
 _READ: dict[str, tuple[str, ...]] = {
@@ -195,9 +195,13 @@ def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[
     if sides[0] is None or sides[1] is None:
         return []
     back = {other: path for path, other in modules.items()}
-    mine = [replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind != MOMENTUM]
+    mine = [
+        replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind not in OF_NORMALISATIONS
+    ]
     theirs = [
-        replace(s, module=back.get(_within(s.module, back), "")) for s in sides[1] if s.kind != MOMENTUM
+        replace(s, module=back.get(_within(s.module, back), ""))
+        for s in sides[1]
+        if s.kind not in OF_NORMALISATIONS
     ]
     return [
         AttributeRow(

@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
-from ...infer_initializers import constant, named
+from ...infer_initializers import UNKNOWN, constant, named
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -93,7 +93,7 @@ class _Watcher:
     def _settled(self, tensor: Tensor) -> Initializer:
         law = self._law(tensor)
         if law is None or (law.law == "trunc_normal" and math.isinf(law.number("high", 2.0))):
-            return Initializer.of("unknown")
+            return UNKNOWN
         return named(law, tuple(tensor.shape))
 
     def _law(self, tensor: Tensor) -> Initializer | None:
