@@ -171,14 +171,21 @@ def _row(found: object, place: str) -> Rename:
     return row
 
 
+_NO_EPSILON = 1e30
+"""Above any epsilon; an integer that no float holds is above it too."""
+
+
 def _norm(found: object, place: str) -> Norm:
     if isinstance(found, dict) and found.keys() == {f.name for f in fields(Norm)}:
         names, values = found["statistics"], found["values"]
         texts = [*names, *values] if isinstance(names, list) and isinstance(values, list) else [None]
         good = all(isinstance(text, str) for text in texts) and len(names) == len(values) == 4
-        numbers = isinstance(found["epsilon"], (int, float)) and type(found["axis"]) is int
+        epsilon = found["epsilon"]
+        numbers = (
+            isinstance(epsilon, (int, float)) and 0 <= epsilon < _NO_EPSILON and type(found["axis"]) is int
+        )
         if good and numbers and all(name or value for name, value in zip(names, values, strict=True)):
-            return Norm(**found)
+            return Norm(**{**found, "epsilon": float(epsilon)})
     raise ModelError("E101", f"expected statistics, values, epsilon and axis, got `{found!r}`", place=place)
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from .minimise import minimised
-from .rounds import Failure, one_round
+from .rounds import Failure, fails_alone, one_round
 
 _ROUND = 120.0
 """Seconds after which a worker is replaced: what leaks in a framework must not look like an input's doing."""
@@ -36,6 +36,8 @@ def main() -> None:
         codes, failures = one_round(given.targets, min(given.round, left), seed)
         total += codes
         for failure in failures:
+            if failure["kind"] in ("memory", "killed") and not fails_alone(failure):
+                continue
             key = f"{failure['target']} {failure['kind']}: {failure['what']}"
             seen[key] += 1
             if seen[key] == 1:

@@ -32,9 +32,21 @@ def one_round(targets: str, seconds: float, seed: int) -> tuple[Counter[str], li
     Raises:
         RuntimeError: when the worker did not even start.
     """
+    return _worker(["--targets", targets, "--seconds", str(seconds), "--seed", str(seed)])
+
+
+def fails_alone(failure: Failure) -> bool:
+    """Whether an input fails in a new process too: memory that ran out may be what others left behind."""
+    with tempfile.TemporaryDirectory(prefix="regraft-fuzz-") as scratch:
+        path = Path(scratch) / "input"
+        path.write_bytes(base64.b64decode(failure["input"]))
+        return bool(_worker(["--targets", failure["target"], "--only", str(path)])[1])
+
+
+def _worker(arguments: list[str]) -> tuple[Counter[str], list[Failure]]:
+    """What one worker process found; see `one_round`."""
     with tempfile.TemporaryDirectory(prefix="regraft-fuzz-") as scratch:
         current, log = Path(scratch) / "current", Path(scratch) / "stderr"
-        arguments = ["--targets", targets, "--seconds", str(seconds), "--seed", str(seed)]
         with log.open("w") as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.worker", *arguments, "--current", str(current)],

@@ -37,11 +37,8 @@ def fuzz(names: list[str], seconds: float, seed: int, report: Report, current: P
         current: a file that holds the input being tried, for whoever finds this process dead.
     """
     random = Random(seed)
-    chosen = [t for name, t in targets().items() if not names or name in names]
-    seeds = {t.name: [*t.seeds()] for t in chosen}
+    chosen, seeds = _ready(names, current.parent / "case")
     known = {t.name: [p.read_bytes() for p in regressions(t.name)] for t in chosen}
-    warm_up(chosen, seeds, current.parent / "case")
-    limit_memory()
     codes: Counter[str] = Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -59,6 +56,24 @@ def fuzz(names: list[str], seconds: float, seed: int, report: Report, current: P
             if fault.kind in ("time", "memory"):  # what it was doing may be half done
                 break
     return codes
+
+
+def again(name: str, data: bytes, report: Report, current: Path) -> None:
+    """Try one input in a process that has seen nothing else but the seeds."""
+    (target,), _ = _ready([name], current.parent / "case")
+    current.write_bytes(name.encode() + b"\n" + data)
+    _, fault = attempt(target, data, current.parent / "case")
+    if fault is not None:
+        report(target, data, fault)
+
+
+def _ready(names: list[str], folder: Path) -> tuple[list[Target], dict[str, list[bytes]]]:
+    """The targets and their seeds, everything imported and memory limited."""
+    chosen = [t for name, t in targets().items() if not names or name in names]
+    seeds = {t.name: [*t.seeds()] for t in chosen}
+    warm_up(chosen, seeds, folder)
+    limit_memory()
+    return chosen, seeds
 
 
 def warm_up(chosen: list[Target], seeds: dict[str, list[bytes]], folder: Path) -> None:
@@ -84,6 +99,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--current", type=Path)
+    parser.add_argument("--only", type=Path, help="a file with the one input that is tried, of one target")
     given = parser.parse_args()
     os.environ.setdefault("GLOG_v", "4")
     stdout = os.fdopen(os.dup(1), "w")
@@ -98,7 +114,11 @@ def main() -> None:
         if given.current:
             current.parent.mkdir(parents=True, exist_ok=True)
         names = [n for n in given.targets.split(",") if n]
-        codes = fuzz(names, given.seconds, given.seed, report, current)
+        codes = Counter[str]()
+        if given.only:
+            again(names[0], given.only.read_bytes(), report, current)
+        else:
+            codes = fuzz(names, given.seconds, given.seed, report, current)
     print(json.dumps({"codes": codes}), file=stdout, flush=True)
     stdout.close()
     sys.stderr.flush()
