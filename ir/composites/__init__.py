@@ -13,6 +13,8 @@ from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
 from .bessel import TABLE as BESSEL
 from .dropout import TABLE as DROPOUT
+from .eigenvalues import TABLE as EIGENVALUES
+from .elimination import TABLE as ELIMINATION
 from .indexing import TABLE as INDEXING
 from .integers import TABLE as INTEGERS
 from .linear import TABLE as LINEAR
@@ -21,9 +23,12 @@ from .multihead import TABLE as MULTIHEAD
 from .polynomial import TABLE as POLYNOMIAL
 from .pool import TABLE as POOL
 from .recurrent import TABLE as RECURRENT
+from .reflections import TABLE as REFLECTIONS
 from .scan import TABLE as SCAN
+from .selection import TABLE as SELECTION
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
+from .triangular import TABLE as TRIANGULAR
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     ACTIVATION,
@@ -40,6 +45,11 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     RECURRENT,
     SCAN,
     SPECIAL,
+    EIGENVALUES,
+    ELIMINATION,
+    REFLECTIONS,
+    SELECTION,
+    TRIANGULAR,
     STUB,
 )
 """Every composite by name."""

@@ -12,6 +12,7 @@ from regraft.ir.composites.polynomial import FAMILIES
 from regraft.ir.types import dtype_name, type_of_proto
 
 from ..passes.oracle import evaluate, run_onnxruntime, to_onnx
+from . import matrix_cases
 
 RANDOM = np.random.default_rng(0)
 
@@ -262,6 +263,7 @@ LABEL = draw(2, 4)
 CASES = [
     *SPECIAL,
     *SCANS,
+    *(Case(*case) for case in matrix_cases.CASES),
     Case("Swish", [draw(2, 3, 4)], oracle=lambda x: x / (1 + np.exp(-x))),
     Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
     Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),
@@ -323,6 +325,7 @@ STACKS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 BATCHED = {
     "MultiheadAttention": 2,
     "PaddedEmbedding": 1,
+    **matrix_cases.BATCHED,
     "ScaledDotProductAttention": 2,
     **STACKS,
     "LSTMCell": 2,

@@ -1,0 +1,163 @@
+"""Elements by their rank, and places in sorted sequences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..dims import broadcast, differ
+from ..errors import BackendError
+from ..signatures import AttributeSpec
+from ..types import TensorType
+from .base import CompositeTable
+from .terms import Term, terms_of, where
+
+if TYPE_CHECKING:
+    from ..builder import Builder
+    from ..nodes import Operator, Value
+
+TABLE = CompositeTable()
+
+
+def _axis(operator: Operator, given: TensorType) -> int:
+    """The axis, from the front.
+
+    Raises:
+        ValueError: where the tensor has no such axis.
+    """
+    axis, rank = operator.int("axis"), given.rank
+    assert rank is not None
+    if not -rank <= axis < rank:
+        raise ValueError(f"expected an axis of {given}, got {axis}")
+    return axis % rank
+
+
+def _infer_ranked(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    x = types[0]
+    if x is None or x.shape is None:
+        return [x, TensorType("int64", None)]
+    axis, kept = _axis(operator, x), (1,) if operator.int("keepdims") else ()
+    shape = (*x.shape[:axis], *kept, *x.shape[axis + 1 :])
+    return [x.with_shape(shape), TensorType("int64", shape)]
+
+
+def _ranked(operator: Operator, x: Term) -> tuple[int, int]:
+    """(the axis, its length).
+
+    Raises:
+        BackendError: when the length is symbolic.
+    """
+    known = x.b.type_of(x.value)
+    if known.shape is None:
+        raise BackendError("E602", f"expected a tensor of known rank, got {known}")
+    axis = _axis(operator, known)
+    length = known.shape[axis]
+    if not isinstance(length, int):
+        raise BackendError(
+            "E602",
+            f"expected a static size of the axis {axis} along which elements are ranked, got {known}",
+            hint="give the input sizes with --input",
+        )
+    return axis, length
+
+
+def _smallest(x: Term, axis: int, count: int) -> list[Term]:
+    """(values, places) of the smallest along an axis, in order."""
+    found = x.b.ops("TopK", x.value, x.b.constant([count]), outputs=2, axis=axis, largest=0)
+    return [Term(x.b, value) for value in found]
+
+
+def _kth(x: Term, axis: int, k: int, *, keep: bool) -> list[Term]:
+    """(the k-th smallest, its place), from 1."""
+    at = x.b.constant([k - 1] if keep else k - 1)
+    return [Term(x.b, x.b.op("Gather", v.value, at, axis=axis)) for v in _smallest(x, axis, k)]
+
+
+def _expand_kth(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    (x,) = terms_of(b, operands)
+    axis, _ = _ranked(operator, x)
+    return [v.value for v in _kth(x, axis, operator.int("k"), keep=bool(operator.int("keepdims")))]
+
+
+def _expand_median(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    (x,) = terms_of(b, operands)
+    axis, length = _ranked(operator, x)
+    keep = bool(operator.int("keepdims"))
+    if not x.dtype.startswith(("float", "bfloat")):
+        return [v.value for v in _kth(x, axis, (length + 1) // 2, keep=keep)]
+    undefined = x.op("IsNaN")
+    if operator.int("ignore_nan"):
+        found = _median_of_numbers(x, undefined, axis, length)
+        return [v.value if keep else b.op("Squeeze", v.value, b.constant([axis])) for v in found]
+    values, at = _kth(x, axis, (length + 1) // 2, keep=keep)
+    marks = undefined.cast("int32")
+    is_there = Term(b, b.op("ReduceMax", marks.value, b.constant([axis]), keepdims=int(keep))).cast("bool")
+    first = marks.op("ArgMax", axis=axis, keepdims=int(keep))
+    return [where(is_there, math.nan, values).value, where(is_there, first, at).value]
+
+
+def _median_of_numbers(x: Term, undefined: Term, axis: int, length: int) -> list[Term]:
+    """(the middle of what is no NaN, its place); NaN where nothing is."""
+    b = x.b
+    values, places = _smallest(where(undefined, math.inf, x), axis, length)
+    numbers = (~undefined).cast("int64")
+    count = Term(b, b.op("ReduceSum", numbers.value, b.constant([axis]), keepdims=1))
+    at = ((count - 1) / 2).clip(low=0)
+    value, place = (v.op("GatherElements", at, axis=axis) for v in (values, places))
+    return [where(count.equals(0), math.nan, value), place]
+
+
+_ALONG = [AttributeSpec("axis", "int", required=True), AttributeSpec("keepdims", "int", default=0)]
+TABLE.add(
+    "KthValue",
+    inputs="X",
+    outputs="values indices",
+    attributes=[AttributeSpec("k", "int", required=True), *_ALONG],
+    infer=_infer_ranked,
+    expand=_expand_kth,
+    summary="the k-th smallest element along an axis, from 1, and its place",
+)
+TABLE.add(
+    "Median",
+    inputs="X",
+    outputs="values indices",
+    attributes=[*_ALONG, AttributeSpec("ignore_nan", "int", default=0)],
+    infer=_infer_ranked,
+    expand=_expand_median,
+    summary="the middle element along an axis, the lower of two, and its place; NaN where there is one",
+)
+
+
+def _infer_search(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    edges, values = types
+    shape = None if values is None else values.shape
+    if edges is not None and values is not None and edges.dtype != values.dtype:
+        raise ValueError(f"expected operands of one element type, got {edges.dtype} and {values.dtype}")
+    if edges is not None and edges.shape is not None and shape is not None and len(edges.shape) > 1:
+        pairs = list(zip(edges.shape[:-1], shape[:-1], strict=False))
+        if len(edges.shape) != len(shape) or any(differ(a, b) for a, b in pairs):
+            raise ValueError(f"expected values of the leading axes of {edges}, got {values}")
+        shape = (*broadcast(edges.shape[:-1], shape[:-1]), shape[-1])
+    return [TensorType("int64", shape)]
+
+
+def _expand_search(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    """By comparing every value with all edges."""
+    edges, values = terms_of(b, operands)
+    rank = b.type_of(edges.value).rank
+    assert rank is not None
+    wide = Term(b, b.op("Unsqueeze", values.value, b.constant([-1])))
+    narrow = edges if rank == 1 else Term(b, b.op("Unsqueeze", edges.value, b.constant([-2])))
+    below = narrow <= wide if operator.int("right") else narrow < wide
+    return [b.op("ReduceSum", below.cast("int64").value, b.constant([-1]), keepdims=0)]
+
+
+TABLE.add(
+    "SearchSorted",
+    inputs="sequence values",
+    attributes=[AttributeSpec("right", "int", default=0)],
+    infer=_infer_search,
+    expand=_expand_search,
+    summary="how many of the sorted elements of the last axis are below each value, or with right not above",
+)
