@@ -10,7 +10,7 @@ from .. import call
 from ..arguments import Key
 from .context import Context, Result
 from .environment import Environment
-from .nodes import argument_names, target_name
+from .nodes import IGNORED, argument_names, target_name
 from .symbols import Size, as_dim, dtype_of
 
 if TYPE_CHECKING:
@@ -172,6 +172,8 @@ def call_of(node: Node, name: str, context: Context, environment: Environment, p
     call.reads = {
         at
         for user in node.users
-        if target_name(user.target) == "operator.getitem" and isinstance(at := user.args[1], int)
+        if target_name(user.target) == "operator.getitem"
+        and isinstance(at := user.args[1], int)
+        and any(target_name(reader.target) not in IGNORED for reader in user.users)
     }
     return call

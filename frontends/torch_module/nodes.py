@@ -14,6 +14,7 @@ IGNORED = frozenset(
         "aten._assert_async.msg",
         "aten._assert_scalar.default",
         "aten._assert_tensor_metadata.default",
+        "aten._linalg_check_errors.default",
         "aten.sym_constrain_range_for_size.default",
         "aten.sym_constrain_range.default",
     }

@@ -12,6 +12,7 @@ from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
 from .bessel import TABLE as BESSEL
+from .distance import TABLE as DISTANCE
 from .dropout import TABLE as DROPOUT
 from .eigenvalues import TABLE as EIGENVALUES
 from .elimination import TABLE as ELIMINATION
@@ -34,6 +35,7 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     ACTIVATION,
     ATTENTION,
     BESSEL,
+    DISTANCE,
     DROPOUT,
     INDEXING,
     INTEGERS,

@@ -42,64 +42,67 @@ def _infer_ranked(operator: Operator, types: Sequence[TensorType | None]) -> lis
     return [x.with_shape(shape), TensorType("int64", shape)]
 
 
-def _ranked(operator: Operator, x: Term) -> tuple[int, int]:
-    """(the axis, its length).
-
-    Raises:
-        BackendError: when the length is symbolic.
-    """
+def _ranked_axis(operator: Operator, x: Term) -> int:
     known = x.b.type_of(x.value)
     if known.shape is None:
         raise BackendError("E602", f"expected a tensor of known rank, got {known}")
-    axis = _axis(operator, known)
-    length = known.shape[axis]
-    if not isinstance(length, int):
-        raise BackendError(
-            "E602",
-            f"expected a static size of the axis {axis} along which elements are ranked, got {known}",
-            hint="give the input sizes with --input",
-        )
-    return axis, length
+    return _axis(operator, known)
 
 
-def _smallest(x: Term, axis: int, count: int) -> list[Term]:
-    """(values, places) of the smallest along an axis, in order."""
-    found = x.b.ops("TopK", x.value, x.b.constant([count]), outputs=2, axis=axis, largest=0)
+def _smallest(x: Term, axis: int, count: Value) -> list[Term]:
+    """(values, places) of so many of the smallest along an axis, in order."""
+    found = x.b.ops("TopK", x.value, count, outputs=2, axis=axis, largest=0)
     return [Term(x.b, value) for value in found]
 
 
 def _kth(x: Term, axis: int, k: int, *, keep: bool) -> list[Term]:
     """(the k-th smallest, its place), from 1."""
-    at = x.b.constant([k - 1] if keep else k - 1)
-    return [Term(x.b, x.b.op("Gather", v.value, at, axis=axis)) for v in _smallest(x, axis, k)]
+    b, at = x.b, x.b.constant([k - 1] if keep else k - 1)
+    found = _smallest(x, axis, b.constant([k]))
+    return [Term(b, b.op("Gather", v.value, at, axis=axis)) for v in found]
 
 
 def _expand_kth(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (x,) = terms_of(b, operands)
-    axis, _ = _ranked(operator, x)
-    return [v.value for v in _kth(x, axis, operator.int("k"), keep=bool(operator.int("keepdims")))]
+    axis, keep = _ranked_axis(operator, x), bool(operator.int("keepdims"))
+    return [v.value for v in _kth(x, axis, operator.int("k"), keep=keep)]
+
+
+def _middle(x: Term, axis: int, *, keep: bool) -> list[Term]:
+    """(the middle element, its place); by arithmetic on the length where that is symbolic."""
+    b, length = x.b, (x.b.type_of(x.value).shape or ())[axis]
+    if isinstance(length, int):
+        return _kth(x, axis, (length + 1) // 2, keep=keep)
+    count = Term(b, b.op("Shape", x.value, start=axis, end=axis + 1))
+    at, found = (count - 1) / 2, _smallest(x, axis, count.value)
+    found = [Term(b, b.op("Gather", v.value, at.value, axis=axis)) for v in found]
+    return found if keep else _without(found, axis)
+
+
+def _without(terms: Sequence[Term], axis: int) -> list[Term]:
+    return [Term(t.b, t.b.op("Squeeze", t.value, t.b.constant([axis]))) for t in terms]
 
 
 def _expand_median(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (x,) = terms_of(b, operands)
-    axis, length = _ranked(operator, x)
-    keep = bool(operator.int("keepdims"))
+    axis, keep = _ranked_axis(operator, x), bool(operator.int("keepdims"))
     if not x.dtype.startswith(("float", "bfloat")):
-        return [v.value for v in _kth(x, axis, (length + 1) // 2, keep=keep)]
+        return [v.value for v in _middle(x, axis, keep=keep)]
     undefined = x.op("IsNaN")
     if operator.int("ignore_nan"):
-        found = _median_of_numbers(x, undefined, axis, length)
-        return [v.value if keep else b.op("Squeeze", v.value, b.constant([axis])) for v in found]
-    values, at = _kth(x, axis, (length + 1) // 2, keep=keep)
+        found = _median_of_numbers(x, undefined, axis)
+        return [v.value for v in (found if keep else _without(found, axis))]
+    values, at = _middle(x, axis, keep=keep)
     marks = undefined.cast("int32")
     is_there = Term(b, b.op("ReduceMax", marks.value, b.constant([axis]), keepdims=int(keep))).cast("bool")
     first = marks.op("ArgMax", axis=axis, keepdims=int(keep))
     return [where(is_there, math.nan, values).value, where(is_there, first, at).value]
 
 
-def _median_of_numbers(x: Term, undefined: Term, axis: int, length: int) -> list[Term]:
-    """(the middle of what is no NaN, its place); NaN where nothing is."""
+def _median_of_numbers(x: Term, undefined: Term, axis: int) -> list[Term]:
+    """(the middle of what is no NaN, its place), the axis kept; NaN where nothing is."""
     b = x.b
+    length = b.op("Shape", x.value, start=axis, end=axis + 1)
     values, places = _smallest(where(undefined, math.inf, x), axis, length)
     numbers = (~undefined).cast("int64")
     count = Term(b, b.op("ReduceSum", numbers.value, b.constant([axis]), keepdims=1))

@@ -29,7 +29,9 @@ TAU = np.abs(draw(2, 3))
 X = draw(2, 5, 4)
 
 BATCHED = {
-    **dict.fromkeys(("Solve", "SolveTriangular", "LUUnpack", "ReflectorsProduct", "SearchSorted"), 1),
+    **dict.fromkeys(
+        ("Solve", "SolveTriangular", "LUUnpack", "ReflectorsProduct", "SearchSorted", "PairwiseDistances"), 1
+    ),
     **dict.fromkeys(("LUSolve", "ApplyReflectors"), 2),
 }
 """Name -> the last operand that has the batch."""
@@ -72,6 +74,19 @@ CASES = [
         [TALL, np.array(0.1, np.float32), np.array(0, np.float32)],
         {},
         of_torch(lambda t, a, atol, rtol: t.linalg.pinv(a, atol=atol, rtol=rtol)),
+    ),
+    *(
+        ("PairwiseDistances", [TALL, draw(2, 2, 3)], {"p": p}, of_torch(lambda t, x, y, p: t.cdist(x, y, p)))
+        for p in (0.0, 1.0, 2.0, 3.0, float("inf"))
+    ),
+    *(
+        (
+            "Renorm",
+            [X],
+            {"p": p, "axis": 1, "maxnorm": 1.0},
+            of_torch(lambda t, x, p, axis, maxnorm: t.renorm(x, p, axis, maxnorm)),
+        )
+        for p in (1.0, 2.0, 3.0)
     ),
     ("KthValue", [X], {"k": 2, "axis": 1}, of_torch(lambda t, x, k, axis: x.kthvalue(k, axis))),
     ("Median", [X], {"axis": 1}, of_torch(lambda t, x, axis: x.median(axis))),

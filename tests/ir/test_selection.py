@@ -72,6 +72,15 @@ def test_places_in_sorted_sequences(dtype, right):
     assert_equal(run("SearchSorted", edges[0], values, right=int(right)), [want])
 
 
+@pytest.mark.parametrize("ignore", [0, 1])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_the_median_of_a_symbolic_number(keep, ignore):
+    for count in (3, 4):
+        x = RANDOM.standard_normal((count, 2)).astype(np.float32)
+        found = run("Median", x, axis=0, keepdims=keep, ignore_nan=ignore)
+        assert_equal(found, torch.from_numpy(x).median(0, bool(keep)))
+
+
 def test_what_does_not_fit_is_refused():
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", ("N", 3)))
@@ -80,6 +89,7 @@ def test_what_does_not_fit_is_refused():
     deep = b.graph.add_input("deep", TensorType("float32", (2, 4, 3)))
     with pytest.raises(InvalidGraphError, match="values of the leading axes"):
         b.op("regraft.SearchSorted", x, deep)
-    y = b.ops("regraft.Median", x, outputs=2, axis=0)[0]
-    with pytest.raises(BackendError, match="static size of the axis 0"):
+    some = b.graph.add_input("some", TensorType("float32", None))
+    y = b.ops("regraft.Median", some, outputs=2, axis=0)[0]
+    with pytest.raises(BackendError, match=r"known rank, got f32\[\*\]"):
         expand(b, y.node)

@@ -10,10 +10,8 @@ from typing import Any
 
 from . import (
     complex_numbers,
-    factorisation,
     fourier,
     index,
-    linalg,
     loss,
     pool,
     select,
@@ -24,7 +22,7 @@ from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (factorisation, index, linalg, loss, pool, select, strided):
+for _family in (index, loss, pool, select, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")

@@ -245,24 +245,6 @@ def unique_consecutive(
     return flat[places], run.reshape(x.shape), ends - places
 
 
-@table.of("aten.renorm.default")
-def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Every slice along an axis scaled down to a norm, where it has a larger one.
-
-    Torch's own multiplies by a factor of one elsewhere, where this leaves the slice alone.
-    """
-    others = [a for a in range(x.dim()) if a != dim % x.dim()]
-    norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
-    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
-
-
-@table.of("aten.embedding_renorm.default", "aten.embedding_renorm_.default")
-def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """The same of all rows: those that are not looked up count for nothing."""
-    del indices
-    return renorm(weight, norm_type, 0, max_norm)
-
-
 @table.of("aten._weight_norm.default")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """Every slice along an axis, or with -1 all of it, brought to the norms given.

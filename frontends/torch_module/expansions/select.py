@@ -17,69 +17,6 @@ def _sorted(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return torch.sort(x, dim=dim, stable=True)
 
 
-def _at(x: Tensor, dim: int, index: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The element of this rank along an axis, and where it was."""
-    if x.dim() == 0:
-        return x, torch.zeros_like(x, dtype=torch.int64)
-    values, indices = _sorted(x, dim)
-    picked = values.select(dim, index), indices.select(dim, index)
-    return (picked[0].unsqueeze(dim), picked[1].unsqueeze(dim)) if keepdim else picked
-
-
-def _length(x: Tensor, dim: int) -> int:
-    length = x.shape[dim] if x.dim() else 1
-    if not isinstance(length, int):
-        raise Inexpressible("the size of its axis is symbolic")
-    return length
-
-
-@table.of("aten.kthvalue.default")
-def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th smallest."""
-    return _at(x, dim, k - 1, keepdim)
-
-
-def _spread_nan(x: Tensor, found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """NaN, and the first place of it, where there is any."""
-    if not x.dtype.is_floating_point or x.dim() == 0:
-        return found
-    undefined = torch.isnan(x)
-    anywhere = undefined.any(dim, keepdim)
-    first = undefined.to(torch.int32).argmax(dim, keepdim)
-    return torch.where(anywhere, math.nan, found[0]), torch.where(anywhere, first, found[1])
-
-
-@table.of("aten.median.dim")
-def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The middle element, the lower of two."""
-    return _spread_nan(x, _at(x, dim, (_length(x, dim) - 1) // 2, keepdim), dim, keepdim)
-
-
-@table.of("aten.median.default")
-def median(x: Tensor) -> Tensor:
-    """The middle of all elements, the lower of two."""
-    return median_dim(x.reshape(-1), 0)[0]
-
-
-@table.of("aten.nanmedian.dim")
-def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The middle of what is defined; NaN where nothing is."""
-    if x.dim() == 0 or not x.dtype.is_floating_point:
-        return _at(x, dim, (_length(x, dim) - 1) // 2, keepdim)
-    undefined = torch.isnan(x)
-    values, indices = _sorted(torch.where(undefined, math.inf, x), dim)
-    count = (~undefined).sum(dim, keepdim=True)
-    at = torch.clamp(torch.div(count - 1, 2, rounding_mode="floor"), min=0)
-    found = torch.where(count == 0, math.nan, values.gather(dim, at)), indices.gather(dim, at)
-    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
-
-
-@table.of("aten.nanmedian.default")
-def nanmedian(x: Tensor) -> Tensor:
-    """The middle of all that is defined."""
-    return nanmedian_dim(x.reshape(-1), 0)[0]
-
-
 @table.of("aten.mode.default")
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The most frequent value, the smallest of several, and where it is last."""
@@ -154,62 +91,6 @@ def nanquantile_scalar(
 ) -> Tensor:
     """One quantile of what is defined; torch's own writes in place."""
     return _quantile(x, torch.full((), q, dtype=x.dtype), dim, keepdim, interpolation, True)
-
-
-# -- look-ups ----------------------------------------------------------------------------------------
-
-
-def _searched(edges: Tensor, values: Tensor, out_int32: bool, right: bool) -> Tensor:
-    """How many edges (last axis) lie below each value."""
-    wide, narrow = values.unsqueeze(-1), edges.unsqueeze(-2)
-    below = narrow <= wide if right else narrow < wide
-    return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)
-
-
-@table.of("aten.searchsorted.Tensor")
-def searchsorted(
-    edges: Tensor,
-    values: Tensor,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    """Where values would go in sorted sequences."""
-    edges = edges if sorter is None else edges.gather(-1, sorter)
-    right = right or side == "right"
-    if edges.dim() == 1 and values.dim() != 1:
-        found = _searched(edges, values.reshape(-1), out_int32, right)
-        return found.reshape(values.shape)
-    return _searched(edges, values, out_int32, right)
-
-
-@table.of("aten.searchsorted.Scalar")
-def searchsorted_scalar(
-    edges: Tensor,
-    value: float,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Tensor:
-    """Where one value would go in a sorted sequence."""
-    values = torch.full((), value, dtype=edges.dtype)
-    return searchsorted(edges, values, out_int32=out_int32, right=right, side=side, sorter=sorter)
-
-
-@table.of("aten.bucketize.Tensor")
-def bucketize(values: Tensor, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The bucket of each value; torch's own searches step by step, in four times as many operators."""
-    return searchsorted(edges, values, out_int32=out_int32, right=right)
-
-
-@table.of("aten.bucketize.Scalar")
-def bucketize_scalar(value: float, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The bucket of one value; torch's own branches on data."""
-    return searchsorted_scalar(edges, value, out_int32=out_int32, right=right)
 
 
 @table.of("aten.isin.Tensor_Tensor")

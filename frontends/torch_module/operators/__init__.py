@@ -11,6 +11,7 @@ from . import (
     creation,
     indexing,
     linear,
+    linear_algebra,
     logic,
     math,
     norm,
@@ -18,6 +19,7 @@ from . import (
     recurrent,
     reduce,
     resize,
+    selection,
     shape,
     special,
 )
@@ -29,6 +31,7 @@ TABLE = LoweringTable[Call]("torch").include(
     creation.TABLE,
     indexing.TABLE,
     linear.TABLE,
+    linear_algebra.TABLE,
     logic.TABLE,
     math.TABLE,
     norm.TABLE,
@@ -36,6 +39,7 @@ TABLE = LoweringTable[Call]("torch").include(
     recurrent.TABLE,
     reduce.TABLE,
     resize.TABLE,
+    selection.TABLE,
     shape.TABLE,
     special.TABLE,
 )

@@ -7,17 +7,30 @@ from . import (
     creation,
     expansions,
     indexing,
-    linalg,
     linear,
+    linear_algebra,
     math,
     reduce,
     resize,
+    selection,
     shape,
     special,
 )
 
-_FILES = (activation, conv, creation, indexing, linear, math, reduce, resize, shape, special)
-_EXPANDED = (complex_numbers, expansions, linalg)
+_FILES = (
+    activation,
+    conv,
+    creation,
+    indexing,
+    linear,
+    linear_algebra,
+    math,
+    reduce,
+    resize,
+    selection,
+    shape,
+)
+_EXPANDED = (complex_numbers, expansions, special)
 
 FAMILIES = {f.__name__.rpartition(".")[2]: f.GROUPS for f in (*_FILES, *_EXPANDED)}
-REFUSED = [*expansions.REFUSED, *linalg.REFUSED, *special.REFUSED]
+REFUSED = [*expansions.REFUSED, *linear_algebra.REFUSED, *special.REFUSED]

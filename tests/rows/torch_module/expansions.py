@@ -31,20 +31,12 @@ PLACES = Group(
         Case("aten.cumprod.default", X, 1),
         Case("aten.logcumsumexp.default", X, 1),
         Case("aten.isin.Tensor_Tensor", J, torch.tensor([1, 3, 5])),
-        Case("aten.bucketize.Tensor", X, torch.tensor([-1.0, 0.0, 1.0]), right=True),
-        Case("aten.searchsorted.Tensor", torch.tensor([-1.0, 0.0, 1.0]), X),
-        Case("aten.kthvalue.default", X, 2, 1),
-        Case("aten.median.dim", X, 1),
         Case("aten.mode.default", _ROWS, 2),
-        Case("aten.nanmedian.dim", X, 1, True),
-        Case("aten.nanmedian.default", X),
         Case("aten.quantile.default", X, torch.tensor([0.3, 0.8]), 1),
         Case("aten.quantile.scalar", X, 0.3, 2, interpolation="lower"),
         Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
         Case("aten.nanquantile.scalar", X, 0.7, 2),
-        Case("aten.renorm.default", X, 2, 0, 1.0),
         Case("aten.histc.default", X, 5, -2, 2),
-        Case("aten.embedding_renorm.default", constant(3, 4), _ROWS, 1.0, 2.0),
     ]
 )
 
@@ -70,8 +62,6 @@ def _flat(found):
 
 FIXED = Group(  # what counts positions or strides in memory is of one batch
     [
-        Case("aten._cdist_forward.default", X, Y, 3.0, None),
-        Case("aten._pdist_forward.default", floats(5, 4), 2.0),
         Case("aten._embedding_bag.default", _TABLE, *_BAGS, then=lambda found: found[0]),
         Case("aten.embedding_bag.default", _TABLE, *_BAGS, False, 1, then=lambda found: found[0]),
         Case(
@@ -79,12 +69,9 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
             *(_TABLE, *_BAGS, False, 2, False, None, False, 4),
             then=lambda found: found[0],
         ),
-        Case("aten.embedding_renorm_.default", X.through(lambda x: x[0].clone()), _PLACES, 1.0, 2.0),
         Case("aten.fill_diagonal_.default", X.through(lambda x: x[0].clone()), 0.5),
         Case("aten.as_strided.default", X, [2, 3], [1, 2], 1),
         Case("aten.as_strided_scatter.default", X, Y.through(lambda y: y[0, :2, :3]), [2, 3], [3, 1], 1),
-        Case("aten.bucketize.Scalar", 0.5, X.through(lambda x: x.flatten().sort()[0])),
-        Case("aten.searchsorted.Scalar", X.through(lambda x: x.flatten().sort()[0]), 0.5),
         Case("aten.fractional_max_pool2d.default", _IMAGE, [2, 3], [4, 3], constant(2, 3, 2).sigmoid()),
         Case("aten.fractional_max_pool3d.default", _SOLID, [2, 2, 3], [3, 2, 3], constant(2, 3, 3).sigmoid()),
         Case(
@@ -122,7 +109,6 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
                 Y.through(lambda y: y[0]),
             ),
         ),
-        Case("aten.median.default", X),
         Case("aten._weight_norm.default", X, constant(1, 3, 1), 1),
         Case(
             "torch_nn._linear_cross_entropy_batch_chunked.default",
