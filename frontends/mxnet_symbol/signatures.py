@@ -33,7 +33,13 @@ ALIASES = {
     "_Power": "_power",
     "ElementWiseSum": "add_n",
     "_sum": "add_n",
-    "_linalg_gemm2": "_linalg_gemm2",
+    **{
+        f"linalg_{name}": f"_linalg_{name}"
+        for name in (
+            *("det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse", "makediag"),
+            *("maketrian", "potrf", "potri", "slogdet", "sumlogdiag", "syevd", "syrk", "trmm", "trsm"),
+        )
+    },
     "Softmax": "SoftmaxOutput",
     "concat": "Concat",
     "flatten": "Flatten",

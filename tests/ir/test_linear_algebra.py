@@ -1,4 +1,4 @@
-"""Linear algebra of the IR against LAPACK: shapes, batches that are symbolic, what is singular, and what is refused."""
+"""Linear algebra of the IR against LAPACK: shapes, symbolic batches, singular matrices, what is refused."""
 
 from __future__ import annotations
 

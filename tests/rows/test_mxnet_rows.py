@@ -20,7 +20,7 @@ RECORD = "record it with tests/tools/record_mxnet.py"
 def test_row_is_mxnets(case: Case, tmp_path: Path) -> None:
     with rows_that_run(TABLE, "renamed", "functions") as ran:
         graph = load(case, tmp_path, dynamic=False)
-    assert case.name in ran
+    assert case.name.partition(" ")[0] in ran
     case.check(run(graph))
 
 

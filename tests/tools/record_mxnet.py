@@ -46,10 +46,10 @@ def record_rows(everything):
     before = {r["id"]: r for r in read_json(CORPUS / "rows.json", [])}
     stored = read_arrays(CORPUS / "rows.npz")
     records, arrays, count = [], {}, 0
-    for row, (attributes, inputs) in sorted(module.CASES.items()):
+    for row, (attributes, inputs, *more) in sorted(module.CASES.items()):
         name = f"row/{row}"
         names = [f"x{number}" for number in range(len(inputs))]
-        document = symbol_of(row, attributes, names)
+        document = symbol_of(row.partition(" ")[0], attributes, names, *more)
         given = dict(zip(names, inputs))  # noqa: B905 - Python 3.8 has no `strict`
         digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
         for array in inputs:
@@ -92,7 +92,7 @@ def record_emitted():
     return len(records)
 
 
-def symbol_of(operator, attributes, names):
+def symbol_of(operator, attributes, names, outputs=1):
     """One operator on variables, as MXNet writes a symbol."""
     nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
     node = {"op": operator, "name": "row", "inputs": [[number, 0, 0] for number in range(len(names))]}
@@ -101,8 +101,8 @@ def symbol_of(operator, attributes, names):
     return {
         "nodes": [*nodes, node],
         "arg_nodes": list(range(len(names))),
-        "node_row_ptr": list(range(len(names) + 2)),
-        "heads": [[len(names), 0, 0]],
+        "node_row_ptr": [*range(len(names) + 1), len(names) + outputs],
+        "heads": [[len(names), number, 0] for number in range(outputs)],
         "attrs": {"mxnet_version": ["int", 10901]},
     }
 

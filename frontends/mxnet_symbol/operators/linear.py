@@ -22,18 +22,16 @@ def fully_connected(call: Call) -> Value:
     return call.op("regraft.Linear", x, *weights)
 
 
-@TABLE.op("batch_dot", "_linalg_gemm2")
+@TABLE.op("batch_dot")
 def batch_dot(call: Call) -> Value:
     """Matrix products of stacks of matrices."""
     x, y = call.operands()
-    scale = call.float("alpha", 1.0)
-    call.ignore("forward_stype", "axis")
+    call.ignore("forward_stype")
     if call.flag("transpose_a"):
         x = swap_last_axes(call, x)
     if call.flag("transpose_b"):
         y = swap_last_axes(call, y)
-    product = call.op("MatMul", x, y)
-    return product if scale == 1.0 else call.op("Mul", product, call.scalar_like(scale, product))
+    return call.op("MatMul", x, y)
 
 
 @TABLE.op("dot")
