@@ -1,5 +1,7 @@
 """The cases of the MindSpore frontend's rows: whoever adds a row adds an expression that compiles to it."""
 
+import numpy as np
+
 from .case import Group, floats, integers
 
 _X = {"x": floats(2, 3, 4), "y": floats(2, 3, 4, seed=1)}
@@ -128,6 +130,45 @@ REDUCTIONS = Group(
     {},
 )
 
+_SQUARE = floats(2, 3, 3) + 2 * np.eye(3, dtype=np.float32)
+_PIVOTS = "Tensor([[2, 3, 3], [1, 2, 3]], ms.int32)"
+
+MATRICES = Group(
+    {"x": _SQUARE, "g": _SQUARE @ _SQUARE.swapaxes(1, 2), "b": floats(2, 3, 2), "t": floats(2, 4, 3)},
+    {
+        "Cholesky": "(ops.cholesky(g), ops.cholesky(g, True))",
+        "CholeskySolve": "(ops.cholesky_solve(b, x), ops.cholesky_solve(b, x, True))",
+        "MatrixInverse": "(ops.inverse(x), P.MatrixInverse(True)(x))",
+        "MatrixDeterminant": "ops.det(x)",
+        "LogMatrixDeterminant": "ops.slogdet(-x)",
+        "MatrixSolve": "(ops.matrix_solve(x, b), ops.matrix_solve(x, b, True))",
+        "MatrixTriangularSolve": "(P.MatrixTriangularSolve()(x, b),"
+        " P.MatrixTriangularSolve(False, True)(x, b))",
+        "MatrixPower": "(ops.matrix_power(x, -2), ops.matrix_power(x, 3))",
+        "Qr": "(ops.qr(t), ops.qr(t, 'complete'))",
+        "Geqrf": "ops.geqrf(t)",
+        "Orgqr": "ops.orgqr(t, ops.sigmoid(t[:, 0]))",
+        "Svd": "ops.svd(t, compute_uv=False)",
+        "SelfAdjointEig": "math_ops.SelfAdjointEig(False)(g)[0]",
+        "Cdist": "(ops.cdist(t, x), ops.cdist(t, x, 3.0))",
+        "Renorm": "(ops.renorm(t, 2, 1, 1.0), ops.renorm(t, 1, 2, 0.5))",
+        "Median": "(ops.median(t, 1), ops.median(t, 2, True), ops.nanmedian(t, 1))",
+        "SearchSorted": "ops.searchsorted(Tensor([-1.0, 0.0, 1.0]), t[:, 0, 0], right=True)",
+    },
+    {},
+)
+
+FIXED_MATRICES = Group(
+    {"x": _SQUARE, "b": floats(2, 3, 2), "f": np.tril(_SQUARE)},
+    {
+        "CholeskyInverse": "(ops.cholesky_inverse(f[0]), ops.cholesky_inverse(f[0].T, True))",
+        "LuSolve": f"ops.lu_solve(b, x, {_PIVOTS})",
+        "LuUnpack": f"ops.lu_unpack(x, {_PIVOTS})",
+    },
+    {},
+    dynamic=False,
+)
+
 SHAPES = Group(
     {**_X, "image": floats(2, 4, 5, 6)},
     {
@@ -232,6 +273,8 @@ GROUPS = {
     "special": SPECIAL,
     "arithmetic": ARITHMETIC,
     "reductions": REDUCTIONS,
+    "matrices": MATRICES,
+    "fixed_matrices": FIXED_MATRICES,
     "shapes": SHAPES,
     "places": PLACES,
     "fixed_places": FIXED_PLACES,

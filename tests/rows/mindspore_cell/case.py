@@ -15,6 +15,7 @@ import mindspore as ms
 from mindspore import Tensor, nn, ops
 from mindspore.ops import auto_generate as A
 from mindspore.ops import operations as P
+from mindspore.ops.operations import math_ops
 
 class Group(nn.Cell):
     def __init__(self):
