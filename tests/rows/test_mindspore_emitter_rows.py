@@ -110,7 +110,37 @@ def test_what_is_left_to_be_written_says_so(tmp_path: Path) -> None:
         emitted(tmp_path / "out", "stub")(ms.Tensor(floats(2, 3)))
 
 
-ELSEWHERE = {"regraft.Stub", f"{DOMAIN}.If", f"{DOMAIN}.While", f"{DOMAIN}.Entry"} | {
+def test_matrices_too_large_to_be_written_out(tmp_path: Path) -> None:
+    """Factors without a gradient stand for what ONNX has no way to say."""
+    import mindspore as ms
+
+    a = floats(66, 66) * 0.1
+    a = a @ a.T + np.eye(66, dtype=np.float32)
+    b = Builder(Graph())
+    b.call = b.graph.modules.add_call(b.graph.modules.add("Net"))
+    x = b.graph.add_input("x", TensorType("float32", a.shape))
+    for number, upper in enumerate((0, 1)):
+        b.graph.outputs.append((f"factor{number}", b.op("regraft.Cholesky", x, upper=upper)))
+    for number, value in enumerate(b.ops("regraft.QR", x, outputs=2)):
+        b.graph.outputs.append((f"part{number}", value))
+    validate(b.graph)
+    with rows_that_run(TABLE, "calls") as ran:
+        write(b.graph, tmp_path / "out")
+    assert {"regraft.Cholesky", "regraft.QR"} <= ran
+    lower = np.linalg.cholesky(a)
+    want = [lower, lower.T, *np.linalg.qr(a)]
+    for w, g in zip(want, emitted(tmp_path / "out", "large")(ms.Tensor(a)), strict=True):
+        np.testing.assert_allclose(g.asnumpy(), w, atol=1e-4)
+
+
+ELSEWHERE = {
+    "regraft.Stub",
+    "regraft.Cholesky",
+    "regraft.QR",
+    f"{DOMAIN}.If",
+    f"{DOMAIN}.While",
+    f"{DOMAIN}.Entry",
+} | {
     f"{DOMAIN}.Sigmoid",  # of nets with dozens of them: test_mindspore_constructs.py
 }
 """Rows with tests of their own."""

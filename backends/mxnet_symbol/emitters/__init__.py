@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from ..symbol import Emitter, EmitterTable
-from . import activation, conv, indexing, linear, loss, math, norm, pool, reduce, resize, shape
+from . import (
+    activation,
+    conv,
+    indexing,
+    linear,
+    linear_algebra,
+    loss,
+    math,
+    norm,
+    pool,
+    reduce,
+    resize,
+    shape,
+)
 
 TABLE: dict[str, Emitter] = EmitterTable.merge(
     activation.TABLE,
     conv.TABLE,
     indexing.TABLE,
     linear.TABLE,
+    linear_algebra.TABLE,
     loss.TABLE,
     math.TABLE,
     norm.TABLE,

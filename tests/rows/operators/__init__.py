@@ -1,10 +1,11 @@
 """The cases of what backends emit: whoever adds an emitter adds a case of its operator, if it has none."""
 
-from . import elementwise, layers, moves, special
+from . import elementwise, layers, matrices, moves, special
 
 FAMILIES = {
     "elementwise": elementwise.CASES,
     "layers": layers.CASES,
+    "matrices": matrices.CASES,
     "moves": moves.CASES,
     "special": special.CASES,
 }

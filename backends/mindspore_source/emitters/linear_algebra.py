@@ -1,0 +1,160 @@
+"""Linear algebra, medians and look-ups whose kernels are as accurate as the expansions and have a gradient.
+
+Measured on CPU: `ops.cholesky`, `ops.qr`, `ops.geqrf`, `ops.orgqr` and `ops.lu_solve` have no gradient; the
+first two stand for matrices that are too large to be written out. `ops.matrix_power` and `ops.cdist` of float64
+are as inaccurate as of float32, and `ops.renorm` has no gradient then. Signs of vectors are the kernels' own.
+"""
+
+from __future__ import annotations
+
+from ....ir.composites.matrices import MOST
+from ..emitting import EmitterTable, Expression, Refused, View
+from ..text.expressions import Element, call
+
+TABLE = EmitterTable()
+
+_SINGLE, _BOTH = ("float32",), ("float32", "float64")
+
+
+def _require(view: View, dtypes: tuple[str, ...]) -> None:
+    if view.type(0).dtype not in dtypes:
+        raise Refused
+
+
+def _require_one_batch(view: View) -> None:
+    """Kernels do not repeat the matrices of one operand for those of another."""
+    if view.shape(0)[:-2] != view.shape(1)[:-2] or None in view.shape(0)[:-2]:
+        raise Refused
+
+
+def _require_large(view: View) -> None:
+    if all(isinstance(size, int) and size <= MOST for size in view.shape()[-2:]):
+        raise Refused
+
+
+def _several(view: View, found: Expression) -> Expression:
+    """A call of two results, or the first of them alone."""
+    if view.used_outputs() == 1:
+        return Expression((Element(found, 0),))
+    return Expression(found.parts, outputs=2)
+
+
+# -- matrices --------------------------------------------------------------------------------------------
+
+
+@TABLE.call("regraft.Inverse", "regraft.Determinant")
+def inverse(view: View) -> Expression:
+    """ops.inverse, ops.det."""
+    _require(view, _BOTH)
+    return call("ops.inverse" if view.operator.op_type == "Inverse" else "ops.det", view.tensor(0))
+
+
+@TABLE.call("regraft.LogDeterminant")
+def log_determinant(view: View) -> Expression:
+    """ops.slogdet."""
+    _require(view, _BOTH)
+    return _several(view, call("ops.slogdet", view.tensor(0)))
+
+
+@TABLE.call("regraft.Solve")
+def solve(view: View) -> Expression:
+    """ops.matrix_solve."""
+    _require(view, _BOTH)
+    _require_one_batch(view)
+    return call("ops.matrix_solve", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("regraft.SolveTriangular")
+def solve_triangular(view: View) -> Expression:
+    """ops.MatrixTriangularSolve, which divides by the diagonal."""
+    _require(view, _BOTH)
+    _require_one_batch(view)
+    if view.operator.int("unit_diagonal"):
+        raise Refused
+    made = call("ops.MatrixTriangularSolve", lower=False if view.operator.int("upper") else None)
+    return call(made, view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("regraft.MatrixPower")
+def power(view: View) -> Expression:
+    """ops.matrix_power."""
+    _require(view, _SINGLE)
+    return call("ops.matrix_power", view.tensor(0), view.operator.int("n"))
+
+
+@TABLE.call("regraft.SingularValues")
+def singular_values(view: View) -> Expression:
+    """ops.svd without the vectors."""
+    _require(view, _BOTH)
+    return call("ops.svd", view.tensor(0), compute_uv=False)
+
+
+@TABLE.call("regraft.LUUnpack")
+def lu_unpack(view: View) -> Expression:
+    """ops.lu_unpack, of all three."""
+    _require(view, _BOTH)
+    found = call("ops.lu_unpack", view.tensor(0), view.tensor(1))
+    if view.used_outputs() == 1:
+        return Expression((Element(found, 0),))
+    return Expression(found.parts, outputs=3)
+
+
+@TABLE.call("regraft.Cholesky")
+def cholesky(view: View) -> Expression:
+    """ops.cholesky, of a large matrix."""
+    _require(view, _BOTH)
+    _require_large(view)
+    return call("ops.cholesky", view.tensor(0), bool(view.operator.int("upper")))
+
+
+@TABLE.call("regraft.QR")
+def qr(view: View) -> Expression:
+    """ops.qr, of a large matrix."""
+    _require(view, _BOTH)
+    _require_large(view)
+    return _several(
+        view, call("ops.qr", view.tensor(0), "complete" if view.operator.int("full") else "reduced")
+    )
+
+
+# -- distances -------------------------------------------------------------------------------------------
+
+
+@TABLE.call("regraft.PairwiseDistances")
+def distances(view: View) -> Expression:
+    """ops.cdist."""
+    _require(view, _SINGLE)
+    _require_one_batch(view)
+    if view.rank() > 3:
+        raise Refused  # without a gradient
+    return call("ops.cdist", view.tensor(0), view.tensor(1), view.operator.float("p"))
+
+
+@TABLE.call("regraft.Renorm")
+def renorm(view: View) -> Expression:
+    """ops.renorm, whose norm is of a whole order."""
+    _require(view, _SINGLE)
+    o, p = view.operator, view.operator.float("p")
+    if not p.is_integer():
+        raise Refused
+    return call("ops.renorm", view.tensor(0), int(p), o.int("axis"), o.float("maxnorm"))
+
+
+# -- selection -------------------------------------------------------------------------------------------
+
+
+@TABLE.call("regraft.Median")
+def median(view: View) -> Expression:
+    """ops.median, ops.nanmedian."""
+    _require(view, (*_BOTH, "int16", "int32", "int64"))
+    function = "ops.nanmedian" if view.operator.int("ignore_nan") else "ops.median"
+    keep = True if view.operator.int("keepdims") else None
+    return _several(view, call(function, view.tensor(0), view.operator.int("axis"), keepdims=keep))
+
+
+@TABLE.call("regraft.SearchSorted")
+def search_sorted(view: View) -> Expression:
+    """ops.searchsorted."""
+    _require(view, (*_BOTH, "int32", "int64"))
+    right = True if view.operator.int("right") else None
+    return call("ops.searchsorted", view.tensor(0), view.tensor(1), right=right)

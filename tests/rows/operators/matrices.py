@@ -1,0 +1,34 @@
+"""Cases of linear algebra, distances, medians and look-ups."""
+
+import numpy as np
+
+from .case import Case, Input, floats
+
+A = Input(floats(2, 3, 3) + 3 * np.eye(3, dtype=np.float32))
+B = Input(floats(2, 3, 2))
+TALL, SHORT = Input(floats(2, 4, 3)), Input(floats(2, 5, 3, seed=1))
+SINGLE = Input(floats(3, 3) + 3 * np.eye(3, dtype=np.float32))
+PIVOTS = np.array([[2, 3, 3], [1, 2, 3]], np.int32)
+EDGES = np.array([-1, 0, 1], np.float32)
+GOOD = Input(A.array @ A.array.swapaxes(1, 2))
+_MS = ["mindspore"]
+
+CASES = [
+    *(Case(f"regraft.{name}", A) for name in ("Inverse", "Determinant", "SingularValues")),
+    Case("regraft.LogDeterminant", A, outputs=2),
+    Case("regraft.Inverse", SINGLE),
+    Case("regraft.Determinant", SINGLE),
+    Case("regraft.Solve", A, B),
+    Case("regraft.Solve", SINGLE, B),
+    *(Case("regraft.SolveTriangular", A, B, upper=n) for n in (0, 1)),
+    Case("regraft.SolveTriangular", A, B, unit_diagonal=1, backends=_MS),
+    *(Case("regraft.MatrixPower", A, n=n) for n in (-2, 3)),
+    Case("regraft.LUUnpack", A, PIVOTS, outputs=3),
+    Case("regraft.Cholesky", GOOD, backends=["mxnet"]),
+    Case("regraft.Cholesky", GOOD, upper=1, backends=["mxnet"]),
+    *(Case("regraft.PairwiseDistances", TALL, SHORT, p=p) for p in (1.0, 2.0, 3.0)),
+    Case("regraft.Renorm", TALL, p=2.0, axis=1, maxnorm=1.0),
+    *(Case("regraft.Median", TALL, outputs=2, axis=axis, ignore_nan=axis - 1) for axis in (1, 2)),
+    Case("regraft.Median", TALL, outputs=2, compared=1, axis=1, keepdims=1),
+    *(Case("regraft.SearchSorted", EDGES, TALL, right=right) for right in (0, 1)),
+]
