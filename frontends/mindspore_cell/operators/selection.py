@@ -14,8 +14,14 @@ def median(call: Call) -> list[Value]:
     """The middle element along an axis, the lower of two, and its place."""
     call.require("global_median", False)
     call.ignore("cust_aicpu")
-    options = {"keepdims": call.flag("keep_dims"), "ignore_nan": call.flag("ignore_nan")}
-    return call.ops("regraft.Median", call.value(0), outputs=2, axis=call.int("axis"), **options)
+    return call.ops(
+        "regraft.Median",
+        call.value(0),
+        outputs=2,
+        axis=call.int("axis"),
+        keepdims=call.flag("keep_dims"),
+        ignore_nan=call.flag("ignore_nan"),
+    )
 
 
 @TABLE.op("SearchSorted")

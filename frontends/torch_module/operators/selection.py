@@ -9,13 +9,13 @@ from ..call import Call
 TABLE = LoweringTable[Call]("torch")
 
 
-def _ranked(call: Call, x: Value, composite: str, axis: int, **attributes: object) -> list[Value]:
+def _ranked(call: Call, x: Value, composite: str, axis: int, **attributes: int) -> list[Value]:
     """(element, place); of a tensor without axes, itself."""
     if not call.rank(x):
         return [x, call.constant(0)]
     dtype = call.dtype_of(x)
     wide = call.cast(x, "int32" if dtype == "bool" else dtype)
-    values, at = call.ops(f"regraft.{composite}", wide, outputs=2, axis=axis, **attributes)
+    values, at = call.ops(f"regraft.{composite}", wide, outputs=2, types=None, axis=axis, **attributes)
     return [call.cast(values, dtype), at]
 
 
