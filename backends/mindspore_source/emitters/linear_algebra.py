@@ -1,8 +1,8 @@
 """Linear algebra, medians and look-ups whose kernels are as accurate as the expansions and have a gradient.
 
 Measured on CPU: `ops.cholesky`, `ops.qr`, `ops.geqrf`, `ops.orgqr` and `ops.lu_solve` have no gradient; the
-first two stand for matrices that are too large to be written out. Of float64 `ops.matrix_power` and `ops.cdist`
-are as inaccurate as of float32, and `ops.renorm` has no gradient. Signs of vectors are the kernels' own.
+first two stand for matrices too large to be written out. Of float64 `ops.matrix_power` and `ops.cdist` are as
+inaccurate as of float32, and `ops.renorm` has no gradient. Signs of vectors are the kernels' own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Operators on complex tensors, each a pair of real ones, by operators on real tensors."""
+"""Operators on complex tensors, each a pair of real ones, by operators on real tensors.
+
+Torch's alone: MXNet has no complex numbers, and the MindSpore frontend refuses them. Torch's own
+decompositions end in operators on complex tensors again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Discrete Fourier transforms as products with matrices of cosines and sines."""
+"""Discrete Fourier transforms as products with matrices of cosines and sines.
+
+Torch's alone: their results are complex, which this frontend alone takes apart into pairs of real tensors,
+and MXNet has them for GPUs only. Torch's own end in kernels.
+"""
 
 from __future__ import annotations
 

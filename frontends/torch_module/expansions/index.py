@@ -1,4 +1,9 @@
-"""Writes and reads by index that ONNX lacks, by those that it has."""
+"""Writes and reads by index that ONNX lacks, by those that it has.
+
+Torch's alone: the writes of the other frameworks are ONNX's own scatters, and what becomes of several
+writes to one place has rules of torch's (`include_self`, means). Torch's own end in kernels where nothing
+else is said.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +197,7 @@ def repeat_interleave(*_arguments: object, **_keywords: object) -> Tensor:
     raise Inexpressible("the size of its result depends on data")
 
 
-@table.of("aten.embedding_bag.padding_idx", "aten.embedding_bag.default", "aten._embedding_bag.default")
+@table.of("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -204,10 +209,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums, means or largest of the rows of each bag; torch's by-products are given in part.
-
-    Torch's own ends in a kernel.
-    """
+    """Sums, means or largest of the rows of each bag; torch's by-products are given in part."""
     del scale_grad_by_freq, sparse
     starts = offsets[:-1] if include_last_offset else offsets
     at = torch.arange(indices.shape[0])

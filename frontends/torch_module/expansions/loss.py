@@ -1,4 +1,8 @@
-"""Losses that torch computes in kernels of their own."""
+"""Losses that torch computes in kernels of their own.
+
+Torch's alone: none of the losses that the other frontends read is one of these. Torch's own end in kernels
+where nothing else is said.
+"""
 
 from __future__ import annotations
 

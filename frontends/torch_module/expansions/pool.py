@@ -1,4 +1,8 @@
-"""Pools over irregular windows, and unpooling; torch's own adaptive ones cannot be traced."""
+"""Pools over irregular windows, and unpooling.
+
+Torch's alone: places count within a plane, and random windows are where torch's formula puts them. Torch's
+own adaptive pools cannot be traced; that along one axis goes by way of two, in twice as many operators.
+"""
 
 from __future__ import annotations
 

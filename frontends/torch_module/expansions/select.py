@@ -1,4 +1,9 @@
-"""Order statistics, binning and look-ups in sorted sequences, by sorting and by comparing all with all."""
+"""Modes, quantiles, bins and runs, by sorting and by comparing all with all.
+
+Torch's alone: MindSpore's `Quantile` has no kernel for CPUs that it could be compared with, and of MXNet's
+operators only `histogram`, which is not read, is like these. Torch's own end in kernels, look at data, or
+take more operators, as each says.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +70,7 @@ def _quantile(x: Tensor, q: Tensor, dim: int | None, keepdim: bool, how: str, ig
 def quantile(
     x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Quantiles by any of torch's five interpolations; torch's own writes in place."""
+    """Quantiles by any of torch's five interpolations; torch's own looks at the data of q."""
     return _quantile(x, q, dim, keepdim, interpolation, False)
 
 
@@ -73,24 +78,8 @@ def quantile(
 def nanquantile(
     x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Quantiles of what is defined; torch's own writes in place."""
+    """Quantiles of what is defined; torch's own looks at the data of q."""
     return _quantile(x, q, dim, keepdim, interpolation, True)
-
-
-@table.of("aten.quantile.scalar")
-def quantile_scalar(
-    x: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
-    """One quantile; torch's own writes in place."""
-    return _quantile(x, torch.full((), q, dtype=x.dtype), dim, keepdim, interpolation, False)
-
-
-@table.of("aten.nanquantile.scalar")
-def nanquantile_scalar(
-    x: Tensor, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
-    """One quantile of what is defined; torch's own writes in place."""
-    return _quantile(x, torch.full((), q, dtype=x.dtype), dim, keepdim, interpolation, True)
 
 
 @table.of("aten.isin.Tensor_Tensor")

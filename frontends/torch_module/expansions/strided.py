@@ -1,4 +1,8 @@
-"""Views by strides of a tensor whose elements fill its memory, by look-ups along its axes; its diagonal."""
+"""Views by strides of a tensor whose elements fill its memory, by look-ups along its axes; its diagonal.
+
+Torch's alone: no other framework shows how its tensors lie in memory. Torch's own end in kernels, or write
+in place.
+"""
 
 from __future__ import annotations
 

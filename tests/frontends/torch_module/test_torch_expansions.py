@@ -49,6 +49,8 @@ def test_order_statistics_and_scans(check):
             x.median(),
             *x.mode(2),
             torch.quantile(x, 0.3, dim=1),
+            torch.nanquantile(x, 0.7, dim=2, keepdim=True, interpolation="nearest"),
+            torch.quantile(x, 0.7, interpolation="midpoint"),
             torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])),
             torch.isin(x.round(), torch.tensor([0.0, 1.0])),
             torch.histc(x, 5, -2, 2),

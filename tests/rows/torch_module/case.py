@@ -77,13 +77,11 @@ class Group:
     Attributes:
         cases: what it calls, in order.
         dynamic: whether axis 0 of the inputs is the batch, so that other sizes of it are run too.
-        captured: whether that is worth its time: expansions into hundreds of operators run as they are.
         atol: how far off its results may be.
     """
 
     cases: Sequence[Case]
     dynamic: bool = True
-    captured: bool = True
     atol: float = 2e-5
     arrays: list[np.ndarray] = field(init=False)
 

@@ -33,9 +33,7 @@ PLACES = Group(
         Case("aten.isin.Tensor_Tensor", J, torch.tensor([1, 3, 5])),
         Case("aten.mode.default", _ROWS, 2),
         Case("aten.quantile.default", X, torch.tensor([0.3, 0.8]), 1),
-        Case("aten.quantile.scalar", X, 0.3, 2, interpolation="lower"),
         Case("aten.nanquantile.default", X, torch.tensor([0.3]), 1),
-        Case("aten.nanquantile.scalar", X, 0.7, 2),
         Case("aten.histc.default", X, 5, -2, 2),
     ]
 )
@@ -63,9 +61,11 @@ def _flat(found):
 FIXED = Group(  # what counts positions or strides in memory is of one batch
     [
         Case("aten._embedding_bag.default", _TABLE, *_BAGS, then=lambda found: found[0]),
-        Case("aten.embedding_bag.default", _TABLE, *_BAGS, False, 1, then=lambda found: found[0]),
         Case(
-            "aten.embedding_bag.padding_idx",
+            "aten._embedding_bag_forward_only.default", _TABLE, *_BAGS, False, 1, then=lambda found: found[0]
+        ),
+        Case(
+            "aten._embedding_bag_forward_only.default",
             *(_TABLE, *_BAGS, False, 2, False, None, False, 4),
             then=lambda found: found[0],
         ),
