@@ -56,12 +56,12 @@ def _solve(a: Term, sides: Term) -> Term:
     if not n:
         return sides
     work = joined([in_batch_of(a, sides), sides], -1)
-    at = places(a, n, axis=-2)
+    at = places(n, axis=-2)
     for step in range(n):
         work = swapped(work, step, pivot_of(work, step, n), n)
         head = row(work, step)
         head = head / column(head, step)
-        work = where(at.equals(step), head, work - column(work, step) * head)
+        work = where(constant(work, at == step), head, work - column(work, step) * head)
     return part(work, -1, n, 2**31 - 1)
 
 
@@ -89,7 +89,7 @@ for _name, _inputs, _formula, _words in (
 def _factored(a: Term) -> tuple[Term, list[Term]]:
     """(L and U in one matrix, the pivot of each step); a column of zeros is left as it is."""
     rows, columns = static_sizes(a)
-    at, along = places(a, rows, axis=-2), places(a, columns, axis=-1)
+    at, along = places(rows, axis=-2), places(columns, axis=-1)
     pivots: list[Term] = []
     for step in range(min(rows, columns)):
         pivot = pivot_of(a, step, rows)
@@ -100,9 +100,9 @@ def _factored(a: Term) -> tuple[Term, list[Term]]:
         head = row(a, step)
         lead = column(head, step)
         lead = where(lead.equals(0.0), 1.0, lead)
-        factor = where(at >= step + 1, column(a, step) / lead, 0.0)
-        reduced = a if step == columns - 1 else where(along >= step + 1, a - factor * head, a)
-        a = where((at >= step + 1) & along.equals(step), factor, reduced)
+        factor = where(constant(a, at > step), column(a, step) / lead, 0.0)
+        reduced = a if step == columns - 1 else where(constant(a, along > step), a - factor * head, a)
+        a = where(constant(a, (at > step) & (along == step)), factor, reduced)
     return a, pivots
 
 

@@ -121,9 +121,9 @@ def constant(like: Term, array: Array) -> Term:
     return Term(like.b, like.b.constant(array))
 
 
-def places(like: Term, count: int, *, axis: int) -> Term:
+def places(count: int, *, axis: int) -> Array:
     """The numbers from 0 on as a column (axis -2) or a row (axis -1)."""
-    return constant(like, np.arange(count).reshape((-1, 1) if axis == -2 else (1, -1)))
+    return np.arange(count).reshape((-1, 1) if axis == -2 else (1, -1))
 
 
 def identity(like: Term, rows: int, columns: int) -> Term:
@@ -208,15 +208,15 @@ def gathered(x: Term, order: Term, axis: int) -> Term:
 
 def pivot_of(a: Term, step: int, rows: int) -> Term:
     """The place of the largest element of a column from the diagonal on, as a 1x1 matrix."""
-    own = column(a, step)
-    reached = places(a, rows, axis=-2) >= step
-    return where(reached, abs(own), -1).op("ArgMax", axis=-2, keepdims=1)
+    sizes, reached = abs(column(a, step)), constant(a, places(rows, axis=-2) >= step)
+    return where(reached, sizes, -1).op("ArgMax", axis=-2, keepdims=1)
 
 
 def swapped(a: Term, step: int, pivot: Term, rows: int) -> Term:
     """The matrices with a row and that of its pivot in each other's place."""
-    at = places(a, rows, axis=-2)
-    order = where(at.equals(step), pivot, where(at.equals(pivot), step, at))
+    at = places(rows, axis=-2)
+    numbers = constant(a, at)
+    order = where(constant(a, at == step), pivot, where(numbers.equals(pivot), step, numbers))
     return gathered(a, order, -2)
 
 

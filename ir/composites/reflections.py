@@ -11,6 +11,7 @@ from ..types import TensorType
 from .base import CompositeTable
 from .matrices import (
     column,
+    constant,
     identity,
     in_batch_of,
     joined,
@@ -43,18 +44,19 @@ def _turned(a: Term, vector: Term, factor: Term) -> Term:
 def _reflected(a: Term) -> tuple[Term, list[Term]]:
     """(R with the reflectors below its diagonal, their factors as 1x1 matrices)."""
     rows, columns = static_sizes(a)
-    at, along = places(a, rows, axis=-2), places(a, columns, axis=-1)
+    at, along = places(rows, axis=-2), places(columns, axis=-1)
     factors: list[Term] = []
     for step in range(min(rows, columns)):
-        own = column(a, step)
-        below = where(at >= step + 1, own, 0.0)
+        own, beyond = column(a, step), constant(a, at > step)
+        on_it, below = constant(a, at == step), where(beyond, own, 0.0)
         alpha, rest = row(own, step), total(below * below, -2)
         size, none = sqrt(alpha * alpha + rest), rest.equals(0.0)
         beta = where(none, alpha, where(alpha < 0.0, size, -size))
         factor = where(none, 0.0, (beta - alpha) / where(none, 1.0, beta))
-        vector = where(at.equals(step), 1.0, below / where(none, 1.0, alpha - beta))
-        packed = where(at >= step + 1, vector, where(at.equals(step), beta, own))
-        a = where(along.equals(step), packed, where(along > step, _turned(a, vector, factor), a))
+        vector = where(on_it, 1.0, below / where(none, 1.0, alpha - beta))
+        packed = where(beyond, vector, where(on_it, beta, own))
+        turned = where(constant(a, along > step), _turned(a, vector, factor), a)
+        a = where(constant(a, along == step), packed, turned)
         factors.append(factor)
     return a, factors
 
@@ -62,10 +64,11 @@ def _reflected(a: Term) -> tuple[Term, list[Term]]:
 def _product(packed: Term, factors: Sequence[Term], a: Term, *, transpose: bool) -> Term:
     """Q @ a or Q.T @ a, of the Q that reflectors below a diagonal stand for."""
     rows, _ = static_sizes(packed)
-    at = places(a, rows, axis=-2)
+    at = places(rows, axis=-2)
     steps = list(enumerate(factors))
     for step, factor in steps if transpose else reversed(steps):
-        vector = where(at.equals(step), 1.0, where(at > step, column(packed, step), 0.0))
+        below = where(constant(a, at > step), column(packed, step), 0.0)
+        vector = where(constant(a, at == step), 1.0, below)
         a = _turned(a, vector, factor)
     return a
 

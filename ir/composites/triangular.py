@@ -10,6 +10,7 @@ from ..traits import Traits
 from .base import CompositeTable
 from .matrices import (
     column,
+    constant,
     in_batch_of,
     infer_solution,
     infer_square,
@@ -35,10 +36,10 @@ def _cholesky(a: Term) -> Term:
     n, _ = static_sizes(a)
     if not n:
         return a
-    at, columns = places(a, n, axis=-2), list[Term]()
+    at, columns = places(n, axis=-2), list[Term]()
     for step in range(n):
         own = column(a, step)
-        factor = where(at >= step, own / sqrt(row(own, step)), 0.0)
+        factor = where(constant(a, at >= step), own / sqrt(row(own, step)), 0.0)
         columns.append(factor)
         if step < n - 1:
             a = a - product(factor, transposed(factor))
