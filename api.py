@@ -20,6 +20,8 @@ from .checking import loading as loading_options
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
+from .checkpoints.repair import UNIQUE, Fit, Repaired, fit_checkpoint
+from .checkpoints.repair import repair_checkpoint as repair
 from .diagnosis import CODES, unique_names
 from .fixing import Fixed
 from .fixing import fix as fix_model
@@ -49,17 +51,20 @@ from .writing import (
 from .writing import describe as describe_pass
 
 __all__ = [
+    "UNIQUE",
     "Change",
     "Converted",
     "Diff",
     "FileFindings",
     "Findings",
+    "Fit",
     "Fixed",
     "Graph",
     "InputSpec",
     "Pass",
     "RegraftError",
     "Removal",
+    "Repaired",
     "Report",
     "Rewritten",
     "VerificationError",
@@ -70,6 +75,7 @@ __all__ = [
     "default_pipeline",
     "describe",
     "diff",
+    "fit",
     "fix",
     "has_stubs",
     "left_from_before",
@@ -78,6 +84,7 @@ __all__ = [
     "lower",
     "parse_pass",
     "removal",
+    "repair_checkpoint",
     "rewrite",
     "rewrite_file",
     "save",
@@ -359,6 +366,36 @@ def convert_checkpoint(
     mapping, notes = map_like(source, load_tree(like), None if map_ is None else read_pair_map(map_))
     done = convert(source, target, mapping, reverse=False, **options)
     return replace(done, notes=[*notes, *done.notes])
+
+
+@guarded()
+def repair_checkpoint(
+    net: object, source: str | Path, target: str | Path, *, force: bool = False, **options: Any
+) -> Repaired:
+    """Give every tensor of a checkpoint the name of the parameter that it belongs to, and say what was lost.
+
+    Args:
+        net: anything that `load_tree` takes: the net as it was when it was saved, or mended since.
+        source: a checkpoint that colliding names damaged, or whose names are of before a net was mended.
+        target: the checkpoint to write. What was lost is not in it.
+        force: whether `target` may be replaced.
+        options: loading options, as in `load`.
+    """
+    _settle_beside(source, target)
+    return repair(load_tree(net, **options), source, target, force=force)
+
+
+@guarded()
+def fit(net: object, checkpoint: str | Path, **options: Any) -> Fit:
+    """Say how a checkpoint fits a net: which parameters it holds, and what was lost when it was saved.
+
+    Args:
+        net: anything that `load_tree` takes.
+        checkpoint: the file.
+        options: loading options, as in `load`.
+    """
+    _settle_beside(checkpoint)
+    return fit_checkpoint(load_tree(net, **options), checkpoint)
 
 
 @guarded()

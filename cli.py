@@ -14,7 +14,8 @@ from typing import NoReturn
 import click
 
 from .commands.check import check
-from .commands.checkpoint import convert_checkpoint, diff
+from .commands.checkpoint import convert_checkpoint, repair_checkpoint
+from .commands.diff import diff
 from .commands.fix import fix
 from .commands.passes import explain, passes
 from .commands.rewrite import rewrite
@@ -35,7 +36,18 @@ def main(ctx: click.Context, debug: bool) -> None:
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
 
 
-for command in (check, fix, show, rewrite, verify, convert_checkpoint, diff, passes, explain):
+for command in (
+    check,
+    fix,
+    show,
+    rewrite,
+    verify,
+    convert_checkpoint,
+    repair_checkpoint,
+    diff,
+    passes,
+    explain,
+):
     main.add_command(command)
 
 

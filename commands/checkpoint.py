@@ -1,16 +1,14 @@
-"""`regraft convert-checkpoint` and `regraft diff`: carry weights over, and compare them."""
+"""`regraft convert-checkpoint` and `regraft repair-checkpoint`: carry weights over, save what is left."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from .printing import add_row, console, doing, echo, print_json, reported, table_of
-
-if TYPE_CHECKING:
-    from ..api import Diff
+from .loading import constructor_arguments
+from .printing import doing, echo, print_json, reported
 
 
 @click.command("convert-checkpoint")
@@ -78,55 +76,51 @@ def convert_checkpoint(
         echo(f"wrote {done.path}: {done.tensors} tensors")
 
 
-@click.command()
-@click.argument("first", type=click.Path(path_type=Path))
-@click.argument("second", type=click.Path(path_type=Path))
+@click.command("repair-checkpoint")
+@click.argument("model")
+@click.argument("source", type=click.Path(path_type=Path))
 @click.option(
-    "--map", "map_", type=click.Path(path_type=Path), help="A renames.json whose two sides these are."
+    "-o", "--output", "target", type=click.Path(path_type=Path), required=True, help="The new file."
 )
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@click.option(
+    "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument of MODEL."
+)
+@click.option("--force", is_flag=True, help="Replace the output.")
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
 @click.pass_context
-def diff(ctx: click.Context, first: Path, second: Path, map_: Path | None, as_json: bool) -> None:
-    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx), tensor by tensor.
+def repair_checkpoint(
+    ctx: click.Context,
+    model: str,
+    source: Path,
+    target: Path,
+    arguments: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Give every tensor of SOURCE the name of the parameter of MODEL that it belongs to.
 
-    Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
+    For a checkpoint that was saved while several parameters had one name, of which MindSpore keeps one
+    tensor, and for one whose names are of before the net was mended. MODEL (file.py:Name) is the net as it
+    was or as it is now; THE FILE IS RUN. An optimizer's slots follow their parameters. What was lost is
+    named, and not in the output: nothing is filled in. Exit code 1 where something has no tensor or place.
     """
     from .. import api
 
     with reported(ctx):
-        with doing(f"comparing {first} and {second}"):
-            report = api.diff(first, second, map_)
+        with doing(f"repairing {source}"):
+            options = constructor_arguments(arguments)
+            done = api.repair_checkpoint(model, source, target, force=force, arguments=options)
         if as_json:
-            print_json(report.to_json())
+            print_json({"file": str(done.path), "tensors": done.tensors, **done.fit.to_json()})
         else:
-            _print_diff(report)
-        ctx.exit(0 if report.equal else 1)
-
-
-def _print_diff(report: Diff) -> None:
-    """The tensors that differ as a table, the others as a number."""
-    changed = [r for r in report.rows if not r.equal]
-    if changed:
-        table = table_of("tensor", "shape", "dtype", ">max abs", ">max rel", ">mean", ">std")
-        for r in changed:
-            add_row(
-                table,
-                r.name if r.name == r.other else f"{r.name} -> {r.other}",
-                *(
-                    str(left) if left == right else f"{left} -> {right}"
-                    for left, right in ((list(r.shapes[0]), list(r.shapes[1])), r.dtypes)
-                ),
-                *("-" if v is None else f"{v:.2g}" for v in (r.max_abs, r.max_relative)),
-                *(f"{left:.3g} -> {right:.3g}" for left, right in (r.means, r.stds)),
-            )
-        console().print(table)
-    for side, names in (("first", report.only_first), ("second", report.only_second)):
-        for name in names:
-            echo(f"only in the {side}: {name}")
-    for name, other in report.elsewhere:
-        echo(f"equal values under another name: {name} -> {other}")
-    for note in report.notes:
-        echo(f"note: {note}")
-    alone = len(report.only_first) + len(report.only_second)
-    count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
-    echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
+            placement = done.fit.placement
+            echo(done.fit.verdict)
+            for line in [*done.fit.causes, *done.fit.remarks]:
+                echo(line)
+            count = Counter(by for _, by in placement.placed.values())
+            told = ", ".join(f"{n} by {by}" for by, n in count.items())
+            echo(f"placed: {len(placement.placed)} of {len(placement.members)} parameters ({told})")
+            echo(f"wrote {done.path}: {done.tensors} tensors")
+            if placement.clashing:
+                echo(f"write: {api.UNIQUE}")
+        ctx.exit(0 if done.whole else 1)

@@ -72,15 +72,7 @@ class Loading:
 
     def constructor(self) -> dict[str, object]:
         """The --arg options: Python literals or JSON's, else text."""
-        from ..ir import UsageError
-
-        built: dict[str, object] = {}
-        for text in self.arguments:
-            name, equals, value = text.partition("=")
-            if not equals or not name.isidentifier():
-                raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
-            built[name] = _literal(value)
-        return built
+        return constructor_arguments(self.arguments)
 
     def axes(self) -> dict[str, list[int]] | None:
         """The --dynamic options: input name -> axes."""
@@ -103,6 +95,19 @@ class Loading:
             "arguments": self.constructor(),
             "trust": self.trust,
         }
+
+
+def constructor_arguments(given: tuple[str, ...]) -> dict[str, object]:
+    """What --arg options say: Python literals or JSON's, else text."""
+    from ..ir import UsageError
+
+    built: dict[str, object] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError("E001", f"expected --arg NAME=VALUE, got `{text}`")
+        built[name] = _literal(value)
+    return built
 
 
 def _literal(text: str) -> object:

@@ -6,8 +6,8 @@ import math
 
 from ...backends.mindspore_source.emitters.initializers import law as mindspore_law
 from ...backends.mindspore_source.text.renderer import Renderer
+from ...checkpoints.spelling import role_of
 from ...ir import Initializer
-from .layers import role_of
 
 _ARGUMENTS = {
     "weight": "weight_init",

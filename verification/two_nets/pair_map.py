@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...backends.renames import read_renames
+from ...checkpoints.spelling import plain_name
 from ...ir import ModelError, near_names, read_json, require_name
-from .layers import plain_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from math import prod
 
 import numpy as np
 
+from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
-from .layers import Layer, Net, describe, plain_name, plain_shape
+from .layers import Layer, Net, describe
 from .pair_map import PairMap
 
 _LISTED = 8

@@ -11,8 +11,8 @@ from ...backends.renames import Rename, packed, read_renames, rename_rows, write
 from ...checkpoints import read_checkpoint
 from ...checkpoints.mapping import Map
 from ...checkpoints.prefixes import peeled
+from ...checkpoints.spelling import plain_name
 from ...ir import Graph, ModelError, Parameter, TensorData
-from .layers import plain_name
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 

@@ -1,0 +1,38 @@
+"""What optimizers save beside the parameters: MindSpore's names for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+_SLOTS = (
+    *("moment1", "moment2", "vhat", "adam_m", "adam_v", "lamb_m", "lamb_v", "moments", "accum", "stat"),
+    *("mean_square", "mean_grad", "moment", "linear", "accum_update", "prev", "step_size", "ax_"),
+    *("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+)
+"""Prefixes of the optimizers of MindSpore 2: `nn`, `experimental.optim` and `mint.optim`."""
+
+_SLOT = re.compile(rf"^((?:{'|'.join(_SLOTS)})\.|mu_|eta_)(?=.)")
+_GLOBALS = re.compile(
+    r"^(global_step|learning_rate(_group_\d+)?|beta[12]_power|momentum|state_step|fake_(lr|param)"
+    r"|scale_sense|current_iterator_step|last_overflow_iterator_step|epoch(_num)?|step(_num)?)$"
+)
+"""What an optimizer, a loss scale or a callback saves once."""
+
+
+def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:
+    """(prefix, the parameter's name) of an optimizer's slot; None for anything else.
+
+    Example:
+        >>> slot_of("moment1.0.weight", {"0.weight"}), slot_of("accum.weight", {"accum.weight"})
+        (('moment1.', '0.weight'), None)
+    """
+    found = _SLOT.match(name)
+    if found is None or name[found.end() :] not in parameters:
+        return None
+    return found[1], name[found.end() :]
+
+
+def is_global(name: str) -> bool:
+    """Whether an optimizer or a callback saves this name once for all parameters."""
+    return _GLOBALS.match(name) is not None

@@ -1,0 +1,96 @@
+"""`regraft diff`: compare two checkpoints, or a checkpoint with a net."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .printing import add_row, console, doing, echo, print_json, reported, table_of
+
+if TYPE_CHECKING:
+    from ..api import Diff, Fit
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@click.option(
+    "--map", "map_", type=click.Path(path_type=Path), help="A renames.json whose two sides these are."
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@click.pass_context
+def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json: bool) -> None:
+    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx), tensor by tensor.
+
+    Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
+
+    FIRST may be a MODEL, file.py:Name, WHICH IS RUN: whether the checkpoint holds a tensor for each of its
+    parameters, or was damaged when it was saved as several of them had one name.
+    """
+    from .. import api
+
+    with reported(ctx):
+        if is_model(first) or is_model(second):
+            model, file = (first, second) if is_model(first) else (second, first)
+            if map_ is not None:
+                raise click.UsageError("--map is for two checkpoints")
+            with doing(f"comparing {model} and {file}"):
+                fit = api.fit(model, file)
+            if as_json:
+                print_json(fit.to_json())
+            else:
+                _print_fit(fit)
+            ctx.exit(0 if fit.equal else 1)
+        with doing(f"comparing {first} and {second}"):
+            report = api.diff(first, second, map_)
+        if as_json:
+            print_json(report.to_json())
+        else:
+            _print_diff(report)
+        ctx.exit(0 if report.equal else 1)
+
+
+def is_model(text: str) -> bool:
+    """Whether an argument names a model's code, ``file.py:Name`` or ``package.module:Name``."""
+    where, _, name = text.rpartition(":")
+    return bool(where) and name.replace(".", "").isidentifier() and not Path(text).exists()
+
+
+def _print_fit(fit: Fit) -> None:
+    """The verdict, its causes, and what to type."""
+    echo(fit.verdict)
+    for line in [*fit.causes, *fit.remarks]:
+        echo(line)
+    for line in fit.advice:
+        echo(f"write: {line}")
+
+
+def _print_diff(report: Diff) -> None:
+    """The tensors that differ as a table, the others as a number."""
+    changed = [r for r in report.rows if not r.equal]
+    if changed:
+        table = table_of("tensor", "shape", "dtype", ">max abs", ">max rel", ">mean", ">std")
+        for r in changed:
+            add_row(
+                table,
+                r.name if r.name == r.other else f"{r.name} -> {r.other}",
+                *(
+                    str(left) if left == right else f"{left} -> {right}"
+                    for left, right in ((list(r.shapes[0]), list(r.shapes[1])), r.dtypes)
+                ),
+                *("-" if v is None else f"{v:.2g}" for v in (r.max_abs, r.max_relative)),
+                *(f"{left:.3g} -> {right:.3g}" for left, right in (r.means, r.stds)),
+            )
+        console().print(table)
+    for side, names in (("first", report.only_first), ("second", report.only_second)):
+        for name in names:
+            echo(f"only in the {side}: {name}")
+    for name, other in report.elsewhere:
+        echo(f"equal values under another name: {name} -> {other}")
+    for note in report.notes:
+        echo(f"note: {note}")
+    alone = len(report.only_first) + len(report.only_second)
+    count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
+    echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
