@@ -356,10 +356,7 @@ def convert_checkpoint(
         options: as there.
     """
     _settle_beside(source, map_)
-    if like is None and map_ is None:
-        raise UsageError("E001", "expected a map, or the net that the checkpoint is to fit")
     if like is None:
-        assert map_ is not None
         return convert(source, target, map_, **options)
     if options.pop("reverse", None):
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from ..backends.renames import Rename, computed
-from ..ir import ModelError, TensorData, near_names, system_errors_told
+from ..ir import ModelError, TensorData, UsageError, near_names, system_errors_told
 from . import read_checkpoint, write_checkpoint
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
+from .pairs import inverted, read_pairs
 from .prefixes import peeled
+from .unmapped import spelled_map, unwrapped
 
 _LISTED = 20
 _FILLED, _FILLED_RATIO = 1 << 28, 16
@@ -40,7 +42,7 @@ class Converted:
 def convert_checkpoint(
     source: Path | str,
     target: Path | str,
-    map_: Path | str | Map,
+    map_: Path | str | Map | None = None,
     *,
     reverse: bool | None = None,
     force: bool = False,
@@ -54,7 +56,8 @@ def convert_checkpoint(
     Args:
         source: the checkpoint to read.
         target: the checkpoint to write; the suffix says what kind.
-        map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``.
+        map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``; or an
+            object of pairs of paths; None where the frameworks' own spelling is all that differs.
         reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
         force: whether `target` may be replaced.
 
@@ -64,8 +67,16 @@ def convert_checkpoint(
         UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
     notes: list[str] = []
-    mapping = map_ if isinstance(map_, Map) else read_map(map_)
-    given = peeled(read_checkpoint(source, notes), mapping.names.__contains__, notes)
+    given = read_checkpoint(source, notes)
+    pairs = None if map_ is None or isinstance(map_, Map) else read_pairs(map_)
+    if map_ is None or pairs is not None:
+        if reverse is not None:
+            raise UsageError("E001", "expected a renames.json with --forward or --reverse: names tell here")
+        given = unwrapped(given, [*pairs, *inverted(pairs)] if pairs else [], notes)
+        mapping, reverse = spelled_map(given, Path(source), Path(target), pairs, notes), False
+    else:
+        mapping = map_ if isinstance(map_, Map) else read_map(map_)
+        given = peeled(given, mapping.names.__contains__, notes)
     back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
     made, more = (backward if back else forward)(mapping, given, str(source))
     if Path(target).suffix == ".params":

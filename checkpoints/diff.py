@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ from ..backends.renames import Rename, computed
 from ..ir import TensorData
 from . import read_checkpoint
 from .mapping import Map, applied, read_map
+from .pairs import read_pairs
 from .prefixes import peeled
+from .unmapped import COUNTER, framework_of, layout, pair_names
 
 _CHUNK = 1 << 16
 
@@ -100,8 +103,9 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
     Args:
         first: a checkpoint.
         second: another.
-        map_: a ``renames.json`` whose two sides these are, in either order; what it does not carry over is
-            noted and no difference.
+        map_: a ``renames.json`` whose two sides these are, or an object of pairs of paths, in either order;
+            what it does not carry over is noted and no difference. Without it names are paired whatever the
+            framework's spelling.
 
     Raises:
         ModelError: when a file cannot be read.
@@ -109,12 +113,16 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
     """
     notes: list[str] = []
     a, b = read_checkpoint(first, notes), read_checkpoint(second, notes)
-    mapping = None if map_ is None else read_map(map_)
-    if mapping is None:
-        a, b = peeled(a, b.__contains__, notes), peeled(b, a.__contains__, notes)
-        pairs = [Pair(name, name, data, b[name]) for name, data in a.items() if name in b]
-        excused, taken_in = (set[str](), set[str]()), set[str]()
+    stated = None if map_ is None else read_pairs(map_)
+    if map_ is None or stated is not None:
+        a, b, found, without = pair_names(a, b, stated, notes)
+        apart = framework_of(Path(first), a) != framework_of(Path(second), b)
+        pairs = _laid_side_by_side(a, b, found, apart, notes)
+        counters = [{n for n in side if n.rpartition(".")[2] == COUNTER} for side in (a, b)]
+        lone = [set[str]() if all(counters) else some for some in counters]
+        excused, taken_in = (lone[0] | without, lone[1]), set[str]()
     else:
+        mapping = read_map(map_)
         a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
         taken_in = mapping.taken_in
@@ -132,6 +140,51 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
         {n: b[n] for n in [*only_second, *(r.other for r in changed)]},
     )
     return Diff(rows, only_first, only_second, elsewhere, notes)
+
+
+def _laid_side_by_side(
+    a: Mapping[str, TensorData],
+    b: Mapping[str, TensorData],
+    found: Mapping[str, str],
+    apart: bool,
+    notes: list[str],
+) -> list[Pair]:
+    """The pairs of names, the first in the second's layout; what was transposed is said.
+
+    Only a `kernel` against a `weight` is transposed; in files of one framework a shape is a shape.
+    """
+    made = {
+        name: layout(a[name], b[other], turned=_is_kernel(name, other), flat=apart)
+        for name, other in found.items()
+    }
+    turned = [name for name, (_, how) in made.items() if how.startswith("transpose")]
+    if turned:  # then square ones may be as well: their values tell
+        notes.append(
+            f"{len(turned)} matrices were compared transposed: `{turned[0]}`" + ", …" * (len(turned) > 1)
+        )
+        for name, other in found.items():
+            data, there = a[name], b[other]
+            square = len(data.shape) == 2 and data.shape == there.shape == data.shape[::-1]
+            if square and _is_kernel(name, other):
+                across = TensorData(data.dtype, data.shape, partial(_transposed, data), data.storage)
+                if _gap(across, there) < _gap(data, there):
+                    made[name] = across, "transpose:1,0"
+                    notes.append(f"`{name}` was compared transposed, as it is nearer so")
+    return [Pair(name, other, made[name][0], b[other]) for name, other in found.items()]
+
+
+def _is_kernel(name: str, other: str) -> bool:
+    """Whether one side, and one alone, has the name that Keras and Flax give to a matrix of inputs first."""
+    return name.endswith("kernel") != other.endswith("kernel")
+
+
+def _transposed(data: TensorData) -> np.ndarray:
+    return data.numpy().T
+
+
+def _gap(one: TensorData, other: TensorData) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.nansum(np.abs(_wide(one.numpy()) - _wide(other.numpy()))))
 
 
 class Pair(NamedTuple):

@@ -205,7 +205,9 @@ def fit_checkpoint(net: Graph, source: Path | str) -> Fit:
         net: the static part of the net.
         source: the checkpoint.
     """
-    placement = place(net, read_checkpoint(source))
+    notes: list[str] = []
+    placement = place(net, read_checkpoint(source, notes))
+    placement.notes[:0] = notes
     reference = net.origin.reference
     return Fit(placement, Path(source), reference if ":" in reference else "", _folded(placement))
 

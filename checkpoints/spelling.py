@@ -13,6 +13,7 @@ _TERMS = {
     "moving_var": "running_var",
     "embedding_table": "weight",
     "w": "weight",
+    "kernel": "weight",  # of Flax and Keras
     "parameters": "parameters",  # of MXNet's RNN: one flat tensor
 }
 """A framework's term for a parameter of a layer -> torch's."""

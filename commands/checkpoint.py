@@ -18,7 +18,7 @@ from .printing import doing, echo, print_json, reported
     "--map",
     "map_",
     type=click.Path(path_type=Path),
-    help="The renames.json beside the rewritten model, or what verify --write-map wrote.",
+    help="The renames.json beside the rewritten model, what verify --write-map wrote, or pairs of paths.",
 )
 @click.option(
     "--like",
@@ -46,8 +46,9 @@ def convert_checkpoint(
     """Carry weights that were trained later from one framework's checkpoint to another's.
 
     SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx). With a map nothing
-    but the map is read: the net is not built. --like builds the net that TARGET is to fit, and takes pairs in
-    --map where names and shapes do not tell them.
+    but the map is read: the net is not built. Without one, names that differ in the frameworks' spelling
+    alone (weight, gamma) are respelled, and what names do not tell is refused. --like builds the net that TARGET
+    is to fit, and takes pairs in --map where names and shapes do not tell them.
     """
     from .. import api
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 @click.argument("first")
 @click.argument("second")
 @click.option(
-    "--map", "map_", type=click.Path(path_type=Path), help="A renames.json whose two sides these are."
+    "--map",
+    "map_",
+    type=click.Path(path_type=Path),
+    help="A renames.json whose two sides these are, or pairs of paths.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context

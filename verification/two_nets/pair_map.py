@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...backends.renames import read_renames
+from ...checkpoints.pairs import read_pairs
 from ...checkpoints.spelling import plain_name
-from ...ir import ModelError, near_names, read_json, require_name
+from ...ir import ModelError, near_names, require_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +84,9 @@ def read_pair_map(path: Path | str) -> PairMap:
     Raises:
         ModelError: when it is missing, malformed, or no object of paths (E101).
     """
-    path = Path(path)
-    document = read_json(path)
-    if isinstance(document, dict) and document.get("format") == "regraft-renames":
-        return _of_renames(read_renames(path), str(path))
-    if not isinstance(document, dict) or not all(v is None or isinstance(v, str) for v in document.values()):
-        raise ModelError(
-            "E101",
-            "expected an object of paths in the source and in the target",
-            place=str(path),
-            hint='for example {"layer1.0": "stage1.block0", "fc.weight": "head.weight", "aux": null}',
-        )
-    taken: set[str] = set()
-    for source, target in document.items():
-        require_name(source, "a path", str(path))
-        if target is None:
-            continue
-        if require_name(target, "a path", str(path)) in taken:
-            raise ModelError("E101", f"`{target}` stands for several paths of the source", place=str(path))
-        taken.add(target)
+    document = read_pairs(path)
+    if document is None:
+        return _of_renames(read_renames(Path(path)), str(path))
     return PairMap(
         {k: v for k, v in document.items() if v is not None},
         frozenset(k for k, v in document.items() if v is None),

@@ -50,6 +50,7 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     """
     known = {plain_name(p) for paths in net.parameter_paths().values() for p in paths}
     given = peeled(read_checkpoint(source), lambda name: plain_name(name) in known, [])
+    turned, given = _turned(given, net, str(source))
     pairing = pair(_graph_of(given), net, pairs)
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
@@ -63,7 +64,38 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
         raise ModelError("E801", "\n".join([head, *problems[:_LISTED], *more]), place=str(source))
     by = [p.by for p in pairing.parameters.values()]
     notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
-    return Map(Path(source), "", net.origin.framework, _rows(pairing)), notes
+    rows = [
+        replace(row, shape=row.shape[::-1], transform="transpose:1,0") if row.source in turned else row
+        for row in _rows(pairing)
+    ]
+    if turned:
+        notes.append(f"{len(turned)} matrices of the checkpoint are transposed: `{turned[0]}`, …")
+    return Map(Path(source), "", net.origin.framework, rows), notes
+
+
+def _turned(
+    given: Mapping[str, TensorData], net: Graph, place: str
+) -> tuple[list[str], dict[str, TensorData]]:
+    """(names of matrices that the net holds transposed, the checkpoint with the net's layout of these).
+
+    Raises:
+        ModelError: where matrices of one layer's kind are transposed, and a square one may be (E801).
+    """
+    paths = net.parameter_paths()
+    shapes = {plain_name(n): p.data.shape for p in net.parameters() for n in paths.get(p.key, [p.declared])}
+    flat = {n: d for n, d in given.items() if len(d.shape) == 2 and plain_name(n) in shapes}
+    turned = [n for n, d in flat.items() if d.shape[::-1] == shapes[plain_name(n)] != d.shape]
+    square = [n for n, d in flat.items() if d.shape[0] == d.shape[1] == shapes[plain_name(n)][0]]
+    if turned and square:
+        raise ModelError(
+            "E801",
+            f"{len(turned)} matrices of the checkpoint are transposed (`{turned[0]}`), and of a square one "
+            f"its shape does not tell: `{square[0]}`",
+            place=place,
+            hint="transpose them where the checkpoint is made",
+        )
+    laid = {n: TensorData(d.dtype, d.shape[::-1], lambda d=d: d.numpy().T) for n, d in flat.items()}
+    return turned, {n: laid[n] if n in turned else d for n, d in given.items()}
 
 
 def _lacking(name: str, net: Graph, given: Mapping[str, TensorData]) -> str:

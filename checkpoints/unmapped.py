@@ -1,0 +1,285 @@
+"""A checkpoint in another framework's own spelling, where names and shapes leave one possibility."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from pathlib import Path
+
+from ..backends.renames import Rename
+from ..ir import ModelError, TensorData
+from .mapping import Map
+from .pairs import inverted, renamed
+from .prefixes import peeled
+from .spelling import plain_name, plain_shape
+
+COUNTER = "num_batches_tracked"
+_LISTED = 10
+_FLAT = re.compile(
+    r"^([^.]+)_(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)$"
+)  # a symbol's name
+_FORMATS = {".pth": "torch", ".pt": "torch", ".params": "mxnet", ".ckpt": "mindspore"}
+_TERMS = {
+    "mindspore": {
+        "weight": "gamma",
+        "bias": "beta",
+        "running_mean": "moving_mean",
+        "running_var": "moving_variance",
+    },
+    "mxnet": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_var"},
+}
+"""Framework -> torch's term for a parameter of a normalisation -> its own."""
+_OWN = ("gamma", "beta", "moving_mean", "moving_variance", "moving_var", "embedding_table")
+
+
+def spelled_map(
+    given: Mapping[str, TensorData],
+    source: Path,
+    target: Path,
+    pairs: Mapping[str, str | None] | None,
+    notes: list[str],
+) -> Map:
+    """The map that the frameworks' own spelling says, for a file and the suffix of another.
+
+    Args:
+        given: the source's tensors, without what wrappers put before names.
+        source: the file.
+        target: the file to write; its suffix tells the framework, ``.safetensors`` keeps the spelling.
+        pairs: what the user says of names, in either direction.
+        notes: gets what was said and left out.
+
+    Raises:
+        ModelError: E801 for names that may be spelled in several ways, or pairs that fit no name.
+    """
+    pairs = _turned(given, pairs, str(source))
+    if not given:
+        raise ModelError("E801", "the checkpoint holds no tensor", place=str(source))
+    here = framework_of(source, given)
+    there = here if target.suffix == ".safetensors" else _FORMATS.get(target.suffix, here)
+    named = {name: renamed(_dotted(name, here), pairs) for name in given}
+    stated = {n for n in given if n in pairs}
+    again = here != there
+    layers = _layers({n: d for n, d in given.items() if named[n] is not None}, named)
+    problems: list[str] = []
+    rows: list[Rename] = []
+    for name, data in given.items():
+        new = named[name]
+        if new is not None and again and name not in stated:
+            new = _respelled(new, layers, there, problems)
+        rows.append(
+            Rename(
+                name,
+                name,
+                new or "",
+                "spelling",
+                "identity",
+                list(data.shape),
+                list(data.shape),
+                data.dtype,
+                buffer=plain_name(name).endswith(("running_mean", "running_var")),
+            )
+        )
+    twice = [r.target for r in rows if r.target]
+    problems += [f"`{n}`: several names become this one" for n in {n for n in twice if twice.count(n) > 1}]
+    if problems:
+        more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
+        raise ModelError(
+            "E801",
+            "\n".join(
+                [f"names alone do not tell what these are called in {there}:"]
+                + [f"  {p}" for p in problems[:_LISTED]]
+                + more
+            ),
+            place=str(source),
+            hint="name the net that the checkpoint is to fit (--like net.py:Net), or give --map",
+        )
+    changed = sum(r.source != r.target != "" for r in rows)
+    if again:
+        notes.append(f"no map: {changed} of {len(rows)} names respelled from {here}'s terms to {there}'s")
+    return Map(source, here, there, rows)
+
+
+def framework_of(path: Path, names: Iterable[str]) -> str:
+    """Whose spelling a file has: by its suffix, or where several frameworks write it by its names."""
+    if path.suffix in (".pth", ".pt", ".params"):
+        return _FORMATS[path.suffix]
+    last = {re.split(r"[._]", name)[-1] if "." not in name else name.rpartition(".")[2] for name in names}
+    if last & {COUNTER, "running_mean"}:
+        return "torch"
+    if path.suffix == ".ckpt" or last & set(_OWN):
+        return "mindspore"
+    return "torch"
+
+
+def _dotted(name: str, framework: str) -> str:
+    """A symbol's name, `bn0_moving_var`, as a path."""
+    flat = _FLAT.match(name) if framework == "mxnet" else None
+    return f"{flat[1]}.{flat[2]}" if flat else name
+
+
+def universal_name(name: str) -> str:
+    """A name of any framework in torch's terms; a symbol's as a path.
+
+    Example:
+        >>> universal_name("bn0_moving_var"), universal_name("stem.bn.gamma")
+        ('bn0.running_var', 'stem.bn.weight')
+    """
+    return plain_name(_dotted(name, "mxnet"))
+
+
+def _turned(
+    given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | None, place: str
+) -> Mapping[str, str | None]:
+    """The pairs in the direction of a checkpoint's names."""
+    if not pairs:
+        return {}
+    back = inverted(pairs)
+    forth_hits, back_hits = (sum(_is_said(n, p) for n in given) for p in (pairs, back))
+    if not forth_hits and not back_hits:
+        raise ModelError("E801", "no name of the checkpoint is in the map, on either side", place=place)
+    return pairs if forth_hits >= back_hits else back
+
+
+def _is_said(name: str, pairs: Mapping[str, str | None]) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:end]) in pairs for end in range(1, len(parts) + 1))
+
+
+def _layers(
+    given: Mapping[str, TensorData], named: Mapping[str, str | None]
+) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Path of a layer -> role in torch's terms -> shape."""
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, data in given.items():
+        new = named[name] or ""
+        layer, _, role = plain_name(new).rpartition(".")
+        found.setdefault(layer, {})[role] = data.shape
+        if new.rpartition(".")[2] == "embedding_table":
+            found[layer]["embedding_table"] = data.shape
+    return found
+
+
+def _respelled(
+    name: str,
+    layers: Mapping[str, Mapping[str, tuple[int, ...]]],
+    framework: str,
+    problems: list[str],
+) -> str | None:
+    """A name in another framework's terms; None for what it does not keep."""
+    plain = plain_name(name)
+    layer, _, role = plain.rpartition(".")
+    roles = layers.get(layer, {})
+    kept = name.rpartition(".")[2]
+    shape = roles.get("weight", ())
+    if kept in ("gamma", "beta") and not {"weight", "bias"} <= roles.keys():
+        problems.append(f"`{name}`: a layer's scale, or a parameter of a class of its own")
+    if framework == "torch":
+        if len(shape) == 4 and shape[2] == 1 != shape[3] and role == "weight" and _is_flat(layers):
+            problems.append(f"`{name}`: the kernel of a 1-d convolution, or of a 2-d one")
+        return plain
+    if role == COUNTER:
+        return None
+    terms, path = _TERMS[framework], f"{layer}." if layer else ""
+    if "running_mean" in roles:
+        if any(len(r.get("weight", ())) == 5 for r in layers.values()):
+            problems.append(f"`{name}`: of a BatchNorm3d, which MindSpore keeps under `bn2d`, or of another")
+        new = f"{path}{terms.get(role, role)}"
+    elif len(shape) == 1 and roles.get("bias") == shape:
+        new = f"{path}{terms.get(role, role)}"
+    elif role == "weight" and len(shape) in (1, 3):
+        kinds = {1: "a PReLU's slope or a norm's scale", 3: "a 1-d convolution's or a bilinear form's"}
+        problems.append(f"`{name}` {list(shape)}: {kinds[len(shape)]}")
+        new = plain
+    elif role == "weight" and len(shape) == 2 and framework == "mindspore" and "bias" not in roles:
+        if "embedding_table" not in roles:
+            problems.append(f"`{name}` {list(shape)}: a Dense layer's without bias, or an embedding's table")
+        new = plain
+    else:
+        new = plain
+    return new.replace(".", "_") if framework == "mxnet" else new
+
+
+def _is_flat(layers: Mapping[str, Mapping[str, tuple[int, ...]]]) -> bool:
+    """Whether every kernel has one row: then nothing says that a convolution has two dimensions."""
+    shapes = [roles["weight"] for roles in layers.values() if len(roles.get("weight", ())) == 4]
+    return all(shape[2] == 1 for shape in shapes)
+
+
+def unwrapped(given: dict[str, TensorData], pairs: Iterable[str], notes: list[str]) -> dict[str, TensorData]:
+    """A checkpoint without what wrappers put before every name, as far as the names of a map or that tell."""
+    heads = {path.partition(".")[0] for path in pairs}
+    found = peeled(given, lambda name: name.partition(".")[0] in heads, notes)
+    for prefix in ("module.", "_orig_mod.", "module."):
+        if found and not heads and all(name.startswith(prefix) for name in found):
+            found = {name.removeprefix(prefix): data for name, data in found.items()}
+            notes.append(f"`{prefix}` before the names of {len(found)} tensors was left out")
+    return found
+
+
+def pair_names(
+    a: dict[str, TensorData],
+    b: dict[str, TensorData],
+    pairs: Mapping[str, str | None] | None,
+    notes: list[str],
+) -> tuple[dict[str, TensorData], dict[str, TensorData], dict[str, str], set[str]]:
+    """(one checkpoint, the other, name in one -> name in the other, names without counterpart by the map).
+
+    Names are paired whatever the framework's spelling of them is; both come back without wrappers' prefixes.
+    """
+    pairs = pairs or {}
+    if pairs:
+        a, b = (
+            unwrapped(a, [*pairs, *inverted(pairs)], notes),
+            unwrapped(b, [*pairs, *inverted(pairs)], notes),
+        )
+        pairs = _turned(a, pairs, "the first")
+    known_a, known_b = ({renamed(n, p) or "" for n in s} for s, p in ((a, pairs), (b, {})))
+    b = peeled(b, _is_among(known_a), notes)
+    a = peeled(a, _is_among(known_b), notes) if not pairs else a
+    others: dict[str, list[str]] = {}
+    for name in b:
+        others.setdefault(universal_name(name), []).append(name)
+    found: dict[str, str] = {}
+    without: set[str] = set()
+    taken: set[str] = set()
+    for name in a:
+        new = renamed(name, pairs)
+        if new is None:
+            without.add(name)
+            continue
+        same = [new] if new in b else others.get(universal_name(new), [])
+        if len(same) == 1 and same[0] not in taken:
+            found[name] = same[0]
+            taken.add(same[0])
+    spelled = sum(renamed(n, pairs) != other for n, other in found.items())
+    if spelled:
+        notes.append(f"{spelled} names were paired across the frameworks' spelling of them")
+    return a, b, found, without
+
+
+def _is_among(names: Iterable[str]) -> Callable[[str], bool]:
+    """A predicate: whether a name is among these, whatever the spelling."""
+    known = {universal_name(name) for name in names}
+    return lambda name: universal_name(name) in known
+
+
+def layout(
+    data: TensorData, other: TensorData, *, turned: bool = False, flat: bool = True
+) -> tuple[TensorData, str]:
+    """(a tensor in the shape of another, "reshape" or "transpose:1,0"); as it is where neither does it.
+
+    Args:
+        data: the tensor.
+        other: one of the shape.
+        turned: whether it may be a matrix that the other side holds transposed.
+        flat: whether one side may have axes of one element that the other has not.
+    """
+    shape = other.shape
+    if data.shape == shape or not data.shape or not shape:
+        return data, ""
+    if flat and plain_shape(data.shape) == plain_shape(shape) and prod(data.shape) == prod(shape):
+        return TensorData(data.dtype, shape, lambda: data.numpy().reshape(shape), data.storage), "reshape"
+    if turned and len(shape) == 2 and data.shape == shape[::-1]:
+        return TensorData(data.dtype, shape, lambda: data.numpy().T, data.storage), "transpose:1,0"
+    return data, ""
