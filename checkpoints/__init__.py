@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..backends.files import staged
 from ..ir import ModelError, TensorData, UsageError, require_file
@@ -52,12 +53,13 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
     return read(path)
 
 
-def write_checkpoint(path: Path | str, tensors: Mapping[str, TensorData], *, force: bool = False) -> None:
+def write_checkpoint(path: Path | str, tensors: Mapping[str, Any], *, force: bool = False) -> None:
     """Write a checkpoint, one tensor in memory at a time; the file appears when it is whole.
 
     Args:
         path: a file whose suffix is in `WRITABLE`: ``.pth`` and ``.pt`` become a plain dictionary of tensors.
-        tensors: values by name, written in this order; in ``.params`` names carry MXNet's ``arg:``, ``aux:``.
+        tensors: values by name, written in this order; in ``.params`` names carry MXNet's ``arg:``, ``aux:``;
+            a ``.pth`` may hold dictionaries of them.
         force: whether a file that exists may be replaced.
 
     Raises:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +14,10 @@ from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData, UsageError, near_names, system_errors_told
 from . import read_checkpoint, write_checkpoint
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
+from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried, split_slots
 from .pairs import inverted, read_pairs
 from .prefixes import peeled
+from .slots import slot_of
 from .unmapped import spelled_map, unwrapped
 
 _LISTED = 20
@@ -68,6 +72,8 @@ def convert_checkpoint(
     """
     notes: list[str] = []
     given = read_checkpoint(source, notes)
+    given, state = _optimizer_of(Path(source), given, notes)
+    raw = list(given)
     pairs = None if map_ is None or isinstance(map_, Map) else read_pairs(map_)
     if map_ is None or pairs is not None:
         if reverse is not None:
@@ -79,11 +85,65 @@ def convert_checkpoint(
         given = peeled(given, mapping.names.__contains__, notes)
     back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
     made, more = (backward if back else forward)(mapping, given, str(source))
+    count = len(made)
     if Path(target).suffix == ".params":
         buffers = {mapping.source_name(r) if back else r.target for r in mapping.rows if r.buffer}
         made = {f"{'aux' if name in buffers else 'arg'}:{name}": data for name, data in made.items()}
+    if state is not None:
+        peeled_names = dict(zip(raw, given, strict=True))
+        state.slots = {peeled_names[name]: terms for name, terms in state.slots.items()}
+        made = _with_optimizer(made, state, mapping, back, Path(target), more)
     write_checkpoint(target, made, force=force)
-    return Converted(Path(target), back, len(made), notes + more)
+    return Converted(Path(target), back, count, notes + more)
+
+
+def _optimizer_of(
+    source: Path, given: dict[str, TensorData], notes: list[str]
+) -> tuple[dict[str, TensorData], OptimizerState | None]:
+    """(the weights of a checkpoint, what an optimizer keeps of them)."""
+    if source.suffix in (".params", ".onnx"):
+        return given, None
+    if not any(slot_of(name, given.keys()) for name in given):
+        if source.suffix not in (".pth", ".pt", ".ckpt") or not zipfile.is_zipfile(source):
+            return given, None
+        from .torch_file import read_optimizer
+
+        return given, read_optimizer(source, given)
+    return split_slots(given, (), notes)
+
+
+def _with_optimizer(
+    made: dict[str, TensorData],
+    state: OptimizerState,
+    mapping: Map,
+    back: bool,
+    target: Path,
+    notes: list[str],
+) -> dict[str, Any]:
+    """The target's tensors and the optimizer's state with them; a note where it cannot follow."""
+    if state.missing:
+        notes.append(f"the optimizer's state is not carried over: {state.missing}")
+        return made
+    if target.suffix == ".params":
+        notes.append("the optimizer's state is not carried over: MXNet keeps it in files of its own")
+        return made
+    done, left = carried(state, mapping, reverse=back)
+    if left:
+        notes.append(
+            f"the optimizer's state is not carried over for {_some(left)}, which the rewrite changed"
+        )
+    terms = ", ".join(dict.fromkeys(term for slots in done.slots.values() for term in slots))
+    if target.suffix in (".pth", ".pt"):
+        notes.append(
+            f"the optimizer's state ({terms}) is in it by names, the weights under `model`: {RESUME}"
+        )
+        return {"model": made, "optimizer": as_torch(done)}
+    slots = as_mindspore(done)
+    heads = dict.fromkeys(f"`{n.partition('.')[0]}`" for n in slots)
+    notes.append(f"the optimizer's state follows ({terms}) as {', '.join(heads)}")
+    if done.steps is None:
+        notes.append("it counts no steps, so a schedule of the learning rate by `global_step` starts anew")
+    return {**made, **slots}
 
 
 def forward(

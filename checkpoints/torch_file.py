@@ -18,12 +18,16 @@ from ..frontends.torch_module.export.export_errors import first_line
 from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
 from ..ir.types import DTYPES
+from .optimizer_state import OptimizerState, of_torch
 
 if TYPE_CHECKING:
     import torch
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "module", "net")
 """Keys under which training scripts keep the state beside other things."""
+
+_OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optim", "optimizer_state", "optimizer_states")
+"""Keys under which they keep `optimizer.state_dict()`; Lightning a list of them."""
 
 _STORAGES = {
     "float32": "FloatStorage",
@@ -54,25 +58,54 @@ def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorDa
         ModelError: when the file is missing or malformed, or holds anything but tensors by name.
     """
     try:
-        import torch
+        importlib.import_module("torch")
     except ImportError as error:
         raise ModelError(
             "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
         ) from error
     require_file(path)
+    state = _state(_loaded(path), path, [] if notes is None else notes)
+    return {name: _handle(name, tensor, path) for name, tensor in state.items()}
+
+
+def read_optimizer(path: Path, tensors: Mapping[str, TensorData]) -> OptimizerState | None:
+    """What an optimizer keeps of the tensors of a training checkpoint; None where the file has none.
+
+    Args:
+        path: a file that `read_torch` has read.
+        tensors: what it gave.
+    """
+    content = _loaded(path)
+    found = content
+    for key in _OPTIMIZERS:
+        found = content.get(key) if isinstance(content, Mapping) else None
+        found = found[0] if isinstance(found, list) and len(found) == 1 else found
+        if isinstance(found, Mapping):
+            break
+    return of_torch(found, tensors, lambda value: _slot(value, path))
+
+
+def _slot(value: object, path: Path) -> TensorData | None:
+    import torch
+
+    return _handle("slot", value, path) if isinstance(value, torch.Tensor) else None
+
+
+def _loaded(path: Path) -> object:
+    """What `torch.load` reads of a file, as weights only."""
+    import torch
+
     try:
         mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
         with warnings.catch_warnings(), _bounded():
             warnings.simplefilter("ignore")  # torch's, about its own formats
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # torch's reader raises whatever its parsers do
         raise ModelError(
             "E101",
             f"cannot read `{path}` as weights only: {first_line(error)}",
             hint="save the state dict alone: torch.save(model.state_dict(), path)",
         ) from error
-    state = _state(content, path, [] if notes is None else notes)
-    return {name: _handle(name, tensor, path) for name, tensor in state.items()}
 
 
 class _ShortError(pickle.UnpicklingError):
@@ -152,8 +185,8 @@ def _strided() -> Any:
     return torch.strided
 
 
-def write_torch(path: Path, tensors: Mapping[str, TensorData]) -> None:
-    """Write a state dict as ``torch.save`` does, one tensor in memory at a time.
+def write_torch(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write a state dict as ``torch.save`` does, one tensor in memory at a time; or dictionaries of them.
 
     Names that have one and the same handle share one storage in the file.
 
@@ -162,15 +195,20 @@ def write_torch(path: Path, tensors: Mapping[str, TensorData]) -> None:
     """
     keys: dict[int, str] = {}
     stored: list[TensorData] = []
-    body = bytearray(pickle.PROTO + b"\x02" + pickle.EMPTY_DICT)
-    for name, data in tensors.items():
+    body = bytearray(pickle.PROTO + b"\x02")
+
+    def add(name: str, data: Any) -> bytes:
+        if isinstance(data, Mapping):
+            inner = b"".join(_text(key) + add(key, value) + pickle.SETITEM for key, value in data.items())
+            return pickle.EMPTY_DICT + inner
         if data.dtype not in _STORAGES:
             raise BackendError("E602", f"torch's files have no `{data.dtype}` here", place=f"tensor `{name}`")
         if id(data) not in keys:
             keys[id(data)] = str(len(stored))
             stored.append(data)
-        body += _text(name) + _tensor(data, keys[id(data)]) + pickle.SETITEM
-    body += pickle.STOP
+        return _tensor(data, keys[id(data)])
+
+    body += add("", tensors) + pickle.STOP
     stem = path.stem or "archive"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         _write(archive, f"{stem}/data.pkl", [memoryview(bytes(body))])
