@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .backends import left_from_before
-from .backends.files import settle
+from .backends.files import settle_beside
 from .backends.renames import rename_rows
 from .checking import FileFindings, Findings
 from .checking import check as check_model
 from .checking import check_file as check_models
 from .checking import loading as loading_options
 from .checkpoints.convert import Converted
-from .checkpoints.convert import convert_checkpoint as convert
-from .checkpoints.diff import Diff, diff_checkpoints
-from .checkpoints.repair import UNIQUE, Fit, Repaired, fit_checkpoint
-from .checkpoints.repair import repair_checkpoint as repair
+from .checkpoints.diff import Diff
+from .checkpoints.repair import UNIQUE, Fit, Repaired
+from .checkpoints.runs import Runs
 from .diagnosis import CODES, unique_names
 from .fixing import Fixed
 from .fixing import fix as fix_model
@@ -33,8 +30,8 @@ from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
 from .verification import Report, read_pair_map
 from .verification import verify as compare
-from .verification.two_nets.written_map import map_like
 from .verification.verify_written import VerificationError, is_written
+from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
     Rewritten,
@@ -67,6 +64,7 @@ __all__ = [
     "Repaired",
     "Report",
     "Rewritten",
+    "Runs",
     "VerificationError",
     "available_passes",
     "check",
@@ -75,6 +73,7 @@ __all__ = [
     "default_pipeline",
     "describe",
     "diff",
+    "diff_runs",
     "fit",
     "fix",
     "has_stubs",
@@ -133,7 +132,7 @@ def load(
         ModelError: when the model cannot be read or captured.
         UnsupportedError: listing every operator without a lowering.
     """
-    _settle_beside(model, params)
+    settle_beside(model, params)
     options = loading_options(
         params=params,
         dynamic_batch=dynamic_batch,
@@ -246,7 +245,7 @@ def verify(
         ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
             more than Dropout and batch statistics.
     """
-    _settle_beside(source, target, map)
+    settle_beside(source, target, map)
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
@@ -301,7 +300,7 @@ def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
         inputs: as in `load`.
         options: loading options, as in `load`.
     """
-    _settle_beside(model, options.get("params"))
+    settle_beside(model, options.get("params"))
     return check_model(model, inputs, loading_options(**options))
 
 
@@ -333,90 +332,6 @@ def fix(
         ModelError: when the edited file is not what it should be; nothing is written then.
     """
     return fix_model(model, inputs, loading_options(**options), like=like, write=write)
-
-
-@guarded()
-@wraps(convert)
-def convert_checkpoint(
-    source: str | Path,
-    target: str | Path,
-    map_: str | Path | None = None,
-    *,
-    like: object = None,
-    **options: Any,
-) -> Converted:
-    """As `checkpoints.convert.convert_checkpoint`.
-
-    Args:
-        source: as there.
-        target: as there.
-        map_: as there; with `like` the pairs of `verify`'s `map`, or None.
-        like: the net that the checkpoint is to fit, anything that `load_tree` takes: the tensors are paired
-            with its parameters by name and shape, then in order, which a note says.
-        options: as there.
-    """
-    _settle_beside(source, map_)
-    if like is None:
-        return convert(source, target, map_, **options)
-    if options.pop("reverse", None):
-        raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
-    mapping, notes = map_like(source, load_tree(like), None if map_ is None else read_pair_map(map_))
-    done = convert(source, target, mapping, reverse=False, **options)
-    return replace(done, notes=[*notes, *done.notes])
-
-
-@guarded()
-def repair_checkpoint(
-    net: object, source: str | Path, target: str | Path, *, force: bool = False, **options: Any
-) -> Repaired:
-    """Give every tensor of a checkpoint the name of the parameter that it belongs to, and say what was lost.
-
-    Args:
-        net: anything that `load_tree` takes: the net as it was when it was saved, or mended since.
-        source: a checkpoint that colliding names damaged, or whose names are of before a net was mended.
-        target: the checkpoint to write. What was lost is not in it.
-        force: whether `target` may be replaced.
-        options: loading options, as in `load`.
-    """
-    _settle_beside(source, target)
-    return repair(load_tree(net, **options), source, target, force=force)
-
-
-@guarded()
-def fit(net: object, checkpoint: str | Path, **options: Any) -> Fit:
-    """Say how a checkpoint fits a net: which parameters it holds, and what was lost when it was saved.
-
-    Args:
-        net: anything that `load_tree` takes.
-        checkpoint: the file.
-        options: loading options, as in `load`.
-    """
-    _settle_beside(checkpoint)
-    return fit_checkpoint(load_tree(net, **options), checkpoint)
-
-
-@guarded()
-def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
-    """Compare two checkpoints, tensor by tensor.
-
-    Args:
-        a: a ``.ckpt``, ``.safetensors``, ``.params``, ``.pth`` (weights only) or ``.onnx`` file.
-        b: likewise, of the same kind or another.
-        map: a ``renames.json`` whose two sides these are, in either order.
-
-    Returns:
-        The report; `equal` is False as soon as a tensor differs or is on one side only.
-    """
-    _settle_beside(a, b, map)
-    return diff_checkpoints(a, b, map)
-
-
-def _settle_beside(*named: object) -> None:
-    """Complete or undo what killed runs left half done beside files that are to be read."""
-    for each in named:
-        if isinstance(each, (str, Path)):
-            path = Path(str(each).rpartition(":")[0] or each)
-            settle(path if path.is_dir() else path.parent)
 
 
 def _by_name(graph: Graph, inputs: Inputs) -> dict[str, Array] | None:

@@ -304,3 +304,11 @@ def _flush(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def settle_beside(*named: object) -> None:
+    """Complete or undo what killed runs left half done beside files that are to be read."""
+    for each in named:
+        if isinstance(each, (str, Path)):
+            path = Path(str(each).rpartition(":")[0] or each)
+            settle(path if path.is_dir() else path.parent)

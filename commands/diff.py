@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from .printing import add_row, console, doing, echo, print_json, reported, table_of
 
 if TYPE_CHECKING:
-    from ..api import Diff, Fit
+    from ..api import Diff, Fit, Runs
 
 
 @click.command()
@@ -31,6 +32,8 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
 
     FIRST may be a MODEL, file.py:Name, WHICH IS RUN: whether the checkpoint holds a tensor for each of its
     parameters, or was damaged when it was saved as several of them had one name.
+
+    FIRST and SECOND may be folders with one checkpoint an epoch: where two training runs part.
     """
     from .. import api
 
@@ -46,6 +49,14 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
+        if Path(first).is_dir() and Path(second).is_dir():
+            with doing(f"comparing {first} and {second}"):
+                runs = api.diff_runs(first, second, map_)
+            if as_json:
+                print_json(runs.to_json())
+            else:
+                _print_runs(runs)
+            ctx.exit(0 if runs.equal else 1)
         with doing(f"comparing {first} and {second}"):
             report = api.diff(first, second, map_)
         if as_json:
@@ -68,6 +79,48 @@ def _print_fit(fit: Fit) -> None:
         echo(line)
     for line in fit.advice:
         echo(f"write: {line}")
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ROWS = 20
+
+
+def _curve(values: list[float]) -> str:
+    """Numbers over time as bars, the largest the highest."""
+    top = max((v for v in values if math.isfinite(v)), default=0.0)
+    return "".join(
+        "?" if not math.isfinite(v) else _BARS[min(int(v / top * 8), 7) if top else 0] for v in values
+    )
+
+
+def _print_runs(runs: Runs) -> None:
+    """The verdict, what is behind it, and every layer over time, those that part most first."""
+    echo(runs.verdict)
+    for line in runs.causes:
+        echo(line)
+    table = table_of("parameter", "apart", ">at last", ">norms", ">spreads", "updates", ">last")
+    layers = runs.layers
+    worst = sorted(layers, key=lambda layer: -max(layer.gaps))[:_ROWS]
+    for layer in [each for each in layers if each in worst]:
+        add_row(
+            table,
+            layer.name if layer.name == layer.other else f"{layer.name} -> {layer.other}",
+            _curve(layer.gaps),
+            f"{layer.gaps[-1]:.2g}",
+            *(f"{a[-1]:.3g} | {b[-1]:.3g}" for a, b in (layer.norms, layer.spreads)),
+            " | ".join(_curve(side) for side in layer.updates),
+            " | ".join(f"{side[-1]:.2g}" if side else "-" for side in layer.updates),
+        )
+    console().print(table)
+    if len(layers) > len(worst):
+        echo(f"and {len(layers) - len(worst)} parameters that are less apart (--json lists all)")
+    for side, names in zip(("first", "second"), runs.alone, strict=True):
+        if names:
+            echo(f"only in the {side}: {', '.join(names[:5])}" + (", …" if len(names) > 5 else ""))
+    for note in runs.notes:
+        echo(f"note: {note}")
+    start, end = runs.epochs[0][0], runs.epochs[-1][0]
+    echo(f"{len(runs.epochs)} checkpoints aligned, {start} to {end}; values are those of the last")
 
 
 def _print_diff(report: Diff) -> None:

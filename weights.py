@@ -1,0 +1,116 @@
+"""Weights in files: carried over, repaired, laid on a net, compared; the part of the front door for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from .backends.files import settle_beside
+from .checking import loading
+from .checkpoints.convert import Converted
+from .checkpoints.convert import convert_checkpoint as convert
+from .checkpoints.diff import Diff, diff_checkpoints
+from .checkpoints.repair import Fit, Repaired, fit_checkpoint
+from .checkpoints.repair import repair_checkpoint as repair
+from .checkpoints.runs import Runs
+from .checkpoints.runs import diff_runs as compare_runs
+from .frontends import read_tree
+from .guarding import guarded
+from .ir import UsageError
+from .verification import read_pair_map
+from .verification.two_nets.written_map import map_like
+
+__all__ = ["convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
+
+
+@guarded()
+@wraps(convert)
+def convert_checkpoint(
+    source: str | Path,
+    target: str | Path,
+    map_: str | Path | None = None,
+    *,
+    like: object = None,
+    **options: Any,
+) -> Converted:
+    """As `checkpoints.convert.convert_checkpoint`.
+
+    Args:
+        source: as there.
+        target: as there.
+        map_: as there; with `like` the pairs of `verify`'s `map`, or None.
+        like: the net that the checkpoint is to fit, anything that `load_tree` takes: the tensors are paired
+            with its parameters by name and shape, then in order, which a note says.
+        options: as there.
+    """
+    settle_beside(source, map_)
+    if like is None:
+        return convert(source, target, map_, **options)
+    if options.pop("reverse", None):
+        raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
+    mapping, notes = map_like(
+        source, read_tree(like, loading()), None if map_ is None else read_pair_map(map_)
+    )
+    done = convert(source, target, mapping, reverse=False, **options)
+    return replace(done, notes=[*notes, *done.notes])
+
+
+@guarded()
+def repair_checkpoint(
+    net: object, source: str | Path, target: str | Path, *, force: bool = False, **options: Any
+) -> Repaired:
+    """Give every tensor of a checkpoint the name of the parameter that it belongs to, and say what was lost.
+
+    Args:
+        net: anything that `load_tree` takes: the net as it was when it was saved, or mended since.
+        source: a checkpoint that colliding names damaged, or whose names are of before a net was mended.
+        target: the checkpoint to write. What was lost is not in it.
+        force: whether `target` may be replaced.
+        options: loading options, as in `load`.
+    """
+    settle_beside(source, target)
+    return repair(read_tree(net, loading(**options)), source, target, force=force)
+
+
+@guarded()
+def fit(net: object, checkpoint: str | Path, **options: Any) -> Fit:
+    """Say how a checkpoint fits a net: which parameters it holds, and what was lost when it was saved.
+
+    Args:
+        net: anything that `load_tree` takes.
+        checkpoint: the file.
+        options: loading options, as in `load`.
+    """
+    settle_beside(checkpoint)
+    return fit_checkpoint(read_tree(net, loading(**options)), checkpoint)
+
+
+@guarded()
+def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
+    """Compare two checkpoints, tensor by tensor.
+
+    Args:
+        a: a ``.ckpt``, ``.safetensors``, ``.params``, ``.pth`` (weights only) or ``.onnx`` file.
+        b: likewise, of the same kind or another.
+        map: a ``renames.json`` whose two sides these are, in either order.
+
+    Returns:
+        The report; `equal` is False as soon as a tensor differs or is on one side only.
+    """
+    settle_beside(a, b, map)
+    return diff_checkpoints(a, b, map)
+
+
+@guarded()
+def diff_runs(a: str | Path, b: str | Path, map: str | Path | None = None) -> Runs:  # noqa: A002 - as --map
+    """Compare two training runs, each a folder with one checkpoint an epoch.
+
+    Args:
+        a: a folder; the first number that differs between the files' names is the epoch's.
+        b: likewise.
+        map: as in `diff`.
+    """
+    settle_beside(a, b, map)
+    return compare_runs(a, b, map)
