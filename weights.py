@@ -12,6 +12,7 @@ from .checking import loading
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
+from .checkpoints.joins import read_fused
 from .checkpoints.repair import Fit, Repaired, fit_checkpoint
 from .checkpoints.repair import repair_checkpoint as repair
 from .checkpoints.runs import Runs
@@ -50,9 +51,9 @@ def convert_checkpoint(
         return convert(source, target, map_, **options)
     if options.pop("reverse", None):
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
-    mapping, notes = map_like(
-        source, read_tree(like, loading()), None if map_ is None else read_pair_map(map_)
-    )
+    pairs = None if map_ is None else read_pair_map(map_, fused=True)
+    fused = () if map_ is None else read_fused(map_)
+    mapping, notes = map_like(source, read_tree(like, loading()), pairs, fused)
     done = convert(source, target, mapping, reverse=False, **options)
     return replace(done, notes=[*notes, *done.notes])
 

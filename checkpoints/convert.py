@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData, UsageError, near_names, system_errors_told
 from . import read_checkpoint, write_checkpoint
+from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried, split_slots
 from .pairs import inverted, read_pairs
@@ -79,12 +80,19 @@ def convert_checkpoint(
         if reverse is not None:
             raise UsageError("E001", "expected a renames.json with --forward or --reverse: names tell here")
         given = unwrapped(given, [*pairs, *inverted(pairs)] if pairs else [], notes)
-        mapping, reverse = spelled_map(given, Path(source), Path(target), pairs, notes), False
+        fused = [] if map_ is None or isinstance(map_, Map) else read_fused(map_)
+        joins = [join for each in fused for join in each.joins(given, {})]
+        _, alone = take_joined(joins, given)
+        mapping = spelled_map(alone, Path(source), Path(target), pairs, notes)
+        mapping, reverse = replace(mapping, joins=joins), False
     else:
         mapping = map_ if isinstance(map_, Map) else read_map(map_)
         given = peeled(given, mapping.names.__contains__, notes)
     back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
-    made, more = (backward if back else forward)(mapping, given, str(source))
+    joins = [join.turned() for join in mapping.joins] if back else mapping.joins
+    joined, alone = take_joined(joins, given)
+    made, more = (backward if back else forward)(mapping, alone, str(source))
+    made |= joined
     count = len(made)
     if Path(target).suffix == ".params":
         buffers = {mapping.source_name(r) if back else r.target for r in mapping.rows if r.buffer}
@@ -250,6 +258,9 @@ def _is_reverse(mapping: Map, given: Mapping[str, TensorData], path: Path) -> bo
         {mapping.source_name(r): tuple(r.shape) for r in rows if r.source},
         {r.target: tuple(r.target_shape) for r in rows if r.target},
     ]
+    for join in mapping.joins:
+        sides[0] |= join.source
+        sides[1] |= join.target
     optional = {mapping.source_name(r) for r in rows if r.values or r.by == ALIAS}
     source, target = (
         sum(given[n].shape != side[n] if n in side else 1 for n in given)

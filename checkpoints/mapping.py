@@ -17,6 +17,7 @@ from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
 from ..ir.folding import fold_normalisation
 from ..ir.types import DTYPES
+from .joins import Join, read_joins
 
 ALIAS = "alias"
 
@@ -30,6 +31,7 @@ class Map:
         source: framework of the source.
         target: framework of the target.
         rows: one per name of the source, and one per tensor that only the target has.
+        joins: groups of tensors that one side keeps together and the other apart.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
     """
 
@@ -37,6 +39,7 @@ class Map:
     source: str
     target: str
     rows: list[Rename]
+    joins: list[Join] = field(default_factory=list)
     colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
@@ -46,7 +49,8 @@ class Map:
     @cached_property
     def names(self) -> frozenset[str]:
         """All names of tensors, of both sides."""
-        return frozenset(n for row in self.rows for n in (self.source_name(row), row.target) if n)
+        rows = [n for row in self.rows for n in (self.source_name(row), row.target) if n]
+        return frozenset([*rows, *(n for join in self.joins for n in (*join.source, *join.target))])
 
     def constants(self, given: Iterable[str]) -> set[str]:
         """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
@@ -132,6 +136,7 @@ def read_map(path: Path | str) -> Map:
         str(document.get("source", "")),
         str(document.get("target", "")),
         [_row(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)],
+        read_joins(document.get("joins", []), str(path)),
     )
 
 

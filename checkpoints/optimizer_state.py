@@ -213,6 +213,15 @@ def carried(state: OptimizerState, mapping: Map, *, reverse: bool) -> tuple[Opti
         if kind in ("identity", "reshape", "transpose") and all(d.shape == shape for d in terms.values()):
             made.slots[there] = {t: applied(row, d, reverse=reverse) for t, d in terms.items()}
             done.add(here)
+    for join in mapping.joins:
+        join = join.turned() if reverse else join
+        terms = set.intersection(*(set(state.slots.get(name, ())) for name in join.source))
+        for term in sorted(terms):
+            parts = {name: state.slots[name][term] for name in join.source}
+            if all(parts[name].shape == shape for name, shape in join.source.items()):
+                for name, data in join.applied(parts).items():
+                    made.slots.setdefault(name, {})[term] = data
+                done.update(join.source)
     left = [name for name in state.slots if name not in done]
     return made, left
 

@@ -20,7 +20,7 @@ def read_pairs(path: Path | str) -> dict[str, str | None] | None:
     if (
         not isinstance(document, dict)
         or not document
-        or not all(v is None or isinstance(v, str) for v in document.values())
+        or not all(v is None or isinstance(v, (str, list, dict)) for v in document.values())
     ):
         raise ModelError(
             "E101",
@@ -28,6 +28,7 @@ def read_pairs(path: Path | str) -> dict[str, str | None] | None:
             place=str(path),
             hint='for example {"layer1.0": "stage1.block0", "fc.weight": "head.weight", "aux": null}',
         )
+    document = {k: v for k, v in document.items() if not isinstance(v, (list, dict))}  # `joins.read_fused`
     taken: set[str] = set()
     for source, target in document.items():
         require_name(source, "a path", str(path))

@@ -13,6 +13,7 @@ import numpy as np
 from ..backends.renames import Rename, computed
 from ..ir import TensorData
 from . import read_checkpoint
+from .joins import read_fused, take_joined
 from .mapping import Map, applied, read_map
 from .pairs import read_pairs
 from .prefixes import peeled
@@ -55,7 +56,16 @@ def lay_side_by_side(
         mapping = read_map(map_)
         a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
+        joins = [*mapping.joins, *(join.turned() for join in mapping.joins)]
+        for join in joins:
+            if join.source.keys() <= a.keys() and join.target.keys() <= b.keys():
+                pairs += [Pair(n, n, data, b[n]) for n, data in join.applied(a).items()]
+                excused[0].update(join.source)
         return Sides(a, b, pairs, excused, mapping.taken_in)
+    if map_ is not None:
+        shapes = {name: data.shape for name, data in b.items()}
+        joined, alone = take_joined([j for f in read_fused(map_) for j in f.joins(a, shapes)], a)
+        a = {**alone, **joined}
     a, b, found, without = pair_names(a, b, stated, notes)
     apart = framework_of(Path(first), a) != framework_of(Path(second), b)
     counters = [{n for n in side if n.rpartition(".")[2] == COUNTER} for side in (a, b)]

@@ -53,8 +53,6 @@ def spelled_map(
         ModelError: E801 for names that may be spelled in several ways, or pairs that fit no name.
     """
     pairs = _turned(given, pairs, str(source))
-    if not given:
-        raise ModelError("E801", "the checkpoint holds no tensor", place=str(source))
     here = framework_of(source, given)
     there = here if target.suffix == ".safetensors" else _FORMATS.get(target.suffix, here)
     named = {name: renamed(_dotted(name, here), pairs) for name in given}

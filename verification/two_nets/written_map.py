@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...backends.files import staged
 from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
 from ...checkpoints import read_checkpoint
+from ...checkpoints.joins import Fused, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.prefixes import peeled
 from ...checkpoints.spelling import plain_name
@@ -36,13 +38,16 @@ def write_pairing(path: Path, pairing: Pairing) -> None:
         write_renames(folder / path.name, _rows(pairing), source=source, target=target)
 
 
-def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map, list[str]]:
+def map_like(
+    source: Path | str, net: Graph, pairs: PairMap | None, fused: Sequence[Fused] = ()
+) -> tuple[Map, list[str]]:
     """(how a checkpoint's tensors become the parameters of a net, notes).
 
     Args:
         source: the checkpoint.
         net: the tree of the net.
         pairs: what the user says of their names.
+        fused: what the user says of modules that one side keeps together.
 
     Raises:
         ModelError: when a parameter of the net has no counterpart of its shape (E801), or nothing tells which
@@ -50,7 +55,10 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     """
     known = {plain_name(p) for paths in net.parameter_paths().values() for p in paths}
     given = peeled(read_checkpoint(source), lambda name: plain_name(name) in known, [])
-    turned, given = _turned(given, net, str(source))
+    shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *_paths(net, p))}
+    joins = [join for each in fused for join in each.joins(given, shapes)]
+    joined, alone = take_joined(joins, given)
+    turned, given = _turned({**alone, **joined}, net, str(source))
     pairing = pair(_graph_of(given), net, pairs)
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
@@ -61,7 +69,8 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     if problems:
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         head = f"the checkpoint `{source}` does not fit the net:"
-        raise ModelError("E801", "\n".join([head, *problems[:_LISTED], *more]), place=str(source))
+        text = "\n".join([head, *problems[:_LISTED], *more])
+        raise ModelError("E801", text, place=str(source), hint=_fused_hint(pairing.only_source, lacking))
     by = [p.by for p in pairing.parameters.values()]
     notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
     rows = [
@@ -70,7 +79,14 @@ def map_like(source: Path | str, net: Graph, pairs: PairMap | None) -> tuple[Map
     ]
     if turned:
         notes.append(f"{len(turned)} matrices of the checkpoint are transposed: `{turned[0]}`, …")
-    return Map(Path(source), "", net.origin.framework, rows), notes
+    named = {row.source: row.target for row in rows if row.source in joined and row.target}
+    joins = [replace(j, target={named.get(n, n): s for n, s in j.target.items()}) for j in joins]
+    rows = [row for row in rows if row.source not in joined]
+    return Map(Path(source), "", net.origin.framework, rows, joins), notes
+
+
+def _paths(net: Graph, parameter: Parameter) -> list[str]:
+    return net.parameter_paths().get(parameter.key, [])
 
 
 def _turned(
@@ -96,6 +112,24 @@ def _turned(
         )
     laid = {n: TensorData(d.dtype, d.shape[::-1], lambda d=d: d.numpy().T) for n, d in flat.items()}
     return turned, {n: laid[n] if n in turned else d for n, d in given.items()}
+
+
+def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
+    """What to write where one side keeps together what the other has apart, which shapes do not lay out."""
+    for whole, parts in ((only_source, only_target), (only_target, only_source)):
+        for name in whole:
+            layer, _, role = name.rpartition(".")
+            above = layer.rpartition(".")[0]
+            near = [n.rpartition(".")[0] for n in parts if n.endswith(f".{role}") and n.startswith(above)]
+            near = [n for n in near if n.rpartition(".")[0] == above]
+            if len(near) in (2, 3):
+                listed = json.dumps(near)
+                return (
+                    f'if `{layer}` holds these together: --map {{"{layer}": {listed}}} where its rows '
+                    f'are one after another, {{"{layer}": {{"parts": {listed}, "heads": N}}}} where they '
+                    "alternate; shapes do not tell which"
+                )
+    return ""
 
 
 def _lacking(name: str, net: Graph, given: Mapping[str, TensorData]) -> str:

@@ -1,0 +1,159 @@
+"""A fused projection against three computes the same; where nobody says the layout it is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from regraft.api import convert_checkpoint, diff
+from regraft.backends.renames import Rename, write_renames
+from regraft.checkpoints import read_checkpoint
+from regraft.checkpoints.mapping import read_map
+from regraft.ir import ModelError
+
+WIDTH, HEADS = 8, 4
+NETS = f"""
+import torch
+from torch import nn
+
+class Apart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear({WIDTH}, {WIDTH}) for _ in range(3))
+        self.out = nn.Linear({WIDTH}, 3)
+
+    def forward(self, x):
+        heads = [p(x).unflatten(-1, ({HEADS}, -1)).transpose(1, 2) for p in (self.q, self.k, self.v)]
+        return self.out(nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+
+class Stacked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear({WIDTH}, {3 * WIDTH}), nn.Linear({WIDTH}, 3)
+
+    def split(self, x):
+        return self.qkv(x).unflatten(-1, (3, {HEADS}, -1)).permute(2, 0, 3, 1, 4)
+
+    def forward(self, x):
+        y = nn.functional.scaled_dot_product_attention(*self.split(x))
+        return self.out(y.transpose(1, 2).flatten(2))
+
+class ByHead(Stacked):
+    def split(self, x):
+        return self.qkv(x).unflatten(-1, ({HEADS}, 3, -1)).permute(3, 0, 2, 1, 4)
+"""
+
+
+@pytest.fixture(scope="module")
+def nets(tmp_path_factory):
+    path = tmp_path_factory.mktemp("nets") / "attention.py"
+    path.write_text(NETS)
+    scope: dict = {}
+    exec(compile(NETS, str(path), "exec"), scope)
+    return path, scope
+
+
+def pairs(folder, heads=None):
+    path = folder / "pairs.json"
+    parts = ["q", "k", "v"]
+    path.write_text(json.dumps({"qkv": parts if heads is None else {"parts": parts, "heads": heads}}))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["Stacked", "ByHead"])
+@pytest.mark.parametrize("like", [False, True], ids=["by-names", "like"])
+def test_a_fused_projection_becomes_three_and_three_become_one(nets, tmp_path, kind, like):
+    file, scope = nets
+    torch.manual_seed(0)
+    fused, apart, again = scope[kind](), scope["Apart"](), scope[kind]()
+    said = pairs(tmp_path, HEADS if kind == "ByHead" else None)
+    x = torch.randn(2, 5, WIDTH)
+    torch.save(fused.state_dict(), tmp_path / "a.pth")
+    options = [{"like": f"{file}:Apart"}, {"like": f"{file}:{kind}"}] if like else [{}, {}]
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", said, **options[0])
+    apart.load_state_dict(torch.load(tmp_path / "b.pth"))
+    torch.testing.assert_close(apart(x), fused(x))
+    convert_checkpoint(tmp_path / "b.pth", tmp_path / "c.pth", said, **options[1])
+    again.load_state_dict(torch.load(tmp_path / "c.pth"))
+    assert torch.equal(again.qkv.weight, fused.qkv.weight)
+    assert diff(tmp_path / "a.pth", tmp_path / "b.pth", said).equal
+    assert diff(tmp_path / "b.pth", tmp_path / "a.pth", said).equal
+
+
+def test_the_wrong_layout_is_a_difference(nets, tmp_path):
+    _, scope = nets
+    fused = scope["ByHead"]()
+    torch.save(fused.state_dict(), tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", pairs(tmp_path, HEADS))
+    assert not diff(tmp_path / "a.pth", tmp_path / "b.pth", pairs(tmp_path)).equal
+
+
+def test_without_a_word_it_is_refused_with_what_to_write(nets, tmp_path):
+    file, scope = nets
+    torch.save(scope["Stacked"]().state_dict(), tmp_path / "a.pth")
+    with pytest.raises(ModelError, match="E801") as error:
+        convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", like=f"{file}:Apart")
+    assert '{"qkv": ["q", "k", "v"]}' in error.value.hint
+    assert "shapes do not tell which" in error.value.hint
+
+
+def test_an_optimizers_state_is_split_too(nets, tmp_path):
+    _, scope = nets
+    net = scope["Stacked"]()
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.randn(2, 5, WIDTH)).square().sum().backward()
+    optimizer.step()
+    torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", pairs(tmp_path))
+    found = read_checkpoint(tmp_path / "b.ckpt")
+    moment = optimizer.state[net.qkv.weight]["exp_avg"].numpy()
+    np.testing.assert_array_equal(found["moment1.k.weight"].numpy(), moment[WIDTH : 2 * WIDTH])
+
+
+def renames(folder, joins):
+    path = folder / "renames.json"
+    write_renames(
+        path, [Rename("out", "out", "out", shape=[2], target_shape=[2])], source="torch", target="torch"
+    )
+    path.write_text(json.dumps({**json.loads(path.read_text()), "joins": joins}))
+    return path
+
+
+def test_joins_of_a_map_go_both_ways(tmp_path):
+    """A packed vector of recurrent parameters with two gates exchanged: rows of one block each."""
+    join = {"source": {"w": [4, 3], "b": [4]}, "target": {"all": [16]}, "dtype": "float32"}
+    path = renames(tmp_path, [join])
+    w, b = torch.arange(12.0).reshape(4, 3), torch.arange(4.0)
+    torch.save({"w": w, "b": b, "out": torch.ones(2)}, tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", path)
+    assert torch.equal(torch.load(tmp_path / "b.pth")["all"], torch.cat([w.reshape(-1), b]))
+    convert_checkpoint(tmp_path / "b.pth", tmp_path / "c.pth", path)
+    assert torch.equal(torch.load(tmp_path / "c.pth")["w"], w)
+    assert diff(tmp_path / "a.pth", tmp_path / "b.pth", path).equal
+    join = {"source": {"z": [4, 1]}, "target": {"y": [4]}, "dtype": "float32", "order": [1, 0, 3, 2]}
+    torch.save({"z": torch.arange(4.0).reshape(4, 1), "out": torch.ones(2)}, tmp_path / "d.pth")
+    convert_checkpoint(tmp_path / "d.pth", tmp_path / "e.pth", renames(tmp_path, [join]))
+    assert torch.load(tmp_path / "e.pth")["y"].tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        3,
+        {"source": {"a": [4]}, "target": {"b": [5]}, "dtype": "float32"},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": "float32", "order": [0, 0]},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": "float32", "order": [0, 2, 1]},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": "float32", "order": [True, 0]},
+        {"source": {"a": [-4]}, "target": {"b": [-4]}, "dtype": "float32"},
+        {"source": {"a": [1 << 62, 4]}, "target": {"b": [1 << 62, 4]}, "dtype": "float32"},
+        {"source": {"a": ["4"]}, "target": {"b": [4]}, "dtype": "float32"},
+        {"source": {}, "target": {}, "dtype": "float32"},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": "string"},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": "float32", "more": 1},
+        {"source": {"a": [4]}, "target": {"b": [4]}, "dtype": []},
+    ],
+)
+def test_hostile_joins_are_one_error(tmp_path, join):
+    with pytest.raises(ModelError, match="E10"):
+        read_map(renames(tmp_path, [join]))
