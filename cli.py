@@ -17,6 +17,7 @@ from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, repair_checkpoint
 from .commands.diff import diff
 from .commands.fix import fix
+from .commands.own_output import divert
 from .commands.passes import explain, passes
 from .commands.rewrite import rewrite
 from .commands.show import show
@@ -121,6 +122,7 @@ def run() -> None:
         if "--debug" in sys.argv:
             raise
     code = _flushed(code)
+    divert()  # what a model prints as the process ends is no part of the result either
     ignore_signals()
     if "mindspore" in sys.modules:
         leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down

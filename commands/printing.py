@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .own_output import foreign_output_diverted, own_output
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -27,19 +29,21 @@ def reported(ctx: click.Context) -> Iterator[None]:
     from ..ir import MismatchError, RegraftError, system_errors_told
     from ..process_state import as_it_was
 
-    try:
-        with as_it_was(), system_errors_told():  # what a model sets when imported holds for the whole command
-            yield
-    except RegraftError as error:
-        if ctx.obj and ctx.obj.get("debug"):
-            traceback.print_exc()
-        report = getattr(error, "report", None)
-        if ctx.params.get("as_json"):
-            print_json({"error": error_row(error), "verified": None if report is None else report.to_json()})
-        elif report is not None:
-            print_report(report)
-        echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
-        ctx.exit(1 if isinstance(error, MismatchError) else 2)
+    with foreign_output_diverted():
+        try:
+            with as_it_was(), system_errors_told():  # what a model sets when imported holds for all of it
+                yield
+        except RegraftError as error:
+            if ctx.obj and ctx.obj.get("debug"):
+                traceback.print_exc()
+            report = getattr(error, "report", None)
+            if ctx.params.get("as_json"):
+                verified = None if report is None else report.to_json()
+                print_json({"error": error_row(error), "verified": verified})
+            elif report is not None:
+                print_report(report, verbose=bool(ctx.params.get("verbose")))
+            echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
+            ctx.exit(1 if isinstance(error, MismatchError) else 2)
 
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -51,7 +55,7 @@ def echo(text: object, *, err: bool = False) -> None:
 
     parts = _STYLE.split(str(text))
     parts[::2] = map(printable, parts[::2])
-    click.echo("".join(parts), err=err)
+    click.echo("".join(parts), sys.stderr if err else own_output())
 
 
 @contextmanager
@@ -72,8 +76,9 @@ def console() -> Console:
     """Standard output; in a pipe wide enough that tables do not fold."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 160
-    return Console(width=width, highlight=False, markup=False, emoji=False)  # names are no markup
+    out = own_output()
+    width = None if out.isatty() else 160
+    return Console(file=out, width=width, highlight=False, markup=False, emoji=False)  # names are no markup
 
 
 def print_json(value: object) -> None:
@@ -83,7 +88,7 @@ def print_json(value: object) -> None:
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     if printable(text) != text:
         text = json.dumps(value, indent=1, allow_nan=False, default=str)
-    click.echo(text)
+    click.echo(text, own_output())
 
 
 def change_rows(changes: list[Change]) -> list[dict[str, object]]:
@@ -149,7 +154,7 @@ def table_of(*columns: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD if own_output().isatty() else None, pad_edge=False)
     for column in columns:
         table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
     return table
@@ -162,7 +167,7 @@ def add_row(table: Table, *cells: str) -> None:
     table.add_row(*map(printable, cells))
 
 
-def print_report(report: Report, *, brief: bool = False, removed: str = "") -> None:
-    """What was compared; `brief`: without the rows that are equal; `removed`: in front of the verdict."""
-    text = report.render(brief=brief).rstrip()
+def print_report(report: Report, *, verbose: bool = False, removed: str = "") -> None:
+    """What was compared; `verbose`: all of it, not a screenful; `removed`: in front of the verdict."""
+    text = report.render(brief=not verbose).rstrip()
     echo(f"{removed}; the rest is {text}" if removed else text)

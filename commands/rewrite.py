@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 )
 @oracle_option
 @model_options
+@click.option("-v", "--verbose", is_flag=True, help="List every note, and every row of what was compared.")
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
 @click.pass_context
 def rewrite(
@@ -94,9 +95,10 @@ def rewrite(
     print_after: str | None,
     oracle: str | None,
     loading: Loading,
+    verbose: bool,
     as_json: bool,
 ) -> None:
-    """Rewrite MODEL and write it to OUT, compared with the source module by module.
+    """Rewrite MODEL and write it to OUT, compared with the source module by module: the verdict comes first.
 
     Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
     """
@@ -147,16 +149,16 @@ def rewrite(
                 }
             )
             return
-        print_changes(rewritten.changes, rewritten=True)
+        if report is not None:
+            print_report(report, verbose=verbose, removed=str(gone) if gone.tensors else "")
+        elif gone.tensors:
+            echo(gone)
+        print_changes(rewritten.changes, rewritten=True, verbose=verbose)
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
         for path in api.left_from_before(files, api.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
-        if report is not None:
-            print_report(report, brief=True, removed=str(gone) if gone.tensors else "")
-        elif gone.tensors:
-            echo(gone)
         for file in files:
             echo(f"wrote {file}")
 

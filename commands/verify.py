@@ -37,6 +37,7 @@ from .printing import doing, echo, print_json, print_report, reported
     help="Where TARGET is a MODEL: write which parameter is which, for convert-checkpoint and diff.",
 )
 @oracle_option
+@click.option("-v", "--verbose", is_flag=True, help="Show every row of every table, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def verify(
@@ -49,9 +50,12 @@ def verify(
     copy: bool | None,
     write_map: Path | None,
     oracle: str | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
+
+    The verdict comes first, then where it goes wrong first and what to write there, then what else differs.
 
     Exit code 1 when they compute different things; the first module that diverges is named. --train takes
     PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
@@ -82,7 +86,7 @@ def verify(
         if as_json:
             print_json(report.to_json())
         else:
-            print_report(report, brief=report.nets is not None)
+            print_report(report, verbose=verbose)
             if write_map is not None:
                 echo(f"wrote {write_map}")
         ctx.exit(0 if report.passed else 1)

@@ -17,6 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from ..ir import ModelError
+from .constructions import constructions_noted
 from .registry import frontend_of_model
 from .user_code import neighbours_importable
 
@@ -103,15 +104,16 @@ _WATCHERS = {
 }
 """Framework -> what watches its models being constructed."""
 
+_BASES = {"torch": "Module", "mindspore": "Cell"}
+"""Framework -> the class of its models."""
+
 
 @contextmanager
 def _watched() -> Iterator[Callable[[object], None]]:
-    """Watch a model being constructed: its initial distributions, and the lines of a Cell's parts."""
+    """Watch a model being constructed: its initial distributions, and the lines that make its parts."""
     with ExitStack() as stack:
-        if "mindspore" in sys.modules:
-            from .mindspore_cell.registration import watched as registering
-
-            stack.enter_context(registering())
+        for framework in _WATCHERS.keys() & sys.modules.keys():
+            stack.enter_context(_lines_noted(framework))
         keeps = [
             stack.enter_context(importlib.import_module(name, __package__).watched())
             for framework, name in _WATCHERS.items()
@@ -126,21 +128,40 @@ def _watched() -> Iterator[Callable[[object], None]]:
 
 
 @contextmanager
-def _registering(path: Path) -> Iterator[None]:
-    """Write down where Cells are put together while a file runs that imports MindSpore."""
-    if not re.search(rb"^\s*(?:import|from)\s+mindspore\b", path.read_bytes(), re.MULTILINE):
-        yield
-        return
-    from .mindspore_cell.capture import start_mindspore
-    from .mindspore_cell.registration import watched
+def _lines_noted(framework: str) -> Iterator[None]:
+    """Write down where layers of a framework are constructed, and where Cells are put together."""
+    nn = importlib.import_module(f"{framework}.nn")
+    with ExitStack() as stack:
+        stack.enter_context(constructions_noted(getattr(nn, _BASES[framework])))
+        if framework == "mindspore":
+            from .mindspore_cell.registration import watched
 
-    try:
+            stack.enter_context(watched())
+        yield
+
+
+@contextmanager
+def _registering(path: Path) -> Iterator[None]:
+    """Write down where models are put together while a file runs that imports their framework."""
+    text = path.read_bytes()
+    with ExitStack() as stack:
+        for framework in _BASES:
+            if re.search(rb"^\s*(?:import|from)\s+%b\b" % framework.encode(), text, re.MULTILINE):
+                try:
+                    _start(framework)
+                except (ModelError, ImportError):  # not installed: the file says so itself
+                    continue
+                stack.enter_context(_lines_noted(framework))
+        yield
+
+
+def _start(framework: str) -> None:
+    """Import a framework; MindSpore as its frontend does."""
+    if framework == "mindspore":
+        from .mindspore_cell.capture import start_mindspore
+
         start_mindspore()
-    except ModelError:  # not installed: the file says so itself
-        yield
-        return
-    with watched():
-        yield
+    importlib.import_module(framework)
 
 
 def _is_model(target: object) -> bool:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 
 from .coverage import Coverage
+from .report_text import render
 from .structure.report import Structure
 from .two_nets.report import Laws, Nets
 
@@ -180,45 +181,12 @@ class Report:
         return {name: _plain(value) for name, value in {"passed": self.passed, **asdict(self)}.items()}
 
     def render(self, *, brief: bool = False) -> str:
-        """The report as text: a verdict, a table of outputs, a table of module calls.
+        """The report as text: the verdict, the first divergence and its cause, what differs, the tables.
 
         Args:
-            brief: leave out the rows that passed.
+            brief: a screenful: the worst rows of each table, without those that passed or only inherit.
         """
-        outputs = [
-            row for row in self.outputs if not (brief and row.passed and row.name not in self.unproven)
-        ]
-        modules = [row for row in self.modules if not (brief and row.passed is not False)]
-        lines = [self.summary(), *([] if self.coverage is None else [self.coverage.line()])]
-        if not brief:
-            lines += [f"source: {self.source}", f"target: {self.target}", f"tolerance: {self.yardstick}"]
-        if outputs:
-            head = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
-            lines += ["", *_table(head, [_output_cells(row) for row in outputs])]
-        if modules:
-            head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
-            lines += ["", *_table(head, [_module_cells(row) for row in modules])]
-        nodes = [row for row in self.nodes if row.passed is False]
-        if nodes:
-            head = ["node of the source", "operator", "max abs", "max rel", "alone", "tolerance", ""]
-            lines += ["", *_table(head, [_module_cells(row) for row in nodes])]
-            lines += ["", f"the graph that was read differs from the source first at `{nodes[0].call}`"]
-        training = [row for row in self.training if not (brief and row.passed is not False)]
-        if training:
-            head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
-            lines += ["", *_table(head, [_training_cells(row) for row in training])]
-        if self.first_divergence is not None:
-            known = "" if self.nets is None else self.nets.blamed(self.first_divergence)
-            lines += ["", f"first divergence: {self.first_divergence}{known}"]
-        if self.training_divergence is not None:
-            lines += ["", f"training diverges at {self.training_divergence}"]
-        if self.nets is not None:
-            lines += self.nets.lines(agree=all(row.passed for row in self.outputs))
-        if self.structure is not None:
-            lines += self.structure.lines()
-        if self.laws is not None:
-            lines += self.laws.lines()
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)]) + "\n"
+        return render(self, brief=brief)
 
     def summary(self) -> str:
         """The verdict in one line."""
@@ -251,49 +219,6 @@ class Report:
             why = ", ".join(f"`{name}` is {reason}" for name, reason in self.unproven.items())
             return f"NOT PROVEN, {why}: {what}"
         return f"NOT PROVEN: {what}"
-
-
-def _output_cells(row: OutputRow) -> list[str]:
-    verdict = f"FAILED: {row.reason}" if not row.passed else row.reason or "passed"
-    shape = "x".join(map(str, row.shape)) or "scalar"
-    return [
-        row.name,
-        row.case,
-        shape,
-        _number(row.max_abs),
-        _number(row.max_rel),
-        _number(row.tolerance),
-        verdict,
-    ]
-
-
-def _module_cells(row: ModuleRow) -> list[str]:
-    numbers = (row.max_abs, row.max_rel, row.isolated_max_abs, row.tolerance)
-    return [row.call, row.class_name, *map(_number, numbers), row.verdict]
-
-
-def _training_cells(row: TrainingRow) -> list[str]:
-    numbers = (
-        row.gradient_max_abs,
-        row.gradient_max_rel,
-        row.step_max_abs,
-        row.statistic_max_abs,
-        row.tolerance,
-    )
-    verdict = f"FAILED: {row.reason}" if row.passed is False else row.reason or "passed"
-    return [row.parameter, *map(_number, numbers), verdict]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.2e}" if value else "0"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
-    return [
-        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in [head, *rows]
-    ]
 
 
 def _plain(value: object) -> object:

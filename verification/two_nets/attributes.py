@@ -4,31 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isclose
-from typing import cast
-
-import numpy as np
 
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
+from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same
+from .remedies import Arguments, arguments_for, function_for, place_of, spelled
 
-_WINDOWS = ("strides", "dilations", "padding")
-_READ: dict[str, tuple[str, ...]] = {
-    "Conv": (*_WINDOWS, "group"),
-    "ConvTranspose": (*_WINDOWS, "group"),
-    "MaxPool": ("kernel_shape", *_WINDOWS, "ceil_mode"),
-    "AveragePool": ("kernel_shape", *_WINDOWS, "ceil_mode", "count_include_pad"),
-    "BatchNormalization": ("epsilon", "momentum"),
-    "LayerNormalization": ("epsilon",),
-    "GroupNormalization": ("epsilon", "num_groups"),
-    "InstanceNormalization": ("epsilon",),
-    "LeakyRelu": ("alpha",),
-    "Elu": ("alpha",),
-    "Gelu": ("approximate",),
-}
-"""Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
-
-_COUNTED = (*_READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
 _TRAINING = ("momentum",)
 _REMARKS = {
     "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
@@ -50,6 +31,9 @@ class AttributeRow:
         training: whether it acts in training only.
         structure: whether it is what the modules are made of, which may differ and compute the same.
         remark: what the value means.
+        arguments: what to write in the constructor of the target's layer: keyword -> source code.
+        statement: what to write where no constructor takes it.
+        place: file and line of the target to write it at.
     """
 
     module: str
@@ -61,6 +45,14 @@ class AttributeRow:
     training: bool = False
     structure: bool = False
     remark: str = ""
+    arguments: Arguments = ()
+    statement: str = ""
+    place: str = ""
+
+    @property
+    def write(self) -> str:
+        """What to write in the target; empty where that is not known."""
+        return spelled(self.arguments) or self.statement
 
     def __str__(self) -> str:
         return f"{self.attribute} {shown(self.source)} against {shown(self.target_value)}"
@@ -87,10 +79,14 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
     for path in sorted(modules, key=lambda p: order.get(p, len(order))):
         other = modules[path]
         name = _class_name(target, other)
-        sides = _Side(source, held[0].get(path, [])), _Side(target, held[1].get(other, []))
-        for setting, a, b in _settings(*sides):
+        sides = Side(source, held[0].get(path, [])), Side(target, held[1].get(other, []))
+        for setting, mine, theirs in _settings(*sides):
             training, remark = setting in _TRAINING, _REMARKS.get(setting, "")
-            rows.append(AttributeRow(path, other, name, setting, a, b, training, remark=remark))
+            value = mine.values[setting]
+            row = AttributeRow(
+                path, other, name, setting, value, theirs.values[setting], training, remark=remark
+            )
+            rows.append(_advised(row, target, mine.whole, theirs.operator))
         if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
             continue
         for op_type, a, b in _numbers(*sides):
@@ -106,9 +102,9 @@ def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[At
         target: the target's.
         rows: what `compare_attributes` found.
     """
-    sides = _Side(source, source.operators()), _Side(target, target.operators())
+    sides = Side(source, source.operators()), Side(target, target.operators())
     equal = {
-        f"number of {op_type}" for op_type in _COUNTED if sides[0].count(op_type) == sides[1].count(op_type)
+        f"number of {op_type}" for op_type in COUNTED if sides[0].count(op_type) == sides[1].count(op_type)
     }
     return [row for row in rows if row.structure and row.attribute in equal]
 
@@ -139,51 +135,47 @@ def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One of two paired modules: the operators of its first call, in the graph that holds them."""
-
-    graph: Graph
-    operators: Sequence[Operator]
-
-    def read(self, op_type: str) -> list[dict[str, object]]:
-        """The attributes of every operator of a type."""
-        return [_read(self.graph, o, op_type) for o in self.operators if _is(o, op_type)]
-
-    def count(self, op_type: str) -> int:
-        """How many operators count as one of a type."""
-        return sum(_counts(self.graph, o, op_type) for o in self.operators)
+def _advised(
+    row: AttributeRow, target: Graph, whole: dict[str, list[int]] | None, operator: Operator | None = None
+) -> AttributeRow:
+    """A row with what to write in the target, and where."""
+    framework = target.origin.framework
+    arguments = arguments_for(framework, row.class_name, row.attribute, row.source, whole)
+    statement = "" if arguments else function_for(framework, row.attribute, row.source)
+    place = place_of(target, row.target, operator)
+    return replace(row, arguments=arguments, statement=statement, place=place)
 
 
-def _settings(source: _Side, target: _Side) -> Iterator[tuple[str, object, object]]:
-    """(attribute, its value in the source, in the target) where they differ, operator by operator."""
-    for op_type, attributes in _READ.items():
+def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read]]:
+    """(attribute, the operator of the source, of the target) where they differ, operator by operator."""
+    for op_type, attributes in READ.items():
         read = [source.read(op_type), target.read(op_type)]
-        if op_type == "LeakyRelu" and len(read[0]) != len(read[1]):
-            read = [read[0] or _decomposed(source), read[1] or _decomposed(target)]
+        if op_type in WRITTEN_OUT and len(read[0]) != len(read[1]):
+            written = WRITTEN_OUT[op_type]
+            read = [read[0] or written(source), read[1] or written(target)]
         if len(read[0]) != len(read[1]):
             continue
         for mine, theirs in zip(*read, strict=True):
             for attribute in attributes:
-                a, b = mine.get(attribute), theirs.get(attribute)
-                if a is None or b is None or _same(a, b):
+                a, b = mine.values.get(attribute), theirs.values.get(attribute)
+                if a is None or b is None or is_same(a, b):
                     continue
-                if attribute == "ceil_mode" and mine["output"] == theirs["output"]:
+                if attribute == "ceil_mode" and mine.values["output"] == theirs.values["output"]:
                     continue
                 if attribute == "count_include_pad" and not (_is_padded(mine) or _is_padded(theirs)):
                     continue
-                yield attribute, a, b
+                yield attribute, mine, theirs
 
 
-def _is_padded(read: Mapping[str, object]) -> bool:
+def _is_padded(read: Read) -> bool:
     """Whether a window may reach padding: "SAME_…" is what nobody could work out."""
-    padding = read.get("padding")
+    padding = read.values.get("padding")
     return any(padding) if isinstance(padding, list) else padding is not None
 
 
-def _numbers(source: _Side, target: _Side) -> Iterator[tuple[str, int, int]]:
+def _numbers(source: Side, target: Side) -> Iterator[tuple[str, int, int]]:
     """(operator, how many the source has, the target) where one of two modules has more."""
-    for op_type in _COUNTED:
+    for op_type in COUNTED:
         a, b = source.count(op_type), target.count(op_type)
         if a != b:
             yield op_type, a, b
@@ -204,15 +196,19 @@ def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[
         if s.kind not in OF_NORMALISATIONS
     ]
     return [
-        AttributeRow(
-            row.module,
-            modules.get(row.module, ""),
-            _class_name(target, modules.get(row.module, "")),
-            _ratio_of(row.setting),
-            row.source or 0.0,
-            row.target or 0.0,
-            training=True,
-            remark=_REMARKS[DROPOUT],
+        _advised(
+            AttributeRow(
+                row.module,
+                modules.get(row.module, ""),
+                _class_name(target, modules.get(row.module, "")),
+                _ratio_of(row.setting),
+                row.source or 0.0,
+                row.target or 0.0,
+                training=True,
+                remark=_REMARKS[DROPOUT],
+            ),
+            target,
+            None,
         )
         for row in compare_settings(mine, theirs)
     ]
@@ -263,110 +259,3 @@ def _called(graph: Graph) -> dict[str, int]:
     for at, name in enumerate(graph.modules.call_names().values()):
         found.setdefault(name.rpartition("#")[0], at)
     return found
-
-
-# -- reading an operator -------------------------------------------------------------------------------
-
-
-def _is(operator: Operator, op_type: str) -> bool:
-    return operator.op_type == op_type and operator.domain == ""
-
-
-def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
-    """Whether an operator counts as one of its type: an Add of two computed values is a shortcut."""
-    if not _is(operator, op_type):
-        return False
-    if op_type != "Add":
-        return True
-    return all(
-        v is not None and isinstance(graph.node(v.node), Operator) for v in graph.operands(operator.key)
-    )
-
-
-def _decomposed(side: _Side) -> list[dict[str, object]]:
-    """The slope of ``max(slope * x, x)``, which is MindSpore's LeakyReLU."""
-    found: list[dict[str, object]] = []
-    graph = side.graph
-    for operator in side.operators:
-        operands = [v for v in graph.operands(operator.key) if v is not None]
-        if operator.op_type != "Max" or len(operands) != 2:
-            continue
-        for product, plain in (operands, operands[::-1]):
-            node = graph.node(product.node)
-            if isinstance(node, Operator) and node.op_type == "Mul":
-                factors = [v for v in graph.operands(node.key) if v is not None]
-                slopes = [graph.constant_value(v) for v in factors if v != plain]
-                if plain in factors and len(slopes) == 1 and slopes[0] is not None and slopes[0].size == 1:
-                    found.append({"alpha": float(slopes[0].reshape(()))})
-                    break
-    return found
-
-
-def _read(graph: Graph, operator: Operator, op_type: str) -> dict[str, object]:
-    """The attributes of an operator, defaults filled in and padding worked out."""
-    spec = operator.signature.attributes
-    found = {
-        name: value
-        for name in _READ[op_type]
-        if name in spec and (value := operator.attribute(name)) is not None
-    }
-    type_ = operator.types[0] if operator.types else None
-    found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
-    if "padding" in _READ[op_type]:
-        found |= _windows(graph, operator)
-    return found
-
-
-def _windows(graph: Graph, operator: Operator) -> dict[str, object]:
-    """Window, stride, dilation and padding of every spatial axis but those where nothing happens."""
-    operands = graph.operands(operator.key)
-    kernel = operator.ints("kernel_shape")
-    if not kernel and len(operands) > 1 and operands[1] is not None:
-        kernel = [int(n) for n in (graph.known_type(operands[1]).shape or ())[2:]]  # type: ignore[arg-type]
-    rank = len(kernel)
-    strides = operator.spatial("strides", rank)
-    dilations = operator.spatial("dilations", rank)
-    pads = operator.spatial("pads", rank)
-    if operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
-        type_ = None if operands[0] is None else graph.type_of(operands[0])
-        sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
-        if not sizes or not all(isinstance(n, int) for n in sizes) or operator.op_type == "ConvTranspose":
-            return {"strides": strides, "dilations": dilations, "padding": operator.str("auto_pad")}
-        pads = _same_padding(
-            cast("list[int]", list(sizes)), kernel, strides, dilations, operator.str("auto_pad")
-        )
-    kept = [
-        i
-        for i in range(rank)
-        if (kernel[i], strides[i], pads[i], pads[rank + i]) != (1, 1, 0, 0) or rank == 1
-    ]
-
-    def chosen(values: Sequence[int]) -> list[int]:
-        return [values[i] for i in kept]
-
-    begin, end = chosen(pads[:rank]), chosen(pads[rank:])
-    found: dict[str, object] = {
-        "strides": chosen(strides),
-        "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
-        "padding": begin if begin == end else [*begin, *end],
-    }
-    return {**found, "kernel_shape": chosen(kernel)} if operator.traits.pool else found
-
-
-def _same_padding(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], kind: str
-) -> list[int]:
-    """What ``pad_mode="same"`` comes to at a size: begins, then ends."""
-    begins, ends = [], []
-    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-        small, large = total // 2, total - total // 2
-        begins.append(large if kind == "SAME_LOWER" else small)
-        ends.append(small if kind == "SAME_LOWER" else large)
-    return [*begins, *ends]
-
-
-def _same(a: object, b: object) -> bool:
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return isclose(a, b, rel_tol=1e-4, abs_tol=1e-12)
-    return bool(np.array_equal(a, b)) if isinstance(a, list) and isinstance(b, list) else a == b

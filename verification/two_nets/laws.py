@@ -9,6 +9,7 @@ import numpy as np
 from ...ir import Initializer, ModuleTree, Parameter
 from .initializer_source import spelling, written
 from .pairing import Pairing, ParameterPair
+from .remedies import place_of
 from .samples import Distribution, looks_like, one_sample, resolved, sample, two_samples
 
 LEVEL = 1e-3
@@ -32,6 +33,7 @@ class LawRow:
         passed: whether both start alike; None where that cannot be told.
         reason: why not, or why it cannot be told.
         remedy: what to write in the target; empty where nothing is to be mended or nothing is known.
+        place: file and line of the target to write it at.
     """
 
     parameter: str
@@ -46,6 +48,7 @@ class LawRow:
     passed: bool | None = None
     reason: str = ""
     remedy: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class _Comparison:
             framework = self.pairing.target.graph.origin.framework
             own = not _inside_a_layer(tree, row.layer)
             law = _portable(source, pair)
-            return replace(row, remedy=spelling(law, framework, row.class_name, attribute, own=own))
+            remedy = spelling(law, framework, row.class_name, attribute, own=own)
+            return replace(row, remedy=remedy, place=place_of(self.pairing.target.graph, row.layer))
         return row
 
     def _tested(self, row: LawRow, source: _Side, target: _Side) -> LawRow:

@@ -99,7 +99,9 @@ def _signature(graph: Graph, roles: dict[str, int]) -> tuple[object, ...]:
     shapes = {role: plain_shape(graph.parameter(key).data.shape) for role, key in roles.items()}
     if "running_mean" in shapes:
         return ("statistics", shapes["running_mean"])
-    return tuple(sorted((r, s) for r, s in shapes.items() if not r.startswith("bias") or len(shapes) == 1))
+    if len(shapes) == 1:  # a layer's only tensor may be one that a class of the user's holds itself
+        return tuple(shapes.values())
+    return tuple(sorted((r, s) for r, s in shapes.items() if not r.startswith("bias")))
 
 
 def _connect(net: Net) -> None:

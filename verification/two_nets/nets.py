@@ -8,9 +8,10 @@ import numpy as np
 
 from ...ir import Graph
 from ..report import ModuleRow
-from .attributes import compare_attributes, moved
+from .attributes import AttributeRow, compare_attributes, moved
 from .laws import compare_laws
 from .module_pairs import module_pairs
+from .orientation import Turned, turned
 from .pair_map import PairMap
 from .pairing import Pairing, ParameterPair, pair
 from .report import Nets
@@ -60,6 +61,7 @@ class NetComparison:
             rows.append(replace(p, equal=same))
         self.copied = bool(other) and (copy if copy is not None else not equal)
         settings = compare_attributes(source, target, self.modules) if target.operators() else []
+        settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings]
         elsewhere = moved(source, target, settings)
         self.moved = {row.module for row in elsewhere if row.module}
         self.modules = {path: other for path, other in self.modules.items() if path not in self.moved}
@@ -128,3 +130,18 @@ def _unread(graph: Graph) -> set[str]:
         p for p in graph.parameters() if not graph.flow.out_degree(p.key) and p.key not in graph.updates
     ]
     return {name for p in unread for name in paths.get(p.key, [p.declared])}
+
+
+def _turned_row(target: Graph, found: Turned) -> AttributeRow:
+    """A matrix that is multiplied the other way round, as a setting of its layer."""
+    module = target.modules.find(found.layer)
+    text = f"`{found.target}.T`" if found.axes[1] == "(in, out)" else f"`{found.target}` as it is"
+    return AttributeRow(
+        found.source,
+        found.layer,
+        "" if module is None else module.class_name,
+        "weight multiplied as",
+        *found.axes,
+        statement=f"{text} in that product, or convert the weight transposed",
+        place=found.operator.location.partition(" ")[0],
+    )

@@ -293,6 +293,8 @@ class _Search:
         for layer in done.source.layers:
             target = held[1].get(done.layers.get(layer.path, ""))
             theirs = dict(target.parameters) if target is not None else {}
+            if len(theirs) == 1 == len(layer.parameters):
+                theirs = dict(zip(layer.parameters, theirs.values(), strict=True))
             for role, key in layer.parameters.items():
                 name = done.source.names[key]
                 other = theirs.pop(role, None)

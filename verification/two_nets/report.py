@@ -38,13 +38,14 @@ class Laws:
         lines: list[str] = []
         if failed:
             lines += ["", f"initial distributions that differ: {len(failed)} of {len(self.rows)} parameters"]
-            for (class_name, remedies, laws), layers in _by_remedy(failed).items():
+            for (class_name, remedies, laws), rows in _by_remedy(failed).items():
+                layers, places = [row.layer for row in rows], [row.place for row in rows]
                 lines.append(
                     f"  {_many(len(layers), class_name)} {', '.join(f'`{n}`' for n in braced(layers))}"
                 )
                 lines += [f"    {law}" for law in laws]
                 lines.append(
-                    f"    write: {', '.join(remedies)}"
+                    f"    {write_line(', '.join(remedies), places)}"
                     if remedies
                     else f"    {self.framework} has no such law"
                 )
@@ -104,35 +105,48 @@ class Nets:
         settings = sum(self._counts(row) for row in self.settings)
         laws = sum(row.passed is False for row in self.laws) if self.train else 0
         counts = [
-            (unpaired, "parameters on one side only"),
+            (unpaired, "parameter{} on one side only"),
             (sum(p.equal is None for p in self.pairs), "of other shapes"),
             (len(self.differing), "of other values"),
-            (settings, "settings"),
-            (laws, "initial distributions"),
+            (settings, "setting{}"),
+            (laws, "initial distribution{}"),
         ]
-        return ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing is paired"
+        told = [f"{count} {what.format('s' if count > 1 else '')}" for count, what in counts if count]
+        return ", ".join(told) or "nothing is paired"
 
-    def blamed(self, call: str) -> str:
-        """What is known of a call that diverges: its name in the target, and the settings that differ."""
+    def blamed(self, call: str) -> list[str]:
+        """What is known of a call that diverges: its name in the target, its settings, what to write."""
         path = call.rpartition("#")[0]
         other = self.modules.get(path, path)
-        named = f" (`{other}` in the target)" if other != path else ""
-        rows = [str(row) for row in self.settings if row.module == path and not row.training]
-        return named + (f": {'; '.join(rows)}" if rows else "")
+        named = f"{call} (`{other}` in the target)" if other != path else call
+        rows = [row for row in self.settings if row.module == path and not row.training]
+        writes = [write_line(row.write, [row.place]) for row in rows if row.write]
+        return [named + (f": {'; '.join(map(str, rows))}" if rows else ""), *(f"  {w}" for w in writes)]
 
-    def lines(self, *, agree: bool) -> list[str]:
-        """The text of all this, a block after another.
+    def blames(self, parameter: str) -> str:
+        """The setting that explains why a statistic of the source trains otherwise; empty where none does."""
+        path = parameter.partition(" + ")[0].rpartition(".")[0]
+        return "; ".join(str(row) for row in self.settings if row.module == path)
+
+    def differing_lines(self, *, agree: bool) -> list[str]:
+        """What differs, a block after another.
 
         Args:
             agree: whether the outputs do, so that differences of structure say nothing.
         """
-        return [*self._pairs(), *self._settings(agree), *Laws(self.framework, self.laws, self.train).lines()]
+        laws = Laws(self.framework, self.laws, self.train).lines()
+        return [*self._unpaired(), *self._settings(agree), *laws]
 
-    def _pairs(self) -> list[str]:
+    def pair_lines(self) -> list[str]:
+        """How the nets were paired, and whose weights they had."""
         why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
         lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'})"]
         if self.copied:
             lines.append("weights: the target was given the source's for this comparison")
+        return lines
+
+    def _unpaired(self) -> list[str]:
+        lines: list[str] = []
         if self.differing:
             lines.append("weights: each net kept its own; --copy-weights gives the target the source's")
         lines += [f"weights: `{name}` has other values in the target" for name in braced(self.differing)]
@@ -147,7 +161,7 @@ class Nets:
             lines.append(
                 f"  write: has_bias=True in {', '.join(f'`{n}`' for n in braced(filter(None, biases)))}"
             )
-        return lines
+        return ["", *lines] if lines else []
 
     def _settings(self, agree: bool) -> list[str]:
         rows = [row for row in self.settings if not (row.structure and agree)]
@@ -161,6 +175,8 @@ class Nets:
             names = ", ".join(f"`{name or '(root)'}`" for name in braced([r.target for r in found]))
             when = " (in training only)" if training else ""
             lines.append(f"  {text}{when}: {_many(len(found), class_name)} {names}")
+            if found[0].write:
+                lines.append(f"    {write_line(found[0].write, [row.place for row in found])}")
             if found[0].remark:
                 lines.append(f"    {found[0].remark}")
         return lines
@@ -170,13 +186,24 @@ def _many(count: int, class_name: str) -> str:
     return f"{count} {class_name}" if count > 1 else class_name or "parameter"
 
 
-def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]]:
-    """(class, what to write, the laws in words) -> the layers in the target, each once."""
+def write_line(text: str, places: Iterable[str]) -> str:
+    """What to write, and at which lines."""
+    known = list(dict.fromkeys(filter(None, places)))
+    more = f" and {len(known) - _PLACES} more lines" if len(known) > _PLACES else ""
+    return f"write: {text}" + (f" - at {', '.join(known[:_PLACES])}{more}" if known else "")
+
+
+_PLACES = 3
+"""Lines that one remedy names."""
+
+
+def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[LawRow]]:
+    """(class, what to write, the laws in words) -> a row of each layer in the target."""
     layers: dict[str, list[LawRow]] = {}
     for row in rows:
         layers.setdefault(row.layer, []).append(row)
-    groups: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for layer, found in layers.items():
+    groups: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[LawRow]] = {}
+    for found in layers.values():
         laws = tuple(
             f"{row.target.rpartition('.')[2]}: {row.source_law or 'unknown'} in the source, "
             f"{row.target_law or 'unknown'} in the target"
@@ -184,7 +211,7 @@ def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple
             for row in found
         )
         key = (found[0].class_name, tuple(row.remedy for row in found if row.remedy), laws)
-        groups.setdefault(key, []).append(layer)
+        groups.setdefault(key, []).append(found[0])
     return groups
 
 

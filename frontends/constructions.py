@@ -1,0 +1,114 @@
+"""Where the user's code constructs Cells and Modules: the call, written down while a model's file runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
+_LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib"))
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """The call that constructs a Cell or a Module.
+
+    Attributes:
+        file: the user's file.
+        line: where the call begins, from 1.
+        end_line: where it ends.
+        column: where it begins in its line, in bytes of UTF-8 from 0.
+        end_column: where it ends.
+    """
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+
+    @property
+    def place(self) -> str:
+        """The line as findings name it, ``net.py:12``."""
+        return f"{Path(self.file).name}:{self.line}"
+
+
+_known: weakref.WeakKeyDictionary[Any, Construction] = weakref.WeakKeyDictionary()
+_watching: set[type] = set()
+
+
+def construction_of(model: Any, path: str = "") -> Construction | None:
+    """The call that constructed a live model, or a part of it; None where nobody watched.
+
+    Args:
+        model: a Cell or a Module, or None.
+        path: of the part in it.
+    """
+    part = part_at(model, path)
+    return None if part is None else _known.get(part)
+
+
+def part_at(model: Any, path: str) -> Any:
+    """A part of a live Cell or Module by its path; None where there is none."""
+    for name in filter(None, path.split(".")):
+        held = getattr(model, "__dict__", {})
+        model = (held.get("_cells") or held.get("_modules") or {}).get(name)
+    return model if hasattr(model, "__dict__") else None
+
+
+@contextmanager
+def constructions_noted(base: Any) -> Iterator[None]:
+    """A with block in which the user's call that constructs each instance of a class is written down.
+
+    Args:
+        base: `nn.Cell` or `nn.Module`.
+    """
+    if base in _watching:
+        yield
+        return
+    original = base.__init__
+
+    @wraps(original)
+    def construct(self: Any, *arguments: Any, **options: Any) -> None:
+        found = _user_call(sys._getframe(1))
+        if found is not None:
+            _known[self] = found
+        original(self, *arguments, **options)
+
+    _watching.add(base)
+    base.__init__ = construct
+    try:
+        yield
+    finally:
+        base.__init__ = original
+        _watching.discard(base)
+
+
+def _user_call(frame: FrameType | None) -> Construction | None:
+    """The call that the innermost frame is in that is neither ours nor a library's."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<", _OURS, *_LIBRARIES)) and "site-packages" not in name:
+            break
+        frame = frame.f_back
+    if frame is None:
+        return None
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    if None in positions:  # compiled without them
+        return Construction(frame.f_code.co_filename, frame.f_lineno, frame.f_lineno, 0, 0)
+    line, end_line, column, end_column = positions
+    assert line is not None
+    assert end_line is not None
+    assert column is not None
+    assert end_column is not None
+    return Construction(frame.f_code.co_filename, line, end_line, column, end_column)

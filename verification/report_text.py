@@ -1,0 +1,196 @@
+"""The text of a report: the verdict, the first divergence with its cause, what differs, then the tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from .report import ModuleRow, OutputRow, Report, TrainingRow
+
+_ROWS = 8
+"""Rows of a table on one screen."""
+
+_NOTES = 4
+"""Notes on one screen."""
+
+Row = TypeVar("Row")
+
+
+def render(report: Report, *, brief: bool) -> str:
+    """The report as text.
+
+    Args:
+        report: what was found.
+        brief: a screenful: the worst rows of each table, without those that passed or only inherit.
+    """
+    covered = [] if report.coverage is None else [report.coverage.line()]
+    lines = [report.summary(), *(covered if report.passed else [])]
+    lines += _divergence(report)
+    lines += _differences(report)
+    lines += ["", *covered] if covered and not report.passed else []
+    if not brief:
+        lines += [f"source: {report.source}", f"target: {report.target}", f"tolerance: {report.yardstick}"]
+    for table in (_outputs, _modules, _nodes, _training):
+        lines += table(report, brief=brief)
+    if report.nets is not None:
+        lines += report.nets.pair_lines()
+    shown = report.notes[:_NOTES] if brief else report.notes
+    lines += [f"note: {note}" for note in shown]
+    if len(report.notes) > len(shown):
+        lines.append(f"and {len(report.notes) - len(shown)} more notes (-v lists all)")
+    return "\n".join(lines) + "\n"
+
+
+def _divergence(report: Report) -> list[str]:
+    """Where it goes wrong first, and what to write there."""
+    lines: list[str] = []
+    wrong = next((row for row in report.nodes if row.passed is False), None)
+    if wrong is not None:
+        lines.append(f"the graph that was read differs from the source first at `{wrong.call}`")
+    if report.first_divergence is not None:
+        known = [report.first_divergence]
+        if report.nets is not None:
+            known = report.nets.blamed(report.first_divergence)
+        lines += [f"first divergence: {known[0]}", *known[1:]]
+    if report.training_divergence is not None:
+        known = (
+            "" if report.nets is None else report.nets.blames(report.training_divergence.partition(":")[0])
+        )
+        lines.append(f"training diverges at {report.training_divergence}" + (f": {known}" if known else ""))
+    return lines
+
+
+def _differences(report: Report) -> list[str]:
+    """What differs besides numbers."""
+    lines: list[str] = []
+    if report.nets is not None:
+        lines += report.nets.differing_lines(agree=all(row.passed for row in report.outputs))
+    if report.structure is not None:
+        lines += report.structure.lines()
+    if report.laws is not None:
+        lines += report.laws.lines()
+    return lines
+
+
+def _outputs(report: Report, *, brief: bool) -> list[str]:
+    rows: Sequence[OutputRow] = report.outputs
+    if brief:
+        rows = [row for row in rows if not row.passed or row.name in report.unproven]
+    head = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
+    return _shown(head, rows, _output_cells, lambda row: _times(row.max_abs, row.tolerance), brief=brief)
+
+
+def _modules(report: Report, *, brief: bool) -> list[str]:
+    """Calls of modules; brief: those that are wrong by themselves, or the first where none is."""
+    head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
+    rows: Sequence[ModuleRow] = report.modules
+    folded = 0
+    if brief:
+        failed = [row for row in rows if row.passed is False]
+        wrong = [row for row in failed if row.isolated_passed is False or row.call == report.first_divergence]
+        rows = wrong or failed
+        folded = len(failed) - len(rows)
+    lines = _shown(head, rows, _module_cells, _times_of_module, brief=brief)
+    if folded:
+        lines.append(
+            f"{_many(folded, 'module call')} inherit{'s' if folded == 1 else ''} that (-v lists all)"
+        )
+    return lines
+
+
+def _nodes(report: Report, *, brief: bool) -> list[str]:
+    head = ["node of the source", "operator", "max abs", "max rel", "alone", "tolerance", ""]
+    rows = [row for row in report.nodes if row.passed is False]
+    return _shown(head, rows, _module_cells, None, brief=brief)
+
+
+def _training(report: Report, *, brief: bool) -> list[str]:
+    """Gradients and statistics; brief: none where other outputs explain them."""
+    head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
+    rows: Sequence[TrainingRow] = report.training
+    if brief:
+        rows = [row for row in rows if row.passed is False]
+        if rows and any(not row.passed for row in report.outputs):
+            return ["", f"{_many(len(rows), 'parameter or statistic')} trained otherwise, too (-v lists all)"]
+    return _shown(head, rows, _training_cells, _times_of_training, brief=brief)
+
+
+def _shown(
+    head: list[str],
+    rows: Sequence[Row],
+    cells: Callable[[Row], list[str]],
+    worse: Callable[[Row], float] | None,
+    *,
+    brief: bool,
+) -> list[str]:
+    """A table after an empty line; brief: its worst rows."""
+    if not rows:
+        return []
+    kept = sorted(rows, key=worse, reverse=True) if brief and worse is not None else list(rows)
+    kept = kept[:_ROWS] if brief else kept
+    lines = ["", *_table(head, [cells(row) for row in kept])]
+    return [*lines, f"and {len(rows) - len(kept)} more (-v lists all)"] if len(kept) < len(rows) else lines
+
+
+def _times(error: float | None, tolerance: float | None) -> float:
+    """How many tolerances an error is; what is no number comes first."""
+    if error is None:
+        return 0.0
+    if math.isnan(error) or not tolerance:
+        return math.inf if error or math.isnan(error) else 0.0
+    return error / tolerance
+
+
+def _times_of_module(row: ModuleRow) -> float:
+    if row.isolated_passed is False:
+        return _times(row.isolated_max_abs, row.isolated_tolerance or row.tolerance)
+    return _times(row.max_abs, row.tolerance)
+
+
+def _times_of_training(row: TrainingRow) -> float:
+    error = row.gradient_max_abs if row.statistic_max_abs is None else row.statistic_max_abs
+    return math.inf if row.passed is False and error is None else _times(error, row.tolerance)
+
+
+def _many(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} parameters and statistics" if what.startswith("parameter") else f"{count} {what}s"
+
+
+def _output_cells(row: OutputRow) -> list[str]:
+    verdict = f"FAILED: {row.reason}" if not row.passed else row.reason or "passed"
+    shape = "x".join(map(str, row.shape)) or "scalar"
+    return [row.name, row.case, shape, *map(_number, (row.max_abs, row.max_rel, row.tolerance)), verdict]
+
+
+def _module_cells(row: ModuleRow) -> list[str]:
+    numbers = (row.max_abs, row.max_rel, row.isolated_max_abs, row.tolerance)
+    return [row.call, row.class_name, *map(_number, numbers), row.verdict]
+
+
+def _training_cells(row: TrainingRow) -> list[str]:
+    numbers = (
+        row.gradient_max_abs,
+        row.gradient_max_rel,
+        row.step_max_abs,
+        row.statistic_max_abs,
+        row.tolerance,
+    )
+    verdict = f"FAILED: {row.reason}" if row.passed is False else row.reason or "passed"
+    return [row.parameter, *map(_number, numbers), verdict]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.2e}" if value else "0"
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    rows = list(rows)
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    return [
+        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in [head, *rows]
+    ]

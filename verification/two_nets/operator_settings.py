@@ -1,0 +1,177 @@
+"""What an operator of a net is set to: its attributes, padding worked out, written-out forms known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from ...ir import Graph, Operator
+
+_WINDOWS = ("strides", "dilations", "padding")
+READ: dict[str, tuple[str, ...]] = {
+    "Conv": (*_WINDOWS, "group"),
+    "ConvTranspose": (*_WINDOWS, "group"),
+    "MaxPool": ("kernel_shape", *_WINDOWS, "ceil_mode"),
+    "AveragePool": ("kernel_shape", *_WINDOWS, "ceil_mode", "count_include_pad"),
+    "BatchNormalization": ("epsilon", "momentum"),
+    "LayerNormalization": ("epsilon",),
+    "GroupNormalization": ("epsilon", "num_groups"),
+    "InstanceNormalization": ("epsilon",),
+    "LeakyRelu": ("alpha",),
+    "Elu": ("alpha",),
+    "Gelu": ("approximate",),
+}
+"""Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
+
+COUNTED = (*READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
+
+
+class Read(NamedTuple):
+    """The attributes of one operator.
+
+    Attributes:
+        values: attribute -> its value, of windows without the axes where nothing happens.
+        operator: the operator.
+        whole: of windows: attribute -> its numbers on every axis.
+    """
+
+    values: dict[str, object]
+    operator: Operator
+    whole: dict[str, list[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two paired modules: the operators of its first call, in the graph that holds them."""
+
+    graph: Graph
+    operators: Sequence[Operator]
+
+    def read(self, op_type: str) -> list[Read]:
+        """The attributes of every operator of a type."""
+        return [_read(self.graph, o, op_type) for o in self.operators if _is(o, op_type)]
+
+    def count(self, op_type: str) -> int:
+        """How many operators count as one of a type."""
+        return sum(_counts(self.graph, o, op_type) for o in self.operators)
+
+
+def _is(operator: Operator, op_type: str) -> bool:
+    return operator.op_type == op_type and operator.domain == ""
+
+
+def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
+    """Whether an operator counts as one of its type: an Add of two computed values is a shortcut."""
+    if not _is(operator, op_type):
+        return False
+    if op_type != "Add":
+        return True
+    return all(
+        v is not None and isinstance(graph.node(v.node), Operator) for v in graph.operands(operator.key)
+    )
+
+
+def _exact_gelus(side: Side) -> list[Read]:
+    """The GELUs that are written out with erf, as MindSpore's exact one is."""
+    return [Read({"approximate": "none"}, o) for o in side.operators if _is(o, "Erf")]
+
+
+def _decomposed(side: Side) -> list[Read]:
+    """The slope of ``max(slope * x, x)``, which is MindSpore's LeakyReLU."""
+    found: list[Read] = []
+    graph = side.graph
+    for operator in side.operators:
+        operands = [v for v in graph.operands(operator.key) if v is not None]
+        if operator.op_type != "Max" or len(operands) != 2:
+            continue
+        for product, plain in (operands, operands[::-1]):
+            node = graph.node(product.node)
+            if isinstance(node, Operator) and node.op_type == "Mul":
+                factors = [v for v in graph.operands(node.key) if v is not None]
+                slopes = [graph.constant_value(v) for v in factors if v != plain]
+                if plain in factors and len(slopes) == 1 and slopes[0] is not None and slopes[0].size == 1:
+                    found.append(Read({"alpha": float(slopes[0].reshape(()))}, operator))
+                    break
+    return found
+
+
+WRITTEN_OUT = {"LeakyRelu": _decomposed, "Gelu": _exact_gelus}
+"""Operator -> what finds it where it is written out."""
+
+
+def _read(graph: Graph, operator: Operator, op_type: str) -> Read:
+    """The attributes of an operator, defaults filled in and padding worked out."""
+    spec = operator.signature.attributes
+    found = {
+        name: value
+        for name in READ[op_type]
+        if name in spec and (value := operator.attribute(name)) is not None
+    }
+    type_ = operator.types[0] if operator.types else None
+    found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
+    if "padding" not in READ[op_type]:
+        return Read(found, operator)
+    values, whole = _windows(graph, operator)
+    return Read(found | values, operator, whole)
+
+
+def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[str, list[int]] | None]:
+    """Window, stride, dilation and padding of the spatial axes where anything happens, and of all of them."""
+    operands = graph.operands(operator.key)
+    kernel = operator.ints("kernel_shape")
+    if not kernel and len(operands) > 1 and operands[1] is not None:
+        kernel = [int(n) for n in (graph.known_type(operands[1]).shape or ())[2:]]  # type: ignore[arg-type]
+    rank = len(kernel)
+    strides = operator.spatial("strides", rank)
+    dilations = operator.spatial("dilations", rank)
+    pads = operator.spatial("pads", rank)
+    if operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        type_ = None if operands[0] is None else graph.type_of(operands[0])
+        sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
+        if not sizes or not all(isinstance(n, int) for n in sizes) or operator.op_type == "ConvTranspose":
+            return {"strides": strides, "dilations": dilations, "padding": operator.str("auto_pad")}, None
+        pads = _same_padding(
+            cast("list[int]", list(sizes)), kernel, strides, dilations, operator.str("auto_pad")
+        )
+    kept = [
+        i
+        for i in range(rank)
+        if (kernel[i], strides[i], pads[i], pads[rank + i]) != (1, 1, 0, 0) or rank == 1
+    ]
+
+    def chosen(values: Sequence[int]) -> list[int]:
+        return [values[i] for i in kept]
+
+    begin, end = chosen(pads[:rank]), chosen(pads[rank:])
+    found: dict[str, object] = {
+        "strides": chosen(strides),
+        "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
+        "padding": begin if begin == end else [*begin, *end],
+    }
+    found |= {"kernel_shape": chosen(kernel)} if operator.traits.pool else {}
+    whole = {"strides": strides, "dilations": dilations, "padding": pads, "kernel_shape": kernel}
+    return found, whole
+
+
+def _same_padding(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], kind: str
+) -> list[int]:
+    """What ``pad_mode="same"`` comes to at a size: begins, then ends."""
+    begins, ends = [], []
+    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(large if kind == "SAME_LOWER" else small)
+        ends.append(small if kind == "SAME_LOWER" else large)
+    return [*begins, *ends]
+
+
+def is_same(a: object, b: object) -> bool:
+    """Whether two settings are one, to the digits that people write."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return isclose(a, b, rel_tol=1e-4, abs_tol=1e-12)
+    return bool(np.array_equal(a, b)) if isinstance(a, list) and isinstance(b, list) else a == b

@@ -1,0 +1,141 @@
+"""What to write in a layer's constructor so that it has another layer's setting, and at which line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...frontends.constructions import construction_of
+from ...ir import Graph, Operator
+
+Arguments = tuple[tuple[str, str], ...]
+"""Keyword of a constructor -> its value as source code."""
+
+_KEYWORDS = {
+    "mindspore": {
+        "strides": "stride",
+        "dilations": "dilation",
+        "group": "group",
+        "kernel_shape": "kernel_size",
+        "epsilon": "eps",
+        "alpha": "alpha",
+    },
+    "torch": {
+        "strides": "stride",
+        "dilations": "dilation",
+        "group": "groups",
+        "kernel_shape": "kernel_size",
+        "epsilon": "eps",
+        "alpha": "alpha",
+    },
+}
+"""Framework -> setting -> the keyword of its layers; "padding" and the like are functions below."""
+
+_LAYERS: dict[str, tuple[str, ...]] = {
+    "strides": ("Conv", "MaxPool", "AvgPool"),
+    "dilations": ("Conv", "MaxPool"),
+    "padding": ("Conv", "MaxPool", "AvgPool"),
+    "kernel_shape": ("MaxPool", "AvgPool"),
+    "ceil_mode": ("MaxPool", "AvgPool"),
+    "count_include_pad": ("AvgPool",),
+    "group": ("Conv",),
+    "epsilon": ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm"),
+    "momentum": ("BatchNorm",),
+    "num_groups": ("GroupNorm",),
+    "alpha": ("LeakyReLU", "ELU"),
+    "approximate": ("GELU",),
+    "ratio": ("Dropout",),
+}
+"""Setting -> the layers that take it, by how the names of their classes begin."""
+
+
+def arguments_for(
+    framework: str, class_name: str, setting: str, value: object, whole: Mapping[str, Sequence[int]] | None
+) -> Arguments:
+    """The constructor's arguments that give a layer a setting; empty where there are none.
+
+    Args:
+        framework: the layer's.
+        class_name: its class.
+        setting: as `AttributeRow.attribute`.
+        value: the setting as the other net has it.
+        whole: of a window: setting -> its numbers on every axis, "padding" with all begins before all ends.
+
+    Example:
+        >>> arguments_for("mindspore", "Conv2d", "padding", [1, 1], {"padding": [1, 1, 1, 1]})
+        (('pad_mode', '"pad"'), ('padding', '1'))
+        >>> arguments_for("torch", "BatchNorm2d", "momentum", 0.9, None)
+        (('momentum', '0.1'),)
+    """
+    if framework not in _KEYWORDS or not class_name.startswith(_LAYERS.get(setting, ())):
+        return ()
+    if setting == "padding":
+        return () if whole is None else _padding(framework, class_name, whole["padding"])
+    if setting in ("ceil_mode", "count_include_pad"):
+        return ((setting, str(bool(value))),)
+    if setting == "approximate":
+        exact = value == "none"
+        return ((setting, str(not exact) if framework == "mindspore" else f'"{value}"'),)
+    if setting == "ratio":
+        return (("p", _number(value)),) if value else ()
+    if setting == "momentum":
+        assert isinstance(value, float)
+        return ((setting, _number(value if framework == "mindspore" else 1 - value)),)
+    keyword = _KEYWORDS[framework].get(setting, setting)
+    if setting == "epsilon" and framework == "mindspore" and class_name.startswith("LayerNorm"):
+        keyword = "epsilon"
+    if setting == "alpha" and framework == "torch" and class_name.startswith("LeakyReLU"):
+        keyword = "negative_slope"
+    found = whole.get(setting) if whole is not None else None
+    return ((keyword, _number(value) if found is None else _window(found)),)
+
+
+def function_for(framework: str, setting: str, value: object) -> str:
+    """The call of a function that has a setting; empty where none is known."""
+    if setting != "approximate" or framework not in _KEYWORDS:
+        return ""
+    return f'{"ops" if framework == "mindspore" else "F"}.gelu(x, approximate="{value}")'
+
+
+def spelled(arguments: Arguments) -> str:
+    """Arguments as they are written."""
+    return ", ".join(f"{name}={text}" for name, text in arguments)
+
+
+def place_of(graph: Graph, path: str, operator: Operator | None = None) -> str:
+    """File and line of the user's that makes a layer, or calls a function; empty where nobody knows.
+
+    Args:
+        graph: the net's graph.
+        path: of the layer.
+        operator: the operator that a function is, for which the line of its call is given.
+    """
+    module = graph.modules.find(path)
+    if operator is not None and (module is None or module.children or not path):
+        return operator.location.partition(" ")[0]
+    made = construction_of(graph.origin.model, path)
+    if made is not None:
+        return made.place
+    return "" if module is None else module.location.partition(" ")[0]
+
+
+def _padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:
+    """Padding of every axis, where a layer of the framework can have it."""
+    rank = len(pads) // 2
+    begin, end = list(pads[:rank]), list(pads[rank:])
+    if begin == end:
+        text = _window(begin)
+        if framework == "mindspore" and class_name.startswith("Conv") and not text.isdigit():
+            text = str(tuple(n for pair in zip(begin, end, strict=True) for n in pair))
+    elif framework == "mindspore" and class_name.startswith("Conv"):
+        text = str(tuple(n for pair in zip(begin, end, strict=True) for n in pair))
+    else:
+        return ()
+    return (("pad_mode", '"pad"'), ("padding", text)) if framework == "mindspore" else (("padding", text),)
+
+
+def _window(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(set(numbers)) == 1 else str(tuple(numbers))
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
