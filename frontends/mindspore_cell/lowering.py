@@ -20,7 +20,7 @@ from .recording import CellCall
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
 _PASSED = ("Load", "Depend", "TensorMove")
-_ORDER = ("UpdateState",)
+_ORDER = ("UpdateState", "Print")  # what is printed is no part of what is computed
 _STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *_PASSED, *_ORDER}
 _CONTROL = ("Switch", "Partial", "SwitchLayer")
 

@@ -99,9 +99,9 @@ def _signature(graph: Graph, roles: dict[str, int]) -> tuple[object, ...]:
     shapes = {role: plain_shape(graph.parameter(key).data.shape) for role, key in roles.items()}
     if "running_mean" in shapes:
         return ("statistics", shapes["running_mean"])
-    if len(shapes) == 1:  # a layer's only tensor may be one that a class of the user's holds itself
-        return tuple(shapes.values())
-    return tuple(sorted((r, s) for r, s in shapes.items() if not r.startswith("bias")))
+    if len(shapes.get("", ())) > 1:  # what a class of the user's holds itself may be a layer's weight there
+        return (("weight", shapes[""]),)
+    return tuple(sorted((r, s) for r, s in shapes.items() if not r.startswith("bias") or len(shapes) == 1))
 
 
 def _connect(net: Net) -> None:

@@ -293,11 +293,11 @@ class _Search:
         for layer in done.source.layers:
             target = held[1].get(done.layers.get(layer.path, ""))
             theirs = dict(target.parameters) if target is not None else {}
-            if len(theirs) == 1 == len(layer.parameters):
-                theirs = dict(zip(layer.parameters, theirs.values(), strict=True))
             for role, key in layer.parameters.items():
                 name = done.source.names[key]
                 other = theirs.pop(role, None)
+                if other is None and role in ("", "weight"):  # a layer's weight, or one that stands alone
+                    other = theirs.pop("weight" if not role else "", None)
                 if other is None:
                     if layer.path not in self.mapping.without:
                         done.only_source.append(name)
