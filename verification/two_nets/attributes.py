@@ -65,8 +65,10 @@ def shown(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
-    """The settings in which paired modules differ, in the order of the source's calls.
+def compare_attributes(
+    source: Graph, target: Graph, modules: Mapping[str, str]
+) -> tuple[list[AttributeRow], list[AttributeRow]]:
+    """The settings in which paired modules differ, in the order of the source's calls, and those that agree.
 
     Args:
         source: the source's graph, captured.
@@ -76,22 +78,23 @@ def compare_attributes(source: Graph, target: Graph, modules: Mapping[str, str])
     held = [_by_module(source, set(modules)), _by_module(target, set(modules.values()))]
     order = _called(source)
     rows: list[AttributeRow] = []
+    equal: list[AttributeRow] = []
     for path in sorted(modules, key=lambda p: order.get(p, len(order))):
         other = modules[path]
         name = _class_name(target, other)
         sides = Side(source, held[0].get(path, [])), Side(target, held[1].get(other, []))
-        for setting, mine, theirs in _settings(*sides):
+        for setting, mine, theirs, agree in _settings(*sides):
             training, remark = setting in _TRAINING, _REMARKS.get(setting, "")
             value = mine.values[setting]
             row = AttributeRow(
                 path, other, name, setting, value, theirs.values[setting], training, remark=remark
             )
-            rows.append(_advised(row, target, mine.whole, theirs.operator))
+            (equal if agree else rows).append(_advised(row, target, mine.whole, theirs.operator))
         if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
             continue
         for op_type, a, b in _numbers(*sides):
             rows.append(AttributeRow(path, other, name, f"number of {op_type}", a, b, structure=True))
-    return rows + _dropouts(source, target, modules) + _orders(source, target, modules)
+    return rows + _dropouts(source, target, modules) + _orders(source, target, modules), equal
 
 
 def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[AttributeRow]:
@@ -146,8 +149,8 @@ def _advised(
     return replace(row, arguments=arguments, statement=statement, place=place)
 
 
-def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read]]:
-    """(attribute, the operator of the source, of the target) where they differ, operator by operator."""
+def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read, bool]]:
+    """(attribute, the operator of the source, of the target, whether they agree), operator by operator."""
     for op_type, attributes in READ.items():
         read = [source.read(op_type), target.read(op_type)]
         if op_type in WRITTEN_OUT and len(read[0]) != len(read[1]):
@@ -158,13 +161,14 @@ def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read]]:
         for mine, theirs in zip(*read, strict=True):
             for attribute in attributes:
                 a, b = mine.values.get(attribute), theirs.values.get(attribute)
-                if a is None or b is None or is_same(a, b):
+                if a is None or b is None:
                     continue
+                agree = is_same(a, b)
                 if attribute == "ceil_mode" and mine.values["output"] == theirs.values["output"]:
-                    continue
+                    agree = True
                 if attribute == "count_include_pad" and not (_is_padded(mine) or _is_padded(theirs)):
-                    continue
-                yield attribute, mine, theirs
+                    agree = True
+                yield attribute, mine, theirs, agree
 
 
 def _is_padded(read: Read) -> bool:

@@ -9,11 +9,13 @@ import numpy as np
 from ...ir import Graph
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
+from .calls import advised_by, arguments_of_calls
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .orientation import Turned, turned
 from .pair_map import PairMap
 from .pairing import Pairing, ParameterPair, pair
+from .remedies import place_of
 from .report import Nets
 
 
@@ -60,12 +62,18 @@ class NetComparison:
                     (equal if same else other).append(p.source)
             rows.append(replace(p, equal=same))
         self.copied = bool(other) and (copy if copy is not None else not equal)
-        settings = compare_attributes(source, target, self.modules) if target.operators() else []
+        settings, agreeing = (
+            compare_attributes(source, target, self.modules) if target.operators() else ([], [])
+        )
         settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings]
         elsewhere = moved(source, target, settings)
         self.moved = {row.module for row in elsewhere if row.module}
         self.modules = {path: other for path, other in self.modules.items() if path not in self.moved}
         settings = [row for row in settings if row not in elsewhere]
+        biases = _biases(self.pairing, self.modules)
+        laws = compare_laws(self.pairing)
+        calls = arguments_of_calls(target, [*settings, *biases], agreeing, laws)
+        settings = [advised_by(calls, row) for row in settings]
         unread = [_unread(graph) for graph in (source, target)]
         self.nets = Nets(
             target.origin.framework,
@@ -75,10 +83,12 @@ class NetComparison:
             self.copied,
             [] if self.copied else other,
             settings,
-            compare_laws(self.pairing),
+            laws,
             train,
             dict(self.modules),
             inference,
+            biases,
+            calls,
         )
 
     def notes(self) -> list[str]:
@@ -130,6 +140,35 @@ def _unread(graph: Graph) -> set[str]:
         p for p in graph.parameters() if not graph.flow.out_degree(p.key) and p.key not in graph.updates
     ]
     return {name for p in unread for name in paths.get(p.key, [p.declared])}
+
+
+def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
+    """Biases that a layer has on one side only, as settings of it."""
+    target = pairing.target.graph
+    framework = target.origin.framework
+    keyword = {"mindspore": "has_bias", "torch": "bias"}.get(framework)
+    back = {other: path for path, other in modules.items()}
+    rows: list[AttributeRow] = []
+    for names, wanted in ((pairing.only_source, True), (pairing.only_target, False)):
+        for name in names:
+            layer, _, last = name.rpartition(".")
+            path, other = (layer, modules.get(layer)) if wanted else (back.get(layer), layer)
+            module = None if other is None else target.modules.find(other)
+            if keyword is None or last != "bias" or not path or not other or module is None:
+                continue
+            rows.append(
+                AttributeRow(
+                    path,
+                    other,
+                    module.class_name,
+                    "bias",
+                    wanted,
+                    not wanted,
+                    arguments=((keyword, str(wanted)),),
+                    place=place_of(target, other),
+                )
+            )
+    return rows
 
 
 def _turned_row(target: Graph, found: Turned) -> AttributeRow:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .attributes import AttributeRow
+from .calls import CallArguments
 from .laws import LawRow
 from .pairing import ParameterPair
 
@@ -74,6 +75,8 @@ class Nets:
         modules: path of a module in the source -> in the target.
         inference: whether neither net can be trained here, so that `train` cannot be asked for: then settings
             that act in training only count too.
+        biases: those that a layer has on one side only, as settings.
+        calls: what to write in the calls of the user's that construct the target's layers.
     """
 
     framework: str
@@ -87,6 +90,8 @@ class Nets:
     train: bool = False
     modules: dict[str, str] = field(default_factory=dict)
     inference: bool = False
+    biases: list[AttributeRow] = field(default_factory=list)
+    calls: list[CallArguments] = field(default_factory=list)
 
     def _counts(self, row: AttributeRow) -> bool:
         return not row.structure and (self.train or self.inference or not row.training)
@@ -156,11 +161,10 @@ class Nets:
                 lines.append(f"shape: `{row.source}` {sizes} in `{row.target}`")
         for side, names in (("source", self.only_source), ("target", self.only_target)):
             lines += [f"only in the {side}: `{name}`" for name in braced(names)]
-        biases = [self.modules.get(n.rpartition(".")[0], "") for n in self.only_source if n.endswith("bias")]
-        if any(biases) and self.framework == "mindspore":
-            lines.append(
-                f"  write: has_bias=True in {', '.join(f'`{n}`' for n in braced(filter(None, biases)))}"
-            )
+        for text in dict.fromkeys(row.write for row in self.biases):
+            rows = [row for row in self.biases if row.write == text]
+            layers = ", ".join(f"`{name}`" for name in braced(row.target for row in rows))
+            lines.append(f"  {write_line(f'{text} in {layers}', [row.place for row in rows])}")
         return ["", *lines] if lines else []
 
     def _settings(self, agree: bool) -> list[str]:
