@@ -62,8 +62,13 @@ class FileFindings:
 @guarded()
 def check(model: object, inputs: Inputs, options: LoadOptions) -> Findings:
     """What the diagnosis and the passes find in a graph or a model; see `api.check`."""
+    return _examined(model, inputs, options)[0]
+
+
+def _examined(model: object, inputs: Inputs, options: LoadOptions) -> tuple[Findings, Graph]:
+    """What is found in a model, and its graph or static part."""
     if isinstance(model, Graph):
-        return _of_graph(model, None, Subject(model), [])
+        return _of_graph(model, None, Subject(model), []), model
     reference = model if isinstance(model, str) else ""
     _, found = resolve(model, options)
     live = not isinstance(found, (str, Path))
@@ -74,13 +79,13 @@ def check(model: object, inputs: Inputs, options: LoadOptions) -> Findings:
         if broken:
             subject.graph.origin.reference = reference or subject.graph.origin.reference
             stopped = f"the model cannot run ({broken})"
-            return _of_graph(subject.graph, None, subject, diagnose(subject), stopped)
+            return _of_graph(subject.graph, None, subject, diagnose(subject), stopped), subject.graph
     graph, failure = _captured_or_tree(found if live else model, inputs, options)
     if live:
         graph.origin.reference = reference or graph.origin.reference
         subject = Subject(graph, reference)
         causes = diagnose(subject)  # which calls were recorded is known now
-    return _of_graph(graph, failure, subject or Subject(graph, reference), causes)
+    return _of_graph(graph, failure, subject or Subject(graph, reference), causes), graph
 
 
 @guarded()
@@ -109,27 +114,22 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions) -> FileFi
         if row.name in inside:
             continue
         try:
-            found = check(f"{path}:{row.name}", inputs, options)
+            found, graph = _examined(f"{path}:{row.name}", inputs, options)
         except ModelError as error:
             result.left_out[row.name] = str(error).partition("\n")[0]
             continue
         fresh = [c for c in found if (c.code, c.place, c.message) not in told]
         told |= {(c.code, c.place, c.message) for c in fresh}
         result.models[row.name] = Findings(fresh, found.skipped, found.notes)
-        for name in _parts_made(f"{path}:{row.name}", options):
-            inside.setdefault(name, row.name)
+        for module in graph.modules:
+            if module is not graph.modules.root:
+                inside.setdefault(module.class_name, row.name)
     for row in names:
         if row.name in result.models or row.name in result.left_out:
             continue
         where = inside.get(row.name)
         result.left_out[row.name] = f"examined in `{where}`" if where else row.left_out
     return result
-
-
-def _parts_made(reference: str, options: LoadOptions) -> set[str]:
-    """The names of the classes that a model is made of."""
-    tree = read_tree(reference, options).modules
-    return {module.class_name for module in tree if tree.root is not module}
 
 
 def _captured_or_tree(

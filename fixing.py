@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from .backends.files import settle, staged
 from .checking import Findings, check
@@ -17,7 +16,9 @@ from .editing import edited
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .guarding import guarded
 from .ir import ModelError, UsageError
+from .likeness import differences, edits_of
 from .passes.base import Change
+from .verification import Report
 from .verification import verify as compare
 
 __all__ = ["Fixed", "fix"]
@@ -57,13 +58,29 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     worst = [c for c in before if c.severity != "note"]
     subject = Subject(read_tree(resolve(model, options)[1], options), model)
     text, done = edited(source, planned(subject, worst))
+    reference = None if like is None or inputs is None else read(like, inputs, options)
+    unlike: list[Change] = []
+    if reference is not None:
+        with _beside(path, text) as copy:
+            report = compare(reference, read(f"{copy}:{name}", inputs, options), None, own=True, copy=True)
+        edits, imports = edits_of(report, copy)
+        text, more = edited(text, edits, imports)
+        unlike, done = differences(report, copy, path), [*done, *more]
     if not done:
-        return Fixed(path, left=worst)
+        return Fixed(path, left=[*worst, *unlike])
     compile(text, str(path), "exec")
     with _beside(path, text) as copy:
         after = check(f"{copy}:{name}", inputs, options)
         solved = _solved(worst, after)
-        proof = [_names(after, path), *_outputs(model, f"{copy}:{name}", inputs, options, solved, like)]
+        proof = [_names(after, path)]
+        if reference is not None:
+            report = compare(reference, read(f"{copy}:{name}", inputs, options), None, own=True, copy=True)
+            proof.append(_as_reference(report, str(like)))
+            remaining = {(c.code, c.modules) for c in differences(report, copy, path)}
+            solved += [c for c in unlike if (c.code, c.modules) not in remaining]
+        else:
+            proof += _outputs(model, f"{copy}:{name}", inputs, options, solved)
+    worst += unlike
     diff = "".join(_diff(source, text, path.name))
     left = [c for c in worst if c not in solved]
     if not write:
@@ -112,36 +129,42 @@ def _names(after: Findings, path: Path) -> str:
     return "names: unique"
 
 
-def _outputs(
-    old: str, new: str, inputs: Inputs, options: LoadOptions, solved: Sequence[Change], like: str | None
-) -> list[str]:
-    """What is proved of the outputs.
+def _outputs(old: str, new: str, inputs: Inputs, options: LoadOptions, solved: Sequence[Change]) -> list[str]:
+    """What is proved of the outputs, without a reference.
 
     Raises:
-        ModelError: when they should be as before, or the reference's, and are not.
+        ModelError: when they should be as before, and are not.
     """
     if inputs is None:
         return ["outputs: not compared, as no inputs were given: --input"]
     codes = {c.code for c in solved}
-    reference = like or old
-    if like is None and codes & {"FC101", "FC102"}:
+    if codes & {"FC101", "FC102"}:
         return ["outputs: the model did not run before; --like REFERENCE compares it with one that does"]
-    if like is None and "SI101" in codes:
+    if "SI101" in codes:
         return ["outputs: others than before, as Cells run that never ran; --like REFERENCE compares them"]
-    source = read(reference, inputs, options)
-    target: Any = read(new, inputs, options)
+    source, target = read(old, inputs, options), read(new, inputs, options)
     report = compare(source, target, None, own=True, copy=True)
     if not report.passed:
-        raise ModelError(
-            "E102",
-            "the edited file does not compute what "
-            + (f"`{like}` computes" if like else "it computed")
-            + f": {report.render(brief=True).splitlines()[0]}",
-            hint="nothing was written",
-        )
-    return [
-        f"outputs: {'those of ' + like if like else 'unchanged'}, {report.render(brief=True).splitlines()[0]}"
-    ]
+        raise _refused("it computed", report)
+    return [f"outputs: unchanged, {report.summary()}"]
+
+
+def _as_reference(report: Report, like: str) -> str:
+    """What is proved of the outputs, with a reference.
+
+    Raises:
+        ModelError: when they are not the reference's.
+    """
+    if not report.passed:
+        raise _refused(f"`{like}` computes", report)
+    return f"outputs: those of {like}, {report.summary()}"
+
+
+def _refused(what: str, report: Report) -> ModelError:
+    verdict = " ".join(report.render(brief=True).split("\n\n")[0].split())
+    return ModelError(
+        "E102", f"the edited file does not compute what {what}: {verdict}", hint="nothing was written"
+    )
 
 
 def _diff(before: bytes, after: bytes, name: str) -> Iterator[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from .loading import MODEL_HELP, Loading, model_options
 from .printing import change_rows, doing, echo, print_changes, print_json, reported
 
+if TYPE_CHECKING:
+    from ..api import Fixed
+
 
 @click.command(epilog=MODEL_HELP)
 @click.argument("model")
 @click.option("--diff", "only_diff", is_flag=True, help="Show the edit, and write nothing.")
-@click.option("--like", metavar="REFERENCE", help="A model whose outputs the edited one must have.")
+@click.option("--like", metavar="REFERENCE", help="A model whose settings the layers get, and whose outputs.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
 @click.pass_context
@@ -19,6 +24,9 @@ def fix(
     ctx: click.Context, model: str, only_diff: bool, like: str | None, loading: Loading, as_json: bool
 ) -> None:
     """Make the smallest edit in MODEL's own file that solves what `check` finds (exit code 1: some is left).
+
+    With --like and --input also what `verify` finds between REFERENCE and MODEL: padding, biases, epsilon,
+    momentum, ratios, GELU and initial distributions are spelled out where its layers are constructed.
 
     THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
     when the edited one's names are unique and, with --input, its outputs are as before (or as REFERENCE's).
@@ -40,9 +48,7 @@ def fix(
                 }
             )
             ctx.exit(1 if fixed.left else 0)
-        count = len(fixed.solved)
-        done = "would be solved" if only_diff else "solved"
-        echo(f"{count} finding{'' if count == 1 else 's'} {done}, {len(fixed.left)} left")
+        echo(_verdict(fixed, only_diff=only_diff))
         for line in fixed.proof:
             echo(line)
         if fixed.diff:
@@ -52,3 +58,11 @@ def fix(
             echo(f"wrote {fixed.file}")
             echo(f"wrote {fixed.backup}")
         ctx.exit(1 if fixed.left else 0)
+
+
+def _verdict(fixed: Fixed, *, only_diff: bool) -> str:
+    if not fixed.solved and not fixed.left and not fixed.diff:
+        return "nothing to fix"
+    count = len(fixed.solved)
+    done = "would be solved" if only_diff else "solved"
+    return f"{count} finding{'' if count == 1 else 's'} {done}, {len(fixed.left)} left"

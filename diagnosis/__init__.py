@@ -6,6 +6,7 @@ from .advice import advised, folded
 from .diagnosing import cannot_run, diagnose, ordered
 from .files import ModelName, names_in
 from .findings import CODES
+from .findings.unlike_reference import unlike
 from .live_names import unique_names
 from .plan import planned
 from .subject import Subject
@@ -22,4 +23,5 @@ __all__ = [
     "ordered",
     "planned",
     "unique_names",
+    "unlike",
 ]

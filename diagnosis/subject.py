@@ -12,11 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..frontends.class_source import class_source, is_library_class
 from ..frontends.python_file import file_module, raised_below
 from ..frontends.registry import frontend_of_model
 from ..ir import Graph, ModelError
-
-_LIBRARIES = ("mindspore", "torch")
 
 
 @dataclass(frozen=True)
@@ -124,11 +123,6 @@ def classes_of(module: ModuleType) -> list[tuple[str, type]]:
     ]
 
 
-def is_library_class(cls: type) -> bool:
-    """Whether a class is a framework's own."""
-    return (cls.__module__ or "").partition(".")[0] in _LIBRARIES
-
-
 def is_model(value: object) -> bool:
     """Whether a value is a live Cell or Module."""
     return not isinstance(value, type) and frontend_of_model(value) is not None
@@ -148,19 +142,12 @@ def class_place(cls: type, member: str = "") -> str:
 def assigned_at(cls: type, attribute: str) -> str:
     """File and line of ``self.<attribute> = …`` in a class of the user's or one that it comes from."""
     for each in cls.__mro__:
-        if is_library_class(each) or each is object:
-            continue
-        try:
-            file = inspect.getsourcefile(each)
-            lines, first = inspect.getsourcelines(each)
-            tree = ast.parse(inspect.cleandoc("\n" + "".join(lines)))
-        except (OSError, TypeError, SyntaxError):
-            continue
-        for node in ast.walk(tree):
+        found = None if each is object else class_source(each)
+        for node in () if found is None else ast.walk(found.tree):
             targets = node.targets if isinstance(node, ast.Assign) else []
             targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
-            if any(isinstance(t, ast.Attribute) and t.attr == attribute for t in targets):
-                return f"{Path(file or '').name}:{first + targets[0].lineno - 1}"
+            if found and any(isinstance(t, ast.Attribute) and t.attr == attribute for t in targets):
+                return f"{found.file}:{targets[0].lineno}"
     return ""
 
 

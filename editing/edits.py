@@ -1,15 +1,18 @@
-"""What can be edited: a method's name, a registration, a list that becomes the framework's own."""
+"""What can be edited: a method's name, a registration, a list of layers, the arguments of a call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap"]
+Kind = Literal["rename", "append", "assign", "wrap", "argument"]
+
+Span = tuple[int, int, int, int]
+"""First line, first column, last line and the column after it; lines from 1, columns from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,32 +21,55 @@ class Edit:
 
     Attributes:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
-            called; "assign" it as an attribute there; "wrap" the value of an assignment.
+            called; "assign" it as an attribute there; "wrap" the value of an assignment; give a call an
+            "argument".
         line: the line of the method, the call or the assignment.
-        name: the method's name, or the attribute's; empty where the line says enough.
-        new: the method's new name, or the constructor to wrap with.
+        name: the method's name, the attribute's or the argument's; empty where the line says enough.
+        new: the method's new name, the constructor to wrap with, or the argument's value.
+        span: of an "argument": the call's first line, first byte, last line and the byte after it.
+        position: of an "argument": its place among those without keyword; -1 for none.
     """
 
     kind: Kind
     line: int
     name: str = ""
     new: str = ""
+    span: Span = (0, 0, 0, 0)
+    position: int = -1
 
 
-def edited(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, list[Edit]]:
+def edited(
+    source: bytes, edits: Sequence[Edit], imports: Sequence[tuple[str, str]] = ()
+) -> tuple[bytes, list[Edit]]:
     """A file after edits, and those that were made; the file as it was where none fits.
 
     Args:
         source: the file.
         edits: the edits, by line.
+        imports: (module, name in it, or "" for the module) that the edits need.
     """
     import libcst as cst
+    from libcst.codemod import CodemodContext
+    from libcst.codemod.visitors import AddImportsVisitor
     from libcst.metadata import MetadataWrapper
 
     wrapper = MetadataWrapper(cst.parse_module(source))
-    editor = _editor(edits)
+    lines = wrapper.module.code.splitlines()
+    editor = _editor([_in_characters(e, lines) if e.kind == "argument" else e for e in edits])
     made = wrapper.visit(editor)
+    if editor.done and imports:
+        context = CodemodContext()
+        for module, name in imports:
+            AddImportsVisitor.add_needed_import(context, module, name or None)
+        made = AddImportsVisitor(context).transform_module(made)
     return made.bytes, list(dict.fromkeys(editor.done))
+
+
+def _in_characters(edit: Edit, lines: Sequence[str]) -> Edit:
+    """An edit whose span counts characters, of one that counts bytes."""
+    first, begin, last, end = edit.span
+    columns = [len(lines[at - 1].encode()[:byte].decode()) for at, byte in ((first, begin), (last, end))]
+    return replace(edit, span=(first, columns[0], last, columns[1]))
 
 
 def _editor(edits: Sequence[Edit]):
@@ -138,6 +164,47 @@ def _editor(edits: Sequence[Edit]):
             self.done.append(edit)
             value = updated_node.value
             return updated_node.with_changes(value=cst.Call(cst.parse_expression(edit.new), [cst.Arg(value)]))
+
+        def leave_Call(  # noqa: N802 - LibCST's
+            self, original_node: cst.Call, updated_node: cst.Call
+        ) -> cst.Call:
+            found: Any = self.get_metadata(PositionProvider, original_node)
+            span = (found.start.line, found.start.column, found.end.line, found.end.column)
+            for edit in edits:
+                if edit.kind == "argument" and edit.span == span:
+                    given = _given(updated_node, edit)
+                    if given is not None:
+                        self.done.append(edit)
+                        updated_node = given
+            return updated_node
+
+    def _given(call: cst.Call, edit: Edit) -> cst.Call | None:
+        """A call with an argument in place of the one it has, or after the others; None for `**options`."""
+        value = cst.parse_expression(edit.new)
+        bare = [a for a in call.args if a.keyword is None and not a.star]
+        for argument in call.args:
+            named = argument.keyword is not None and argument.keyword.value == edit.name
+            if named or (0 <= edit.position < len(bare) and argument is bare[edit.position]):
+                return call.with_deep_changes(argument, value=value)
+        if any(a.star for a in call.args):
+            return None
+        return call.with_changes(args=[*_before_another(call), _keyword(call, edit.name, value)])
+
+    def _keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Arg:
+        tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        last = call.args[-1] if call.args else None
+        comma = cst.MaybeSentinel.DEFAULT if last is None else last.comma
+        return cst.Arg(value, cst.Name(name), tight, comma)
+
+    def _before_another(call: cst.Call) -> list[cst.Arg]:
+        """The arguments of a call, with what stands between two of them after the last one."""
+        if not call.args:
+            return []
+        *others, last = call.args
+        between = others[-1].comma if others else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        if not others and isinstance(last.comma, cst.Comma):  # one argument a line
+            between = cst.Comma(whitespace_after=call.whitespace_before_args)
+        return [*others, last.with_changes(comma=between)]
 
     def _last(argument: cst.Arg) -> cst.Arg:
         """The argument as the last one of a call: without the comma where it stood on the call's line."""

@@ -34,6 +34,7 @@ ALLOWED = {
         "checking",
         "diagnosis",
         "editing",
+        "likeness",
         "frontends",
         "passes",
         "backends",
@@ -41,6 +42,7 @@ ALLOWED = {
         "ir",
     },
     "weights": {"guarding", "checking", "frontends", "backends", "checkpoints", "verification", "ir"},
+    "likeness": {"diagnosis", "editing", "passes", "verification"},
     "writing": {"guarding", "passes", "backends", "verification", "ir"},
     "guarding": {"frontends", "ir", "process_state"},
     "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
@@ -73,17 +75,16 @@ def source_files() -> list[Path]:
     files = [
         ROOT / f"{name}.py"
         for name in (
-            *(
-                "api",
-                "checking",
-                "cli",
-                "ending",
-                "fixing",
-                "guarding",
-                "process_state",
-                "weights",
-                "writing",
-            ),
+            "api",
+            "checking",
+            "cli",
+            "ending",
+            "fixing",
+            "guarding",
+            "likeness",
+            "process_state",
+            "weights",
+            "writing",
         )
     ]
     for part in ("commands", *PARTS):

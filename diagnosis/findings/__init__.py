@@ -14,6 +14,7 @@ from . import (
     plain_list,
     raises_below,
     thrown_away_layer,
+    unlike_reference,
 )
 
 FINDINGS: tuple[tuple[dict[str, str], Callable[[Subject], list[Change]]], ...] = (
@@ -27,7 +28,7 @@ FINDINGS: tuple[tuple[dict[str, str], Callable[[Subject], list[Change]]], ...] =
 
 CODES: dict[str, str] = {
     code: meaning
-    for codes in (*(row[0] for row in FINDINGS), raises_below.CODES)
+    for codes in (*(row[0] for row in FINDINGS), raises_below.CODES, unlike_reference.CODES)
     for code, meaning in codes.items()
 }
 """Code -> what the finding means, in one line."""

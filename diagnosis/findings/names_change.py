@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...frontends.mindspore_cell.registration import registrations
+from ...frontends.mindspore_cell.registration import is_named_after, registrations
 from ...passes import Change
 from ...passes.naming.wording import inserted_at, listed
 from ..subject import Subject
@@ -45,11 +45,7 @@ def _already(subject: Subject) -> list[Change]:
         }
         children = part._cells
         now = [
-            name
-            for name in bare
-            if children.get(name) is not None
-            and (first := next(children[name].get_parameters(), None)) is not None
-            and f".{name}." in f".{first.name}"
+            name for name in bare if children.get(name) is not None and is_named_after(children[name], name)
         ]
         if len(now) > 1:
             place = bare[now[0]]

@@ -105,9 +105,13 @@ def _note(owner: Any, name: str, child: Any, method: str) -> None:
         key = id(owner)
         entry = (weakref.ref(owner, lambda _: _known.pop(key, None)), {})
         _known[key] = entry
+    entry[1][name] = Registration(method, *place, is_named_after(child, name))
+
+
+def is_named_after(child: Any, name: str) -> bool:
+    """Whether the names of a child's parameters have its own in them; True where it has none."""
     first = next(child.get_parameters(), None)
-    named = first is None or f".{name}." in f".{first.name}"
-    entry[1][name] = Registration(method, *place, named)
+    return first is None or f".{name}." in f".{first.name}"
 
 
 def _user_line() -> tuple[str, int, bool] | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+from ..class_source import class_source
 from .registration import registrations
 
 
@@ -26,8 +24,8 @@ class CellPlace:
 
     def of_class(self) -> str:
         """File and line of the owner's class, empty for one of MindSpore's own."""
-        found = _source(type(self.owner))
-        return f"{found[0]}:{found[1]}" if found else ""
+        found = class_source(type(self.owner))
+        return f"{found.file}:{found.line}" if found else ""
 
     def of_registration(self, name: str) -> str:
         """File and line where the Cell was registered as `name`, or of the nearest class of the user's."""
@@ -36,27 +34,11 @@ class CellPlace:
         if seen is not None:
             return seen.place
         while place is not None:
-            found = _source(type(place.owner))
+            found = class_source(type(place.owner))
             if found:
-                file, line, tree = found
-                return f"{file}:{_registration(tree, name) or line}"
+                return f"{found.file}:{_registration(found.tree, name) or found.line}"
             place = place.above
         return ""
-
-
-@lru_cache(maxsize=1024)
-def _source(cls: type) -> tuple[str, int, ast.Module] | None:
-    """(file name, first line, syntax tree with the file's line numbers) of a class not MindSpore's."""
-    if cls.__module__.partition(".")[0] == "mindspore":
-        return None
-    try:
-        file = inspect.getsourcefile(cls)
-        lines, first = inspect.getsourcelines(cls)
-        tree = ast.parse(inspect.cleandoc("".join(lines)) if lines[0][:1].isspace() else "".join(lines))
-    except (OSError, TypeError, SyntaxError):
-        return None
-    ast.increment_lineno(tree, first - 1)
-    return Path(file or "").name, first, tree
 
 
 def _registration(tree: ast.Module, name: str) -> int | None:

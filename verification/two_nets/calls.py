@@ -72,6 +72,8 @@ def arguments_of_calls(
         part = part_at(target.origin.model, next(path for path, _, what in wanted if what))
         name = type(part).__name__
         call = call_at(made, name)
+        if setting == "bias" and len(wanted) < _made_by(target, made):
+            continue  # others that it constructs are right as they are
         arguments = None if call is None else _common(call, type(part), setting, target, wanted)
         if arguments is None:
             continue
@@ -133,6 +135,12 @@ def _common(
         if len(sizes) != 1 or dict(arguments)["padding"] != str(int(sizes.pop() or 0) // 2):
             return None
     return tuple((n, f"{kernel.id} // 2" if n == "padding" else text) for n, text in wanted[0][1])
+
+
+def _made_by(target: Graph, made: Construction) -> int:
+    """How many modules one call constructs."""
+    paths = {target.modules.path(module.key) for module in target.modules}
+    return sum(construction_of(target.origin.model, path) == made for path in paths)
 
 
 def _position(cls: Any, keyword: str) -> int:

@@ -1,0 +1,31 @@
+"""What `fix --like` finds: settings and initial distributions that the reference has otherwise."""
+
+from __future__ import annotations
+
+from ...passes import Change
+
+CODES = {
+    "LK101": "a setting of a layer is not the reference's",
+    "LK102": "an initial distribution is not the reference's, so that training starts elsewhere",
+}
+
+
+def unlike(what: str, layer: str, *, place: str = "", advice: str = "", law: bool = False) -> Change:
+    """A finding of a layer that differs from the reference's.
+
+    Args:
+        what: both settings, in words.
+        layer: path of the layer.
+        place: the line that constructs it.
+        advice: what to write there.
+        law: whether it is an initial distribution.
+    """
+    return Change(
+        "LK102" if law else "LK101",
+        f"`{layer or '(root)'}` is not as in the reference: {what}",
+        place=place,
+        severity="warning",
+        fixed=False,
+        modules=(layer,),
+        advice=advice,
+    )
