@@ -15,6 +15,9 @@ _ROWS = 8
 _NOTES = 4
 """Notes on one screen."""
 
+_TYPES = "expected element type"
+"""How the reason of an output begins that has another element type."""
+
 Row = TypeVar("Row")
 
 
@@ -46,6 +49,10 @@ def render(report: Report, *, brief: bool) -> str:
 def _divergence(report: Report) -> list[str]:
     """Where it goes wrong first, and what to write there."""
     lines: list[str] = []
+    typed = [row for row in report.outputs if not row.passed and row.reason.startswith(_TYPES)]
+    if typed:
+        many = f"{len(typed)} of {len(report.outputs)} outputs"
+        lines.append(f"{many}: {typed[0].reason}: the target computes in another precision, or casts")
     wrong = next((row for row in report.nodes if row.passed is False), None)
     if wrong is not None:
         lines.append(f"the graph that was read differs from the source first at `{wrong.call}`")

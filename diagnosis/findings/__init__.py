@@ -11,6 +11,7 @@ from . import (
     nameless_parameter,
     names_change,
     never_run_children,
+    numpy_in_construct,
     plain_list,
     raises_below,
     thrown_away_layer,
@@ -19,6 +20,7 @@ from . import (
 
 FINDINGS: tuple[tuple[dict[str, str], Callable[[Subject], list[Change]]], ...] = (
     (forward_without_construct.CODES, forward_without_construct.find),
+    (numpy_in_construct.CODES, numpy_in_construct.find),
     (plain_list.CODES, plain_list.find),
     (never_run_children.CODES, never_run_children.find),
     (thrown_away_layer.CODES, thrown_away_layer.find),

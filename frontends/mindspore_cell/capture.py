@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
+from .left_graph import lines_to_numpy
 from .live_state import borrowed
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
@@ -100,7 +101,7 @@ def capture(
                 except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                     refused.append(error)
             remove_markers(calls)
-        raise _refusal("compile", root, refused[-1]) from refused[-1]
+        raise _refusal("compile", root, refused[-1], cells=cells) from refused[-1]
 
 
 def _shapes(result: Any) -> list[tuple[int, ...] | None]:
@@ -134,15 +135,19 @@ def _listing(root: Any, example: Sequence[np.ndarray | None]) -> str:
     return ""
 
 
-def _refusal(what: str, root: Any, error: Exception, listing: str = "") -> ModelError:
-    """E104 with the first useful line of MindSpore's message and the user's line."""
+def _refusal(
+    what: str, root: Any, error: Exception, listing: str = "", cells: Sequence[Any] = ()
+) -> ModelError:
+    """E104 with the first useful line of MindSpore's message and the user's line; of `cells`, to NumPy."""
+    left = [line for cls in dict.fromkeys(map(type, cells)) for line in lines_to_numpy(cls)]
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("-", "#", "In file", "~", "For more"))]
     message = f"{type(error).__name__}: {useful[0][:300]}" if useful else type(error).__name__
     return ModelError(
         "E104",
         f"MindSpore could not {what} the model: {message}",
-        place=_user_line(root, error, listing or str(error)),
+        place=", ".join(left) or _user_line(root, error, listing or str(error)),
+        hint="`asnumpy()` leaves the graph: use `ops`, or call it outside of the Cell" if left else "",
     )
 
 

@@ -105,6 +105,34 @@ def adaptive_average_pool(call: Call) -> Value:
     return call.op("regraft.AdaptiveAveragePool", x, output_size=kept)
 
 
+@TABLE.op("AdaptiveMaxPool2D")
+def adaptive_max_pool(call: Call) -> tuple[Value, ...]:
+    """Values alone, -1 in the output size keeps a dimension; windows of several sizes axis by axis."""
+    sizes = call.arg(1)
+    assert isinstance(sizes, tuple)
+    x = call.value(0)
+    shape = call.shape(x)[-len(sizes) :]
+    kept = [s if isinstance(s, int) and s > 0 else d for s, d in zip(sizes, shape, strict=True)]
+    if all(k == 1 for k in kept):
+        return (call.op("GlobalMaxPool", x),)
+    if not all(isinstance(d, int) for d in shape):
+        raise call.unsupported(f"expected static sizes, got {[str(d) for d in shape]}")
+    window = [d // k for d, k in zip(shape, kept, strict=True)]
+    if all(d == k * w for d, k, w in zip(shape, kept, window, strict=True)):
+        return (call.op("MaxPool", x, kernel_shape=window, strides=window),)
+    rank = call.rank(x)
+    for axis, (size, count) in enumerate(zip(shape, kept, strict=True), rank - len(sizes)):
+        assert isinstance(size, int)
+        assert isinstance(count, int)
+        parts = []
+        for i in range(count):
+            bounds = [i * size // count], [-(-(i + 1) * size // count)], [axis]
+            part = call.op("Slice", x, *(call.constant(b) for b in bounds))
+            parts.append(call.op("ReduceMax", part, call.constant([axis]), keepdims=1))
+        x = call.op("Concat", *parts, axis=axis)
+    return (x,)
+
+
 def _auto_pad(call: Call, mode: str) -> str:
     names = {"same": "SAME_UPPER", "valid": "VALID"}
     if mode not in names:

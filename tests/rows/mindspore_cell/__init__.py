@@ -255,6 +255,7 @@ LAYERS = Group(
         "MaxPoolWithArgmaxV2": "P.MaxPoolWithArgmaxV2((3, 2), (2, 2), (1, 0))(image)[0]",
         "MaxPool3DWithArgmax": "P.MaxPool3DWithArgmax((2, 3, 2), (2, 2, 2), (1, 1, 0))(solid)[0]",
         "AdaptiveAvgPool2D": "P.AdaptiveAvgPool2D((3, 2))(image)",
+        "AdaptiveMaxPool2D": "P.AdaptiveMaxPool2D((3, 2))(image)[0]",
         "AdaptiveAvgPool3D": "P.AdaptiveAvgPool3D((2, 3, 2))(solid)",
         "Dropout": "ops.dropout(x, 0.3, self.training)",
         "Dropout2D": "ops.dropout2d(image, 0.3, self.training)",

@@ -1,0 +1,32 @@
+"""A construct that computes with NumPy: no graph of the net can be compiled, and no gradient passes there."""
+
+from __future__ import annotations
+
+from ...frontends.mindspore_cell.left_graph import lines_to_numpy
+from ...passes import Change
+from ..subject import Subject
+
+CODES = {"NP101": "a construct gives a tensor to NumPy: no graph can hold that, and no gradient passes it"}
+
+
+def find(subject: Subject) -> list[Change]:
+    """A finding for each class of the model's parts whose construct does so."""
+    if subject.framework != "mindspore":
+        return []
+    found: list[Change] = []
+    for cls in dict.fromkeys(type(part) for _, part in subject.parts()):
+        lines = lines_to_numpy(cls)
+        if lines:
+            found.append(
+                Change(
+                    "NP101",
+                    f"`{cls.__name__}` gives a tensor to NumPy in its construct (`asnumpy()`): no graph of "
+                    "it can be compiled or rewritten, and no gradient passes there",
+                    place=", ".join(lines),
+                    severity="error",
+                    fixed=False,
+                    advice="`ops` in its place (to draw: `ops.multinomial`), or return the tensor and call "
+                    "NumPy outside of the Cell",
+                )
+            )
+    return found
