@@ -241,27 +241,49 @@ def _tie_equal_values(graph: Graph, *, asked: bool) -> list[Change]:
         if len(several) > 1:
             for parameter, probe in [(p, _probe(p)) for p in several]:
                 groups.setdefault((type_, probe), []).append(parameter)
-    changes: list[Change] = []
+    found: list[list[Parameter]] = []
     for suspects in groups.values():
         digests: dict[str, list[Parameter]] = {}
         if len(suspects) > 1 and _varies(suspects[0].data.numpy()):
             for parameter in suspects:
                 digests.setdefault(parameter.data.content_digest(), []).append(parameter)
-        for equal in digests.values():
-            if len(equal) > 1:
-                changes.append(_equal(graph, equal, asked=asked))
-    return changes
+        found += [equal for equal in digests.values() if len(equal) > 1]
+    return _equal(graph, found, asked=asked) if found else []
 
 
-def _equal(graph: Graph, equal: list[Parameter], *, asked: bool) -> Change:
-    paths = [_path(graph, p) for p in equal]
-    listed = ", ".join(f"`{path}`" for path in paths)
+def _equal(graph: Graph, groups: list[list[Parameter]], *, asked: bool) -> list[Change]:
+    """One change for all groups: a branch that was copied under other names has many."""
+    listed = [", ".join(f"`{_path(graph, p)}`" for p in group) for group in groups]
+    place = _path(graph, groups[0][0])
     if asked:
-        for parameter in equal[1:]:
-            graph.replace_parameter(parameter.key, equal[0].key)
-        return Change("TW101", f"{listed} have equal values and are now one parameter", place=paths[0])
-    message = f"{listed} have equal values: a coincidence until somebody says otherwise (by=value, or tie=)"
-    return Change("TW104", message, place=paths[0], fixed=False)
+        for kept, *others in groups:
+            for parameter in others:
+                graph.replace_parameter(parameter.key, kept.key)
+    if len(groups) == 1:
+        what, members = listed[0], ()
+    else:
+        count = sum(map(len, groups))
+        what, members = f"in {len(groups)} groups {count} parameters ({listed[0]}; …)", tuple(listed)
+    if asked:
+        done = "one parameter" + (" each" if members else "")
+        return [Change("TW101", f"{what} have equal values and are now {done}", place=place, members=members)]
+    why = (
+        "one part of the net was copied under other names, or it is a coincidence"
+        if members
+        else ("a coincidence until somebody says otherwise")
+    )
+    return [
+        Change(
+            "TW104",
+            f"{what} have equal values: {why} (by=value, or tie=)",
+            place=place,
+            fixed=False,
+            members=members,
+            advice="`--pass tie-weights:by=value` of `regraft rewrite`, which makes them one"
+            if members
+            else "",
+        )
+    ]
 
 
 def _probe(parameter: Parameter) -> bytes:

@@ -9,7 +9,7 @@ from ..class_source import class_source
 
 
 def lines_to_numpy(cls: Any) -> list[str]:
-    """File and line of every ``.asnumpy()`` in the construct of a class, and in its functions that it calls."""
+    """File and line of every ``.asnumpy()`` in the construct of a class, or in its functions called there."""
     for each in cls.__mro__:
         found = class_source(each) if "construct" in vars(each) else None
         if found is not None:

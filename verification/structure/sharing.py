@@ -117,10 +117,9 @@ class _Comparison:
             if size[1] > 1 and _is_float(size[0]) and len(held) + len(weights) > 2:
                 result += self._of_one_size(weights, held, constants.get(size, []))
         result += self._by_names(result)
-        notes = [
-            f"one weight in the target, as `renames.json` says that they were tied: {n}" for n in self.asked
-        ]
-        return result, notes
+        names = ", ".join(self.asked)
+        note = f"one weight in the target, as `renames.json` says that they were tied: {names}"
+        return result, [note] if self.asked else []
 
     def _of_one_size(
         self, weights: Sequence[_Source], held: Sequence[Held], constants: Sequence[TensorData]
