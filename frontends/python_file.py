@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -41,17 +42,18 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
         if not hasattr(target, part):
             if module.__name__ in _RAISED:
                 raise _RAISED[module.__name__]
-            known = ", ".join(
-                sorted(
-                    n
-                    for n, v in vars(module).items()
-                    if _is_model(v) or (callable(v) and getattr(v, "__module__", None) == module.__name__)
-                )
+            known = sorted(
+                n
+                for n, v in vars(module).items()
+                if _is_model(v) or (callable(v) and getattr(v, "__module__", None) == module.__name__)
             )
+            folded = {n.lower(): n for n in known}
+            near = get_close_matches(name.lower(), folded, 1)
+            meant = f"did you mean `{folded[near[0]]}`? " if near else ""
             raise ModelError(
                 "E102",
                 f"expected `{name}` in `{where}`, got no such name",
-                hint=f"it defines {known}" if known else "",
+                hint=f"{meant}it defines {', '.join(known)}" if known else "",
             )
         target = getattr(target, part)
     if _is_model(target):

@@ -100,6 +100,7 @@ def _bind(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]]) -> tuple[
             "E103",
             f"expected inputs {names}, got none for {', '.join(f'`{n}`' for n in needed)}",
             place=type(model).__name__,
+            hint="give an example's shape: " + " ".join(f"--input {n}=2x3x224x224" for n in needed[:3]),
         )
     last = max((i for i, n in enumerate(names) if n in given), default=-1)
     kept = names[: last + 1]

@@ -191,10 +191,22 @@ def _many(count: int, class_name: str) -> str:
 
 
 def write_line(text: str, places: Iterable[str]) -> str:
-    """What to write, and at which lines."""
+    """What to write, and at which lines.
+
+    Example:
+        >>> write_line("momentum=0.9", ["net.py:3", "net.py:9", "net.py:3", "parts.py:4"])
+        'write: momentum=0.9 - at net.py:3, 9, parts.py:4'
+    """
     known = list(dict.fromkeys(filter(None, places)))
-    more = f" and {len(known) - _PLACES} more lines" if len(known) > _PLACES else ""
-    return f"write: {text}" + (f" - at {', '.join(known[:_PLACES])}{more}" if known else "")
+    shown: list[str] = []
+    file = ""
+    for place in known[:_PLACES]:
+        name, _, line = place.rpartition(":")
+        shown.append(line if name == file else place)
+        file = name
+    more = len(known) - len(shown)
+    rest = f" and {more} more line{'s' if more > 1 else ''}" if more > 0 else ""
+    return f"write: {text}" + (f" - at {', '.join(shown)}{rest}" if known else "")
 
 
 _PLACES = 3
