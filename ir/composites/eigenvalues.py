@@ -9,7 +9,7 @@ import numpy as np
 
 from ..signatures import AttributeSpec
 from ..traits import Traits
-from ..types import TensorType
+from ..types import Array, TensorType
 from .base import CompositeTable
 from .matrices import (
     constant,
@@ -54,16 +54,20 @@ def _rounds(n: int) -> list[list[int]]:
     return found
 
 
+def _across(numbers: Term, at: Array) -> Term:
+    """The number of each row's partner."""
+    return Term(numbers.b, numbers.b.op("Gather", numbers.value, numbers.b.constant(at), axis=-2))
+
+
 def _rotation(a: Term, partner: Sequence[int]) -> Term:
     """The rotations of a round, as one matrix."""
     n = len(partner)
     at, place, one = np.array(partner), np.arange(n), np.eye(n)
     pairs = constant(a, one[at] * (at != place)[:, None])
     diagonal, beside = total(a * constant(a, one), -1), total(a * pairs, -1)
-    across = Term(a.b, a.b.op("Gather", diagonal.value, a.b.constant(at), axis=-2))
-    apart = across - diagonal + constant(a, (np.where(place < at, 1.0, -1.0) * _TINY)[:, None])
-    tangent = beside * 2.0 * apart.op("Sign")
-    tangent = tangent / (abs(apart) + sqrt(apart * apart + beside * beside * 4.0))
+    apart = _across(diagonal, at) - diagonal + constant(a, (np.where(place < at, 1.0, -1.0) * _TINY)[:, None])
+    twice = beside + _across(beside, at)  # the same for both: where all is rounding, they turn as one
+    tangent = twice * apart.op("Sign") / (abs(apart) + sqrt(apart * apart + twice * twice))
     cosine = 1.0 / sqrt(tangent * tangent + 1.0)
     return cosine * constant(a, one) + pairs * (tangent * cosine)
 

@@ -157,10 +157,16 @@ def test_eigenvalues(shape):
         assert_same([vectors @ torch.diag_embed(values) @ vectors.mT], [whole])
 
 
-def test_equal_eigenvalues():
-    a = 2 * torch.eye(4)
-    a[0, 1] = a[1, 0] = 1
-    assert_same(run("SymmetricEigen", a)[:1], [linalg.eigvalsh(a)])
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_equal_eigenvalues(n):
+    """Matrices of which rounding alone tells most of the diagonal and of what is beside it apart."""
+    blocks = torch.block_diag(*[torch.ones(2, 2)] * (n // 2), *[torch.ones(1, 1)] * (n % 2))
+    for a in (torch.ones(n, n), torch.zeros(n, n), 2 * torch.eye(n), blocks):
+        for matrix in (a, 3 * a + torch.eye(n), 0.1 * a + torch.eye(n)):
+            values, vectors = run("SymmetricEigen", matrix)
+            assert_same([values], [linalg.eigvalsh(matrix)])
+            assert_same([vectors @ torch.diag(values) @ vectors.mT], [matrix])
+            assert_same(run("SingularValues", matrix), [linalg.svdvals(matrix)])
 
 
 def test_powers():
