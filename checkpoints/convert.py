@@ -111,13 +111,13 @@ def _optimizer_of(
     """(the weights of a checkpoint, what an optimizer keeps of them)."""
     if source.suffix in (".params", ".onnx"):
         return given, None
-    if not any(slot_of(name, given.keys()) for name in given):
-        if source.suffix not in (".pth", ".pt", ".ckpt") or not zipfile.is_zipfile(source):
-            return given, None
+    if source.suffix in (".pth", ".pt") or (source.suffix == ".ckpt" and zipfile.is_zipfile(source)):
         from .torch_file import read_optimizer
 
         return given, read_optimizer(source, given)
-    return split_slots(given, (), notes)
+    if not any(slot_of(name, given.keys()) for name in given):
+        return given, None
+    return split_slots(given, notes)
 
 
 def _with_optimizer(

@@ -7,7 +7,7 @@ which `nn.Adam` has the powers of its betas in two further parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -170,20 +170,22 @@ def _embedded(
 
 
 def split_slots(
-    given: Mapping[str, TensorData], known: Iterable[str], notes: list[str]
+    given: Mapping[str, TensorData], notes: list[str]
 ) -> tuple[dict[str, TensorData], OptimizerState | None]:
     """(the weights of a MindSpore checkpoint, what its optimizer keeps; None where it keeps nothing)."""
-    names, weights = set(known), dict[str, TensorData]()
+    weights: dict[str, TensorData] = {}
     state, dropped = OptimizerState(), list[str]()
     once = state.once
     for name, data in given.items():
-        slot = None if name in names else slot_of(name, given.keys())
+        slot = slot_of(name, given.keys())
+        if slot is not None and data.shape not in (given[slot[1]].shape, ()):
+            slot = None  # a layer of that name
         if slot is not None and slot[0] in _TERMS:
             state.slots.setdefault(slot[1], {})[_TERMS[slot[0]]] = data
             state.prefixes[_TERMS[slot[0]]] = slot[0]
         elif slot is not None:
             dropped += [name] * (slot[0] != "stat.")
-        elif name not in names and is_global(name):
+        elif is_global(name):
             once[name] = data
         else:
             weights[name] = data

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from regraft import api
 from regraft.checkpoints import read_checkpoint
+from regraft.checkpoints.placing import place
 from regraft.cli import main
 
 NET = '''
@@ -260,3 +261,14 @@ def test_a_file_of_another_net_is_refused(nets, tmp_path):
     result = invoke("repair-checkpoint", f"{path}:Plain", old, "-o", tmp_path / "new.ckpt")
     assert (result.exit_code, Path(tmp_path / "new.ckpt").exists()) == (2, False)
     assert "E801" in result.output
+
+
+def test_paths_are_those_that_mindspore_gives():
+    """`unique_names`, and MindSpore at a net's first call, name parameters so: what is written must load."""
+    net = ms.nn.Cell()
+    for name in ("a", "b"):
+        layers = [ms.nn.LSTM(3, 4), ms.nn.MultiheadAttention(4, 2), ms.nn.BatchNorm3d(3), ms.nn.PReLU(3)]
+        net.insert_child_to_cell(name, ms.nn.SequentialCell(*layers))
+    members = place(api.load_tree(net), {}).members
+    assert [m.name for m in members] == [path for path, _ in net.parameters_and_names()]
+    assert len({m.declared for m in members}) < len(members)
