@@ -17,6 +17,7 @@ from .joins import read_fused, take_joined
 from .mapping import Map, applied, read_map
 from .pairs import read_pairs
 from .prefixes import peeled
+from .slots import optimizer_names
 from .unmapped import COUNTER, framework_of, layout, pair_names
 
 
@@ -51,6 +52,11 @@ def lay_side_by_side(
         notes: gets what was left out of names or laid out otherwise.
     """
     a, b = read_checkpoint(first, notes), read_checkpoint(second, notes)
+    slots = [optimizer_names(side) for side in (a, b)]
+    if bool(slots[0]) != bool(slots[1]):
+        of = first if slots[0] else second
+        notes.append(f"of an optimizer, so not compared: {len(slots[0] or slots[1])} tensors of `{of}`")
+        a, b = ({n: d for n, d in side.items() if n not in s} for side, s in zip((a, b), slots, strict=True))
     stated = None if map_ is None else read_pairs(map_)
     if map_ is not None and stated is None:
         mapping = read_map(map_)

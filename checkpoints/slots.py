@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
+
+from ..ir import TensorData
 
 _SLOTS = (
     *("moment1", "moment2", "vhat", "adam_m", "adam_v", "lamb_m", "lamb_v", "moments", "accum", "stat"),
@@ -31,6 +33,16 @@ def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:
     if found is None or name[found.end() :] not in parameters:
         return None
     return found[1], name[found.end() :]
+
+
+def optimizer_names(tensors: Mapping[str, TensorData]) -> set[str]:
+    """The names of an optimizer's slots in a checkpoint, and where there are any what it saves once."""
+    slots = {
+        name
+        for name, data in tensors.items()
+        if (slot := slot_of(name, tensors.keys())) and data.shape in (tensors[slot[1]].shape, ())
+    }
+    return slots | {name for name in tensors if is_global(name)} if slots else set()
 
 
 def is_global(name: str) -> bool:

@@ -157,9 +157,7 @@ def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.
                 hint="save the state dict alone: torch.save(model.state_dict(), path)",
             )
     if steps:
-        notes.append(
-            f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}, and nothing else"
-        )
+        notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")
     return content
 
 

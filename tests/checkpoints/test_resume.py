@@ -6,7 +6,7 @@ import pytest
 import torch
 from mindspore import nn
 
-from regraft.api import convert_checkpoint, repair_checkpoint
+from regraft.api import convert_checkpoint, diff, repair_checkpoint
 from regraft.checkpoints import read_checkpoint
 
 STEPS = 5
@@ -137,6 +137,9 @@ def test_prefixes_are_peeled_of_slots_too_and_amsgrad_follows(tmp_path):
     assert {"moment1.bn.gamma", "moment2.fc.weight", "vhat.head.bias", "beta2_power"} <= set(found)
     assert found["global_step"].numpy().tolist() == [2]
     np.testing.assert_allclose(found["beta1_power"].numpy(), 0.9**2, rtol=1e-6)
+    report = diff(tmp_path / "a.pth", tmp_path / "b.ckpt")
+    assert report.equal
+    assert any("of an optimizer, so not compared: 21 tensors" in note for note in report.notes)
     convert_checkpoint(tmp_path / "b.ckpt", tmp_path / "c.ckpt")  # of one framework: the same
     assert set(read_checkpoint(tmp_path / "c.ckpt")) == set(found)
 
