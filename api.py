@@ -23,12 +23,13 @@ from .diagnosis import CODES, unique_names
 from .fixing import Fixed
 from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
+from .frontends.training_script import RecipeFunction
 from .guarding import guarded
-from .ir import Array, Graph, RegraftError, UnsupportedError, UsageError
+from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import pause_collector
 from .passes import available_passes, default_pipeline, parse_pass, run_passes
 from .passes.base import Change, Pass
-from .verification import Report, read_pair_map
+from .verification import Recipes, Report, read_pair_map
 from .verification import verify as compare
 from .verification.verify_written import VerificationError, is_written
 from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
@@ -214,6 +215,8 @@ def verify(
     copy: bool | None = None,
     oracle: str | Path | None = None,
     write_map: str | Path | None = None,
+    recipes: tuple[str | RecipeFunction, str | RecipeFunction] | None = None,
+    steps: int = 20,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -235,6 +238,11 @@ def verify(
             was read runs in its place.
         write_map: where `target` is a model: a file to write which parameter is which to, a ``renames.json``
             that `convert_checkpoint` and `diff` take.
+        recipes: what trains each side, ``train.py:recipe`` (which **runs the file**) or a function: it gets
+            the net and returns a dict with ``loss``, ``optimizer`` and the like, see
+            `frontends.training_script.Script`. Both are compared setting by setting, and followed for `steps`
+            steps from equal weights on equal seeded data. Implies `train`.
+        steps: how many steps of the recipes are followed.
         options: loading options, as in `load`.
 
     Returns:
@@ -246,6 +254,8 @@ def verify(
             more than Dropout and batch statistics.
     """
     settle_beside(source, target, map)
+    scripts = None if recipes is None else Recipes(*recipes, steps)
+    train = train or scripts is not None
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
@@ -257,7 +267,9 @@ def verify(
         )
     if isinstance(target, Graph) or is_written(target):
         written: Any = target
-        return compare(graph, written, given, train=train, expected=expected, laws=True, oracle=oracle)
+        return compare(
+            graph, written, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts
+        )
     shown = inputs if inputs is not None else list(graph.origin.inputs.values())
     other = _captured_or_named(target, shown, trust=bool(options.get("trust")))
     mapping = None if map is None else read_pair_map(map)
@@ -272,13 +284,14 @@ def verify(
         copy=copy,
         oracle=oracle,
         write_map=None if write_map is None else Path(write_map),
+        recipes=scripts,
     )
 
 
 def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
     """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
     try:
-        return load(target, inputs, trust=trust)
+        return _with_fitting_integers(target, inputs, trust=trust)
     except UnsupportedError as error:
         tree = load_tree(target, trust=trust)
         tree.origin.notes.append(
@@ -286,6 +299,23 @@ def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
             f"{error.code} {error.message}"
         )
         return tree
+
+
+def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Graph:
+    """A model loaded with these inputs, where it refuses them with integers of the other usual type."""
+    try:
+        return load(target, inputs, trust=trust)
+    except ModelError as error:
+        if error.code not in ("E103", "E104", "E702"):
+            raise
+        other = {np.dtype(np.int64): np.int32, np.dtype(np.int32): np.int64}
+        given = [array for _, value in as_arrays(inputs) for array in arrays_of(value)]
+        if not any(array.dtype in other for array in given):
+            raise
+        try:
+            return load(target, [a.astype(other.get(a.dtype, a.dtype)) for a in given], trust=trust)
+        except RegraftError:
+            raise error from None
 
 
 def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:

@@ -11,6 +11,7 @@ from typing import Any
 from .backends import TARGETS, find_target, infer_target, lowered_for, passes_of, stubs_of, write
 from .backends.files import settle, staged
 from .backends.renames import Rename
+from .frontends.training_script import RecipeFunction
 from .guarding import guarded
 from .ir import Graph, UsageError
 from .ir.collector import pause_collector
@@ -18,7 +19,8 @@ from .ir.validation import verifying_each
 from .passes import describe as describe_pass
 from .passes import parse_pass, prepare
 from .passes.base import Change, Pass
-from .verification import Report
+from .verification import Recipes, Report
+from .verification.recipes.emitting import write_script
 from .verification.recording import record_calls
 from .verification.verify_written import VerificationError, comparable, verify_written
 
@@ -152,6 +154,7 @@ def rewrite_file(
     oracle: str | Path | None = None,
     verify_each: bool = False,
     allow_removal: bool = True,
+    recipe: str | RecipeFunction | None = None,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -168,6 +171,8 @@ def rewrite_file(
         oracle: as in `verify`.
         verify_each: as in `save`.
         allow_removal: whether more than half of the trainable parameters may go.
+        recipe: what trains the source, ``train.py:recipe`` (**the file is run**) or a function, as in
+            `verify`: then ``train.py`` is written too, and followed for some steps beside it.
         options: the backend's own.
 
     Raises:
@@ -193,6 +198,14 @@ def rewrite_file(
             + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
             hint="leave out --emit-tests, or give --to mindspore without --no-verify",
         )
+    if recipe is not None and not (
+        row.writes_tests and verified and comparable(graph, rewritten.graph) is graph
+    ):
+        raise UsageError(
+            "E001",
+            f"expected a verified MindSpore output of the model itself to train by a recipe, got `{target}`",
+            hint="leave out --recipe, or give --to mindspore without --no-verify",
+        )
     if not verified:
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     names: list[str] = []
@@ -201,7 +214,12 @@ def rewrite_file(
         with verifying_each(verify_each):
             emitted = _prepared(rewritten.graph, target, options)
             files = write(emitted, inner, target, **options)
-        report = verify_written(graph, rewritten.graph, files, inner, target, oracle)
+        scripts = None
+        if recipe is not None:
+            script = write_script(graph, inner, recipe)
+            files.append(script)
+            scripts = Recipes(recipe, f"{script}:recipe")
+        report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:

@@ -90,7 +90,7 @@ TARGETS = {
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
-            further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz"),
+            further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz", "train.py"),
         ),
         Target(
             "onnx",

@@ -59,6 +59,12 @@ if TYPE_CHECKING:
     help="Convert what can be, and leave a Cell to be written by hand for each operator that cannot: "
     "MindSpore only, and then not compared with the source.",
 )
+@click.option(
+    "--recipe",
+    metavar="FILE.py:FUNCTION",
+    help="Also write train.py beside a MindSpore output, trained as this trains MODEL: RUNS THE FILE; "
+    "the function takes the net and returns a dict of loss, optimizer, schedule and the like.",
+)
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option(
@@ -87,6 +93,7 @@ def rewrite(
     explicit_initializers: bool,
     emit_tests: bool,
     partial: bool,
+    recipe: str | None,
     no_fold: bool,
     no_verify: bool,
     allow_removal: bool,
@@ -136,6 +143,7 @@ def rewrite(
                 oracle=oracle_for(ctx, graph, oracle),
                 verify_each=verify_each,
                 allow_removal=allow_removal,
+                recipe=recipe,
                 **options,
             )
         gone = api.removal(graph, rewritten)

@@ -36,6 +36,17 @@ from .printing import doing, echo, print_json, print_report, reported
     type=click.Path(path_type=Path),
     help="Where TARGET is a MODEL: write which parameter is which, for convert-checkpoint and diff.",
 )
+@click.option(
+    "--recipe",
+    "recipes",
+    multiple=True,
+    metavar="FILE.py:FUNCTION",
+    help="Twice, for SOURCE and for TARGET: RUNS THE FILE; the function takes the net and returns a dict of "
+    "loss, optimizer, schedule and the like; both are compared and followed for some steps. Implies --train.",
+)
+@click.option(
+    "--steps", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of the recipes to follow."
+)
 @oracle_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every row of every table, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
@@ -49,6 +60,8 @@ def verify(
     map_: Path | None,
     copy: bool | None,
     write_map: Path | None,
+    recipes: tuple[str, ...],
+    steps: int,
     oracle: str | None,
     verbose: bool,
     as_json: bool,
@@ -81,6 +94,8 @@ def verify(
                 copy=copy,
                 oracle=found,
                 write_map=write_map,
+                recipes=_both(recipes),
+                steps=steps,
                 trust=loading.trust,
             )
         if as_json:
@@ -90,3 +105,22 @@ def verify(
             if write_map is not None:
                 echo(f"wrote {write_map}")
         ctx.exit(0 if report.passed else 1)
+
+
+def _both(recipes: tuple[str, ...]) -> tuple[str, str] | None:
+    """One recipe for each side; None for none.
+
+    Raises:
+        UsageError: for one, or more than two.
+    """
+    from ..ir import UsageError
+
+    if not recipes:
+        return None
+    if len(recipes) != 2:
+        raise UsageError(
+            "E001",
+            f"expected --recipe twice, for SOURCE and for TARGET, got {len(recipes)}",
+            hint="--recipe train_torch.py:recipe --recipe train_mindspore.py:recipe",
+        )
+    return recipes[0], recipes[1]

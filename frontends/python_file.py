@@ -81,6 +81,32 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
         ) from error
 
 
+def find_function(reference: str) -> Callable[..., object]:
+    """Import the module of ``file.py:function`` and return the function, which is not called.
+
+    Raises:
+        ModelError: when the file is missing or raises, or has no such function.
+    """
+    where, _, name = reference.rpartition(":")
+    module = _import(where, reference)
+    found = getattr(module, name, None)
+    if callable(found):
+        return found
+    if module.__name__ in _RAISED:
+        raise _RAISED[module.__name__]
+    known = ", ".join(n for n, v in vars(module).items() if inspect.isfunction(v))
+    raise ModelError(
+        "E102",
+        f"expected a function `{name}` in `{where}`, got {'no such name' if found is None else 'a value'}",
+        hint=f"it defines {known}" if known else "",
+    )
+
+
+def raised_in(error: BaseException, reference: str) -> ModelError:
+    """Return the error for what code of a named file raised, with the line."""
+    return ModelError("E102", _summary(error), place=_last_line(error, reference))
+
+
 @contextmanager
 def _seeded() -> Iterator[None]:
     """Seed Python's, NumPy's (which MindSpore draws from) and torch's generators, and put them back after."""

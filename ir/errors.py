@@ -35,6 +35,7 @@ CODES: dict[str, str] = {
     "E701": "the target does not compute what the source computes",
     "E702": "a model could not be run for the comparison",
     "E703": "the layers of two nets cannot be paired",
+    "E704": "a training recipe cannot be read or run",
     "E801": "a checkpoint and a map do not fit",
 }
 """Code -> what it means, in one line; `regraft explain` prints it."""

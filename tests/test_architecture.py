@@ -43,7 +43,7 @@ ALLOWED = {
     },
     "weights": {"guarding", "checking", "frontends", "backends", "checkpoints", "verification", "ir"},
     "likeness": {"diagnosis", "editing", "passes", "verification"},
-    "writing": {"guarding", "passes", "backends", "verification", "ir"},
+    "writing": {"guarding", "frontends", "passes", "backends", "verification", "ir"},
     "guarding": {"frontends", "ir", "process_state"},
     "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
     "verification": {"frontends", "backends", "checkpoints", "ir", "verification"},

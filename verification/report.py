@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 
 from .coverage import Coverage
+from .recipes.report import RecipeReport
 from .report_text import render
 from .structure.report import Structure
 from .two_nets.report import Laws, Nets
@@ -135,6 +136,7 @@ class Report:
             was lowered to ran in its place, so that the lowering itself is not proved.
         nodes: what every node of the source gave in its own framework, against the graph that it was lowered
             to, one row an output; empty where no framework shows it.
+        recipes: how two training scripts compare; None where none were given.
     """
 
     source: str
@@ -153,6 +155,7 @@ class Report:
     structure: Structure | None = None
     proved_against: str = "source"
     nodes: list[ModuleRow] = field(default_factory=list)
+    recipes: RecipeReport | None = None
 
     @property
     def passed(self) -> bool:
@@ -166,14 +169,15 @@ class Report:
             and (self.nets is None or self.nets.passed)
             and (self.laws is None or not self.laws.differing)
             and (self.structure is None or self.structure.passed)
+            and (self.recipes is None or self.recipes.passed)
         )
 
     @property
     def differs(self) -> bool:
         """Whether something compared is beyond tolerance or other; what is not proven need not be."""
         rows = [*self.outputs, *self.modules, *self.training, *self.nodes]
-        return any(r.passed is False for r in rows) or (
-            self.structure is not None and not self.structure.passed
+        return any(r.passed is False for r in rows) or not all(
+            part is None or part.passed for part in (self.structure, self.recipes)
         )
 
     def to_json(self) -> dict[str, object]:
@@ -206,11 +210,13 @@ class Report:
         if self.passed:
             to = "equal to what was read" if self.proved_against == "graph" else "equal"
             return f"{to}: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
+        found = [] if self.recipes is None else [self.recipes.differences()]
         if failed:
-            return f"DIFFERENT: {what}, {failed} beyond tolerance"
+            return f"DIFFERENT{' in ' + found[0] if any(found) else ''}: {what}, {failed} beyond tolerance"
         if self.nets is not None and not self.nets.passed:
-            return f"DIFFERENT in {self.nets.differences()}: {what}, none beyond tolerance"
-        found = [] if self.structure is None else [self.structure.differences()]
+            found.append(self.nets.differences())
+        if self.structure is not None:
+            found.append(self.structure.differences())
         if self.laws is not None and self.laws.differing:
             found.append(f"{self.laws.differing} initial distributions")
         if any(found):

@@ -31,6 +31,7 @@ def render(report: Report, *, brief: bool) -> str:
     covered = [] if report.coverage is None else [report.coverage.line()]
     lines = [report.summary(), *(covered if report.passed else [])]
     lines += _divergence(report)
+    lines += [] if report.recipes is None else report.recipes.lines()
     lines += _differences(report)
     lines += ["", *covered] if covered and not report.passed else []
     if not brief:

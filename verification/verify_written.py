@@ -8,6 +8,7 @@ from ..backends import find_target
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError
 from ..ir.analysis.restriction import restrict
+from .recipes.comparing import Recipes
 from .report import Report
 from .verifying import verify
 
@@ -42,6 +43,7 @@ def verify_written(
     out: Path,
     target: str,
     oracle: str | Path | None = None,
+    recipes: Recipes | None = None,
 ) -> Report:
     """Compare what was written with the source; where passes added inputs, by way of the rewritten graph.
 
@@ -52,6 +54,7 @@ def verify_written(
         out: the file or directory that was asked for.
         target: a key of `backends.TARGETS`.
         oracle: a Python in which the source runs itself; see `verify`.
+        recipes: the source's training script and the one that was written; see `verify`.
     """
     written: Graph | Path = out
     renames: Path | None = None
@@ -59,7 +62,8 @@ def verify_written(
         written = read(files[0], dict(rewritten.origin.inputs), LoadOptions())
         renames = next((f for f in files if f.name.endswith("renames.json")), None)
     if comparable(graph, rewritten) is graph:
-        return verify(graph, written, renames=renames, oracle=oracle)
+        train = recipes is not None
+        return verify(graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes)
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
 

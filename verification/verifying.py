@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
 from .cases import Cases
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
+from .recipes.comparing import RecipeComparison, Recipes
+from .recipes.report import RecipeReport
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner
@@ -32,9 +35,12 @@ from .structure.sharing import held_by_graph
 from .structure.values import compare_parameters, values_in
 from .training.attempts import train as train_step
 from .training.comparing import divergence
+from .training.step import Trainer
 from .two_nets.emitted import emitted_laws
+from .two_nets.magnitudes import compare_magnitudes
 from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
+from .two_nets.report import Nets
 from .two_nets.written_map import write_pairing
 
 _ALONE = 64
@@ -58,6 +64,7 @@ def verify(
     renames: Path | None = None,
     oracle: str | Path | None = None,
     write_map: Path | None = None,
+    recipes: Recipes | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -85,6 +92,7 @@ def verify(
         oracle: a Python that has MXNet, in which a symbol itself runs as the source; then its nodes are
             compared with the graph that they were lowered to as well.
         write_map: with `own`, where to write which parameter is which, as a ``renames.json``.
+        recipes: with `train`, the training script of each side, to be compared and followed; **runs them**.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -116,16 +124,24 @@ def verify(
             sides.notes[:0] = paired.notes()
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []
+        scripts: RecipeReport | None = None
         if expected is not None and inputs is not None:
             before += _recorded(sides, inputs, expected)
         if train:
             step = train_step(sides, inputs, seed, Path(str(target)) if paired is None else paired.pairing)
             before, trained = before + step.outputs, step.rows
             sides.notes += step.notes
+            if recipes is not None:
+                other = Path(str(target)) if paired is None else paired.pairing
+                comparison = RecipeComparison(sides, recipes, other, seed)
+                equal = paired is None or not paired.nets.differing
+                scripts = comparison.report(agree=step.passed, equal_weights=equal)
+                sides.notes += scripts.notes
         cases = Cases(sides, seed)
         outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
+        nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, train=train)
         outputs = [*before, *outputs]
         agreed = None
         if all(row.passed for row in outputs):
@@ -148,17 +164,34 @@ def verify(
             [*sides.notes, *notes],
             trained,
             divergence(source, trained),
-            None if paired is None else paired.nets,
+            nets,
             drawn,
             unproven=find_unproven(source, outputs, rows),
             coverage=cases.covered.of(rows),
             structure=structure,
             proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
             nodes=nodes,
+            recipes=scripts,
         )
     finally:
         for runner in runners:
             runner.close()
+
+
+def _with_magnitudes(
+    paired: NetComparison, sides: Sides, inputs: Mapping[str, Array] | None, seed: int, *, train: bool
+) -> Nets:
+    """What is known of two nets, with the size of outputs and gradients where they kept their own weights."""
+    if not paired.nets.differing:
+        return paired.nets
+    first = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
+    runs = (sides.source.run(first), sides.target.run(first))
+    steps = None
+    if train:
+        mine, theirs = (cast(Trainer, runner).step(first, seed) for runner in (sides.source, sides.target))
+        steps = (mine, theirs)
+    rows = compare_magnitudes(paired.pairing, paired.nets.laws, runs, steps)
+    return replace(paired.nets, magnitudes=rows)
 
 
 def _oracle(source: Graph, python: str | Path) -> Runner:

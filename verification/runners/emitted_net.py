@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import itertools
 import sys
 from pathlib import Path
@@ -54,6 +55,11 @@ def constructed(folder: Path) -> Graph:
     finally:
         sys.modules.pop(module.__name__, None)
     return graph
+
+
+def net_inputs(net: Any) -> list[str]:
+    """Names of the arguments of an emitted net's `construct`."""
+    return list(inspect.signature(net.construct).parameters)
 
 
 def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,24 @@ def evaluating(cells: Sequence[Any]) -> Iterator[None]:
     """PyNative and evaluation mode inside; afterwards the Cells are as they were."""
     with borrowed(list(cells), parameters_of(cells)):
         yield
+
+
+def own_names(parameters: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    """Parameters with the names that they bear."""
+    return [(p, p.name) for p in parameters.values()]
+
+
+@contextmanager
+def named(names: Sequence[tuple[Any, str]]) -> Iterator[None]:
+    """Their own names inside, which an optimizer goes by, for Parameters that are borrowed."""
+    borrowed_names = [(p, p.name) for p, _ in names]
+    try:
+        for parameter, name in names:
+            parameter.name = name
+        yield
+    finally:
+        for parameter, name in borrowed_names:
+            parameter.name = name
 
 
 @contextmanager

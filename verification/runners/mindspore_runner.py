@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from .mindspore_cells import (
     cells_of,
     evaluating,
     intercepted,
+    named,
+    own_names,
     parameters_of,
     refusal,
     source_expressions,
@@ -42,6 +44,12 @@ from .mindspore_values import (
 )
 from .records import ValueStore
 from .runs import CallRecord, Run, Slot
+
+if TYPE_CHECKING:
+    from ...frontends.training_script import RecipeFunction
+    from ...ir.recipe import UpdateRule
+    from ..recipes.mindspore_training import MindSporeTraining
+    from ..recipes.trajectories import Batch, Reading, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +284,36 @@ class MindSporeRunner:
                 raise refusal("train", error) from error
         self.settings = settings.found
         return step
+
+    def read_recipe(
+        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
+    ) -> Reading:
+        """Read a training script for this Cell; see `Learner`."""
+        names = own_names(self._parameters)
+        with evaluating(self._cells), named(names):
+            return self._training(function, reference).read(inputs, steps)
+
+    def follow(
+        self,
+        function: RecipeFunction,
+        reference: str,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None = None,
+    ) -> Trajectory:
+        """Train for some steps by a training script; see `Learner`."""
+        assert rules is None  # only torch's modules compute in float64, and only they stand in for others
+        names = own_names(self._parameters)
+        with evaluating(self._cells), named(names):
+            return self._training(function, reference).follow(batches, record)
+
+    def _training(self, function: RecipeFunction, reference: str) -> MindSporeTraining:
+        from ..recipes.mindspore_training import MindSporeTraining
+
+        def forward(inputs: Mapping[str, np.ndarray]) -> Any:
+            return self._net(*self._bind(inputs))
+
+        return MindSporeTraining(self._net, self._cells, self._parameters, forward, function, reference)
 
     def held(self) -> list[Held]:
         """The net's Parameters, each with every name that it is registered under."""

@@ -8,7 +8,10 @@ from typing import cast
 
 import numpy as np
 
+from ...frontends.training_script import RecipeFunction
 from ...ir import Operator
+from ...ir.recipe import UpdateRule
+from ..recipes.trajectories import Batch, Learner, Reading, Trajectory
 from ..training.step import Step, Trainer
 from .runs import Run, Runner
 
@@ -19,17 +22,30 @@ class PairedRunner:
     Args:
         runner: the target's.
         modules: path of a module in the source -> in the target.
+        integers: type of each input that is an integer in the target, in order; None for any other.
     """
 
-    def __init__(self, runner: Runner, modules: Mapping[str, str]) -> None:
+    def __init__(
+        self, runner: Runner, modules: Mapping[str, str], integers: Sequence[str | None] = ()
+    ) -> None:
         self._runner = runner
+        self._integers = list(integers)
         self._theirs = dict(modules)
         self._ours = {target: source for source, target in modules.items()}
         self.runtime = runner.runtime
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the target; calls of modules without a pair are left out."""
-        return self._named(self._runner.run(inputs, calls=calls))
+        return self._named(self._runner.run(self._cast(inputs), calls=calls))
+
+    def _cast(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Integers in the types that the target takes."""
+        if len(self._integers) != len(inputs):
+            return inputs
+        return {
+            name: array if dtype is None or array.dtype.kind not in "iu" else array.astype(dtype)
+            for (name, array), dtype in zip(inputs.items(), self._integers, strict=True)
+        }
 
     def _named(self, run: Run) -> Run:
         return Run(run.outputs, {n: r for c, r in run.calls.items() if (n := _renamed(c, self._ours))})
@@ -40,11 +56,29 @@ class PairedRunner:
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
         """Run the target with other values in place of what one call gives; see `Runner`."""
-        return self._named(self._runner.run_with(inputs, _renamed(call, self._theirs), outputs))
+        return self._named(self._runner.run_with(self._cast(inputs), _renamed(call, self._theirs), outputs))
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
         """One training step, with the target's own names of parameters."""
-        return cast(Trainer, self._runner).step(inputs, seed)
+        return cast(Trainer, self._runner).step(self._cast(inputs), seed)
+
+    def read_recipe(
+        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
+    ) -> Reading:
+        """Read a training script, with the target's own names of parameters; see `Learner`."""
+        return cast(Learner, self._runner).read_recipe(function, reference, self._cast(inputs), steps)
+
+    def follow(
+        self,
+        function: RecipeFunction,
+        reference: str,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None = None,
+    ) -> Trajectory:
+        """Train for some steps, with the target's own names of parameters; see `Learner`."""
+        given = [(self._cast(inputs), labels) for inputs, labels in batches]
+        return cast(Learner, self._runner).follow(function, reference, given, record, rules)
 
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""

@@ -97,10 +97,16 @@ def paired_runner(
             found = next((values[n] for n in names if n in values), None)
             if found is not None:
                 parameter.data = TensorData.of(found)
-        return PairedRunner(own_runner(graph, threads), modules)
+        return PairedRunner(own_runner(graph, threads), modules, integers_of(graph))
     runner: ModelRunner = runtime.load().model_runner(graph)
     runner.fill(values)
-    return PairedRunner(runner, modules)
+    return PairedRunner(runner, modules, integers_of(graph))
+
+
+def integers_of(graph: Graph) -> list[str | None]:
+    """The integer type of each input of a graph, in order; None for those of other types."""
+    types = [node.type.dtype for node in graph.input_nodes()]
+    return [dtype if dtype in ("int32", "int64") else None for dtype in types]
 
 
 def target_runner(target: Target, *, threads: int | None = None) -> Runner:

@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from ...ir import Graph, ModelError, ModuleTree, Operator
 from ..training.step import Step
 from .records import ValueStore
 from .runs import CallRecord, Run, Slot
+
+if TYPE_CHECKING:
+    from ...frontends.training_script import RecipeFunction
+    from ...ir.recipe import UpdateRule
+    from ..recipes.torch_training import TorchTraining
+    from ..recipes.trajectories import Batch, Reading, Trajectory
 
 DOUBLE_LIMIT = 2_000_000_000
 """Bytes of weights, or of what one convolution unfolds, up to which a run in float64 counts as cheap."""
@@ -288,6 +294,37 @@ class TorchRunner:
         names = [name for name, _ in self._graph.outputs]
         with Untouched(self._model):
             return torch_step(self._model, paths, forward, names, seed, _array)
+
+    def read_recipe(
+        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
+    ) -> Reading:
+        """Read a training script for this module; see `Learner`."""
+        with Untouched(self._model):
+            return self._training(function, reference).read(inputs, steps)
+
+    def follow(
+        self,
+        function: RecipeFunction,
+        reference: str,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None = None,
+    ) -> Trajectory:
+        """Train for some steps by a training script; see `Learner`."""
+        with Untouched(self._model):
+            return self._training(function, reference).follow(batches, record, rules)
+
+    def _training(self, function: RecipeFunction, reference: str) -> TorchTraining:
+        from ..recipes.torch_training import TorchTraining
+        from ..training.torch_step import tree_paths
+
+        def forward(inputs: Mapping[str, np.ndarray]) -> Any:
+            arguments, keywords = self._bind(inputs)
+            with self._widening():
+                return self._model(*arguments, **keywords)
+
+        paths = tree_paths(self._paths, self._graph.modules)
+        return TorchTraining(self._model, paths, forward, function, reference, double=self._double)
 
     def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""

@@ -41,7 +41,7 @@ class TrainingComparison:
 
     def rows(self, target: Pairing | Path) -> list[TrainingRow]:
         """One row per parameter and floating-point buffer of the source, in its order."""
-        pairs = paired(self.graph, self.source, self.target, target)
+        pairs = paired(self.graph, self.source.tensors, self.target.tensors, target)
         held = [t for t in self.source.tensors.values() if t.before.dtype.name in EPSILON]
         statistics = [_scale(t.forward) for t in held if not t.trainable and _moved(t)]
         largest = (max((_scale(t.gradient) for t in held), default=0.0), max(statistics, default=0.0))

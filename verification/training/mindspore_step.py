@@ -48,8 +48,8 @@ def mindspore_step(
     before = {name: array(p) for name, p in parameters.items()}
     trainable = {name: p for name, p in parameters.items() if p.requires_grad}
     try:
-        zeroed = _start(net, cells)
-        with _without_functions() as dropped:
+        zeroed = start_training(net, cells)
+        with without_functions() as dropped:
             _refuse_random(forward, parameters, before, array)
             dropped.clear()
 
@@ -85,7 +85,7 @@ def mindspore_step(
         _restore(parameters, before)
 
 
-def _start(net: Any, cells: Sequence[Any]) -> bool:
+def start_training(net: Any, cells: Sequence[Any]) -> bool:
     """Training mode, and Dropouts that keep everything; whether there was one."""
     zeroed = False
     net.set_train(True)
@@ -103,7 +103,7 @@ def _start(net: Any, cells: Sequence[Any]) -> bool:
 
 
 @contextmanager
-def _without_functions() -> Iterator[list[float]]:
+def without_functions() -> Iterator[list[float]]:
     """`ops.dropout` and its kin give their input back inside; gives the ratios of those that would drop."""
     from mindspore import ops
 
@@ -145,6 +145,18 @@ def _refuse_random(
                 f"output {index} changes from run to run",
                 hint="what is dropped at random cannot be the same on both sides: set its ratio to 0",
             )
+
+
+@contextmanager
+def restored(parameters: Mapping[str, Any]) -> Iterator[None]:
+    """A with block after which Parameters have the values that they had, and are trained as they were."""
+    kept = {name: (p.asnumpy().copy(), p.requires_grad) for name, p in parameters.items()}
+    try:
+        yield
+    finally:
+        _restore(parameters, {name: value for name, (value, _) in kept.items()})
+        for name, parameter in parameters.items():
+            parameter.requires_grad = kept[name][1]
 
 
 def _restore(parameters: Mapping[str, Any], values: Mapping[str, np.ndarray]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import numpy as np
 from ...backends.renames import read_renames
 from ...ir import Graph
 from ..two_nets.pairing import Pairing
-from .step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +39,30 @@ class Pair:
         return array.reshape(self.shape) if kind == "reshape" else array
 
 
-def paired(graph: Graph, source: Step, target: Step, other: Pairing | Path) -> list[Pair]:
+def paired(
+    graph: Graph, source: Collection[str], target: Collection[str], other: Pairing | Path
+) -> list[Pair]:
     """The pairs, in the source's order: every parameter of the source is in one.
 
     Args:
         graph: the source's graph.
-        source: the source's step.
-        target: the target's step.
+        source: names in the source's step, in its order.
+        target: names in the target's step.
         other: what tells: an emitted folder with its ``renames.json``, or the pairs of two nets.
     """
     found = _by_map(graph, source, other) if isinstance(other, Path) else _by_pairing(source, target, other)
     known = {name for pair in found for name in pair.sources}
-    found += [Pair((name,), "") for name in source.tensors if name not in known]
-    order = {name: place for place, name in enumerate(source.tensors)}
+    found += [Pair((name,), "") for name in source if name not in known]
+    order = {name: place for place, name in enumerate(source)}
     return sorted(found, key=lambda pair: order[pair.sources[0]])
 
 
-def _by_map(graph: Graph, source: Step, folder: Path) -> list[Pair]:
+def _by_map(graph: Graph, source: Collection[str], folder: Path) -> list[Pair]:
     rows = read_renames(folder / "renames.json")["parameters"]
     assert isinstance(rows, list)
     keys = {path: key for key, paths in graph.parameter_paths().items() for path in paths}
     keys = {**{p.declared: p.key for p in graph.parameters()}, **keys}
-    known = {keys[name]: name for name in source.tensors if name in keys}
+    known = {keys[name]: name for name in source if name in keys}
     groups: dict[str, dict[str, Pair]] = {}
     for row in rows:
         key = keys.get(row["source_path"], keys.get(row["source"]))
@@ -68,7 +70,7 @@ def _by_map(graph: Graph, source: Step, folder: Path) -> list[Pair]:
             name = known[key]
             pair = Pair((name,), row["target"], row["transform"], tuple(row["target_shape"]))
             groups.setdefault(row["target"], {}).setdefault(name, pair)
-    order = {name: place for place, name in enumerate(source.tensors)}
+    order = {name: place for place, name in enumerate(source)}
     found: list[Pair] = []
     for target, group in groups.items():
         names = sorted(group, key=order.__getitem__)
@@ -78,10 +80,10 @@ def _by_map(graph: Graph, source: Step, folder: Path) -> list[Pair]:
     return found
 
 
-def _by_pairing(source: Step, target: Step, pairing: Pairing) -> list[Pair]:
+def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairing) -> list[Pair]:
     """The pairs that were made before anything ran, under the names that the steps have."""
     names = [
-        _step_names(step, net.graph) for step, net in ((source, pairing.source), (target, pairing.target))
+        _step_names(known, net.graph) for known, net in ((source, pairing.source), (target, pairing.target))
     ]
     return [
         Pair((names[0][mine],), names[1][theirs], "reshape" if p.fits else "identity", p.target_shape)
@@ -90,9 +92,7 @@ def _by_pairing(source: Step, target: Step, pairing: Pairing) -> list[Pair]:
     ]
 
 
-def _step_names(step: Step, graph: Graph) -> dict[int, str]:
+def _step_names(known: Collection[str], graph: Graph) -> dict[int, str]:
     """Key of a parameter -> its name in a step."""
     paths = graph.parameter_paths()
-    return {
-        p.key: n for p in graph.parameters() for n in (*paths.get(p.key, ()), p.declared) if n in step.tensors
-    }
+    return {p.key: n for p in graph.parameters() for n in (*paths.get(p.key, ()), p.declared) if n in known}

@@ -59,8 +59,8 @@ def torch_step(
     import torch
     from torch.utils import _pytree as pytree
 
-    tensors = _tensors(paths)
-    with _borrowed(model, tensors), _without_dropout(model) as dropped, plainly():
+    tensors = tensors_of(paths)
+    with borrowed(model, tensors), without_dropout(model) as dropped, plainly():
         _refuse_frozen(model, paths)
         inference = _traced(model, paths, forward, training=False)
         with values_kept(tensors.values()):  # the trace in training mode has moved the running statistics
@@ -148,7 +148,7 @@ def _backward(outputs: Sequence[Any], seed: int) -> None:
         ) from error
 
 
-def _tensors(paths: Mapping[Any, str]) -> dict[str, Any]:
+def tensors_of(paths: Mapping[Any, str]) -> dict[str, Any]:
     """Path -> every parameter and buffer, each tensor once, in the tree's order."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
@@ -161,7 +161,7 @@ def _tensors(paths: Mapping[Any, str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
+def borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
     """Without gradients inside; afterwards flags, tensors, values, gradients, random state as before."""
     import torch
 
@@ -188,7 +188,7 @@ def _borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _without_dropout(model: Any) -> Iterator[_Dropped]:
+def without_dropout(model: Any) -> Iterator[_Dropped]:
     """Every Dropout's ratio is 0 inside, of modules and of functions; gives what was changed and called."""
     import torch
     from torch.overrides import TorchFunctionMode

@@ -94,7 +94,19 @@ class NetComparison:
     def notes(self) -> list[str]:
         """What a reader should know of how the nets were read and paired."""
         target = self.pairing.target.graph
-        return [*([] if target.operators() else target.origin.notes), *self.pairing.notes]
+        known = [] if target.operators() else target.origin.notes
+        return [*known, *self._casts(), *self.pairing.notes]
+
+    def _casts(self) -> list[str]:
+        """A note of every input that is an integer of one type in the source and of another in the target."""
+        sides = (self.pairing.source.graph.input_nodes(), self.pairing.target.graph.input_nodes())
+        return [
+            f"input `{mine.name}` is {mine.type.dtype} in the source and {theirs.type.dtype} in the target: "
+            "it was cast"
+            for mine, theirs in zip(*sides, strict=False)
+            if mine.type.dtype != theirs.type.dtype
+            and {mine.type.dtype, theirs.type.dtype} == {"int32", "int64"}
+        ]
 
     def judged(
         self, rows: list[ModuleRow], culprit: str | None, agree: bool

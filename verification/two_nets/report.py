@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from .attributes import AttributeRow
 from .calls import CallArguments
 from .laws import LawRow
+from .magnitudes import MagnitudeRow, magnitude_lines
 from .pairing import ParameterPair
 
 
@@ -77,6 +78,7 @@ class Nets:
             that act in training only count too.
         biases: those that a layer has on one side only, as settings.
         calls: what to write in the calls of the user's that construct the target's layers.
+        magnitudes: outputs and gradients of layers, where each net kept weights of its own.
     """
 
     framework: str
@@ -92,6 +94,7 @@ class Nets:
     inference: bool = False
     biases: list[AttributeRow] = field(default_factory=list)
     calls: list[CallArguments] = field(default_factory=list)
+    magnitudes: list[MagnitudeRow] = field(default_factory=list)
 
     def _counts(self, row: AttributeRow) -> bool:
         return not row.structure and (self.train or self.inference or not row.training)
@@ -140,7 +143,7 @@ class Nets:
             agree: whether the outputs do, so that differences of structure say nothing.
         """
         laws = Laws(self.framework, self.laws, self.train).lines()
-        return [*self._unpaired(), *self._settings(agree), *laws]
+        return [*self._unpaired(), *magnitude_lines(self.magnitudes), *self._settings(agree), *laws]
 
     def pair_lines(self) -> list[str]:
         """How the nets were paired, and whose weights they had."""

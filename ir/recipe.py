@@ -1,0 +1,71 @@
+"""What a training script builds beside its net, by what it does: no framework's names, defaults or signs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Setting = float | int | str | bool | None
+"""The value of one setting, the same for what is the same in every framework."""
+
+
+DECAY, KIND = "weight decay", "decay"
+COUPLED, DECOUPLED = "added to the gradient (L2)", "apart from the gradient (decoupled)"
+EPSILON_PLACE = "epsilon is added"
+AFTER, BEFORE = "to the corrected root (torch)", "to the root before its correction"
+"""Names and values of settings that more than one room knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossRule:
+    """What a loss computes.
+
+    Attributes:
+        kind: "cross entropy", "squared error", …; empty where nothing tells.
+        settings: by name: "reduction", "label smoothing", …
+        written: the class or function in the script, for messages.
+        measured: whether kind and settings were told from values, as of a function.
+    """
+
+    kind: str
+    settings: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    written: str = ""
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """How an optimizer updates one parameter.
+
+    Attributes:
+        kind: "SGD", "Adam", "RMSprop" or "Adagrad", whatever the class is called.
+        settings: by name; those without effect (the decay's kind where nothing decays) are left out.
+        rates: the learning rate of each step from the first, as far as it was asked for.
+    """
+
+    kind: str
+    settings: Mapping[str, Setting]
+    rates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a training script builds beside its net.
+
+    Attributes:
+        framework: "torch" or "mindspore".
+        reference: where the script is, ``train.py:recipe``.
+        optimizer: the class in the script.
+        loss: what is minimised.
+        rules: name of a parameter -> how it is updated; what the optimizer does not hold is left out.
+        options: the loop's own: "clip norm", "clip value", "gradients times", "averaged weights" …
+        remarks: what is known of these objects and is no setting.
+    """
+
+    framework: str
+    reference: str
+    optimizer: str
+    loss: LossRule
+    rules: Mapping[str, UpdateRule]
+    options: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    remarks: tuple[str, ...] = ()

@@ -1,0 +1,76 @@
+"""Writes train.py beside an emitted MindSpore net, from the training script of its source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from ...backends.mindspore_source.training_script import SCRIPT, training_source
+from ...frontends.training_script import RecipeFunction, function_of
+from ...ir import Graph, ModelError
+from ..inputs import bindings, make_inputs
+from ..runners.emitted_net import emitted_net, net_inputs
+from ..runners.select_runner import own_runner, refuse_training
+from ..training.pairs import paired
+from .comparing import RATES, told
+from .trajectories import Learner
+
+
+def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction) -> Path:
+    """Write ``train.py`` into an emitted folder, and return its path.
+
+    Args:
+        graph: the source's graph, before any pass.
+        folder: with ``model.py``, its checkpoint and ``renames.json``.
+        recipe: the source's training script; it is run.
+
+    Raises:
+        UsageError: when the source cannot be trained.
+        ModelError: when the script cannot be read (E102, E704).
+        BackendError: for what cannot be written (E602).
+    """
+    import sys
+
+    refuse_training(graph, folder, own=False)
+    function, reference = function_of(recipe)
+    runner = own_runner(graph)
+    net, _, module = emitted_net(folder)
+    try:
+        learner = cast(Learner, runner)
+        first = make_inputs(graph, bindings(graph))
+        reading = told(learner.read_recipe(function, reference, first, RATES))
+        changing = [r for r in reading.recipe.rules.values() if len(set(r.rates[-2:])) > 1]
+        if changing and reading.steps is None:
+            raise ModelError(
+                "E704",
+                "expected a recipe that says how many `steps` its training makes, as the learning rate "
+                f"still changes after {RATES}",
+                place=reference,
+                hint='return `"steps": …` from it too',
+            )
+        source = list(learner.follow(function, reference, [], frozenset()).start)
+        parameters = {p.name: p for p in net.get_parameters()}
+        rules = {}
+        for pair in paired(graph, source, parameters, folder):
+            held = [reading.recipe.rules[n] for n in pair.sources if n in reading.recipe.rules]
+            if not held:
+                continue
+            if pair.target not in parameters:
+                raise ModelError(
+                    "E704",
+                    f"expected `{pair.sources[0]}`, which the optimizer holds, in the emitted net, got none",
+                    place=reference,
+                    hint="nothing calls it: leave it out of the optimizer",
+                )
+            rules[pair.target] = held[0]
+        trainable = [name for name, p in parameters.items() if p.requires_grad]
+        text = training_source(
+            replace(reading.recipe, rules=rules), trainable, net_inputs(net), Path(reference).name
+        )
+    finally:
+        runner.close()
+        sys.modules.pop(module, None)
+    path = folder / SCRIPT
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,137 @@
+"""Tells what a loss computes from what it gives: one that is a function, or a class of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ...frontends.recipe_settings import cross_entropy, reduced
+from ...ir.recipe import LossRule
+
+LossFunction = Callable[[np.ndarray, np.ndarray], float]
+
+_CLOSE = 1e-4
+_DRAWS = 3
+_SMOOTHINGS = 1e-3
+"""To which a label smoothing is told."""
+
+
+def measured_loss(loss: LossFunction, shape: tuple[int, ...], written: str) -> LossRule | None:
+    """The loss that gives these values on seeded outputs; None where none known here does.
+
+    Args:
+        loss: of an output and labels.
+        shape: of the net's output.
+        written: how the script calls it.
+    """
+    for axis in dict.fromkeys((1, len(shape) - 1)) if len(shape) > 1 else ():
+        found = _cross_entropy(loss, shape, axis, written)
+        if found is not None:
+            return found
+    for kind, mean in _ELEMENTWISE.items():
+        found = _elementwise(loss, shape, kind, mean, written)
+        if found is not None:
+            return found
+    return None
+
+
+def _drawn(shape: tuple[int, ...]) -> Iterator[tuple[np.random.Generator, np.ndarray]]:
+    for seed in range(_DRAWS):
+        random = np.random.default_rng(seed)
+        yield random, random.standard_normal(shape).astype(np.float32)
+
+
+def _given(loss: LossFunction, output: np.ndarray, labels: np.ndarray) -> float | None:
+    try:
+        return float(loss(output, labels))
+    except Exception:  # a loss that takes other labels may raise anything: it is not this one
+        return None
+
+
+def _cross_entropy(loss: LossFunction, shape: tuple[int, ...], axis: int, written: str) -> LossRule | None:
+    classes = shape[axis]
+    if classes < 2:
+        return None
+    rows: list[tuple[float, float, float, int]] = []
+    for random, output in _drawn(shape):
+        labels = random.integers(0, classes, [n for at, n in enumerate(shape) if at != axis])
+        value = _given(loss, output, labels)
+        if value is None:
+            return None
+        wide = np.moveaxis(output.astype(np.float64), axis, -1)
+        logs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
+        right = -np.take_along_axis(logs, labels[..., None], -1).mean()
+        rows.append((value, float(right), float(-logs.mean()), labels.size))
+    for reduction in ("mean", "sum"):
+        times = [1 if reduction == "mean" else count for *_, count in rows]
+        value, right, even, _ = rows[0]
+        smoothing = round((value / times[0] - right) / (even - right) / _SMOOTHINGS) * _SMOOTHINGS
+        told = [
+            t * ((1 - smoothing) * r + smoothing * e) for t, (_, r, e, _) in zip(times, rows, strict=True)
+        ]
+        if 0 <= smoothing < 1 and np.allclose([v for v, *_ in rows], told, rtol=_CLOSE):
+            rule = cross_entropy(reduction, written, smoothing=round(smoothing, 3))
+            known = {k: rule.settings[k] for k in ("reduction", "label smoothing", "labels")}
+            return LossRule(rule.kind, {**known, "class axis": axis}, written, measured=True)
+    return None
+
+
+def _elementwise(
+    loss: LossFunction,
+    shape: tuple[int, ...],
+    kind: str,
+    mean: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    written: str,
+) -> LossRule | None:
+    ratios: list[float] = []
+    for random, output in _drawn(shape):
+        labels = random.random(shape).astype(np.float32)
+        if kind == "binary cross entropy":
+            output = 1 / (1 + np.exp(-output))
+        value = _given(loss, output, labels)
+        if value is None:
+            return None
+        ratios.append(value / float(mean(output.astype(np.float64), labels.astype(np.float64)).mean()))
+    if not np.allclose(ratios, ratios[0], rtol=_CLOSE) or not ratios[0]:
+        return None
+    count = int(np.prod(shape))
+    reduction = "sum" if abs(ratios[0] / count - 1) < _CLOSE and count > 1 else "mean"
+    times = ratios[0] / (count if reduction == "sum" else 1)
+    rule = reduced(kind, reduction, written)
+    extra = {} if abs(times - 1) < _CLOSE else {"times": float(f"{times:.3g}")}
+    return LossRule(kind, {**rule.settings, **extra}, written, measured=True)
+
+
+def _smooth(output: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    away = np.abs(output - labels)
+    return np.where(away < 1, away**2 / 2, away - 0.5)
+
+
+_ELEMENTWISE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "squared error": lambda output, labels: (output - labels) ** 2,
+    "absolute error": lambda output, labels: np.abs(output - labels),
+    "smooth absolute error": _smooth,
+    "binary cross entropy of logits": lambda x, y: np.logaddexp(0, x) - x * y,
+    "binary cross entropy": lambda p, y: -(y * np.log(p) + (1 - y) * np.log(1 - p)),
+}
+
+
+def labels_for(rule: LossRule, shape: tuple[int, ...]) -> Callable[[np.random.Generator], np.ndarray] | None:
+    """How to draw labels that a loss takes; None where its kind does not tell."""
+    if rule.kind in ("cross entropy", "negative log likelihood") and len(shape) > 1:
+        axis = int(rule.settings.get("class axis") or 1)
+        sizes = [n for at, n in enumerate(shape) if at != axis]
+        return lambda random: random.integers(0, shape[axis], sizes)
+    if rule.kind.startswith("binary"):
+        return lambda random: (random.random(shape) < 0.5).astype(np.float32)
+    if rule.kind and rule.kind not in ("cross entropy", "negative log likelihood"):
+        return lambda random: random.standard_normal(shape).astype(np.float32)
+    return None
+
+
+def fitted(labels: np.ndarray, rule: LossRule, shape: tuple[int, ...]) -> np.ndarray:
+    """Labels as one side's loss takes them: indices, or one-hot."""
+    if rule.settings.get("labels") == "one-hot" and labels.dtype.kind in "iu":
+        return np.eye(shape[1], dtype=np.float32)[labels]
+    return labels

@@ -1,0 +1,164 @@
+"""Follows a training script of PyTorch's for some steps; the module is left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...frontends.torch_module.export.evaluation_mode import plainly
+from ...frontends.torch_module.export.tensors import array_of
+from ...frontends.torch_module.recipe import read_recipe
+from ...frontends.training_script import RecipeFunction, Script, build
+from ...ir import ModelError
+from ...ir.recipe import UpdateRule
+from ..training.torch_step import borrowed, tensors_of, without_dropout
+from .rules import State, updated
+from .trajectories import Batch, Reading, Trajectory
+
+Forward = Callable[[Mapping[str, np.ndarray]], Any]
+"""Calls the module on inputs by name."""
+
+
+class TorchTraining:
+    """A module and the training script for it.
+
+    Args:
+        model: the module, or a float64 copy.
+        paths: module object -> its path.
+        forward: calls it.
+        function: the recipe function.
+        reference: where that is.
+        double: whether the module computes in float64.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        paths: Mapping[Any, str],
+        forward: Forward,
+        function: RecipeFunction,
+        reference: str,
+        *,
+        double: bool,
+    ) -> None:
+        self._model, self._forward, self._double = model, forward, double
+        self._function, self._reference = function, reference
+        self._tensors = tensors_of(paths)
+
+    def _script(self) -> Script:
+        script = build(self._function, self._reference, self._model)
+        move = getattr(script.loss, "double", None)
+        if self._double and move is not None:
+            move()
+        return script
+
+    def read(self, inputs: Mapping[str, np.ndarray], steps: int) -> Reading:
+        """Read the script; see `Learner`."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        with borrowed(self._model, self._tensors), without_dropout(self._model), plainly():
+            script = self._script()
+            recipe = read_recipe(
+                script, {id(t): n for n, t in self._tensors.items()}, script.steps or steps, self._reference
+            )
+            self._model.train()
+            with torch.no_grad():
+                result = self._forward(inputs)
+        leaves = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+        def loss(output: np.ndarray, labels: np.ndarray) -> float:
+            return float(_total(script.loss(torch.from_numpy(output), _labels(labels, torch.float32))))
+
+        single = isinstance(result, torch.Tensor)
+        return Reading(recipe, tuple(leaves[0].shape), loss if single else None, script.labels, script.steps)
+
+    def follow(
+        self,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None,
+    ) -> Trajectory:
+        """Train; see `Learner`."""
+        with borrowed(self._model, self._tensors), without_dropout(self._model), plainly():
+            script = self._script()
+            self._model.train()
+            try:
+                return self._steps(script, batches, record, rules)
+            except ModelError:
+                raise
+            except Exception as error:  # the user's forward, loss and optimizer may raise anything
+                raise ModelError(
+                    "E704",
+                    f"training by the recipe raised {type(error).__name__}: {error}",
+                    place=self._reference,
+                ) from error
+
+    def _steps(
+        self,
+        script: Script,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None,
+    ) -> Trajectory:
+        import torch
+
+        found = Trajectory(self._values())
+        states: dict[str, State] = {}
+        scale = 1.0 if hasattr(script.loss_scale, "scale") else float(script.loss_scale)
+        every = 1 if script.schedule_every == "step" else int(script.steps_per_epoch or 1)
+        trained = [p for group in script.optimizer.param_groups for p in group["params"]]
+        for at, (inputs, labels) in enumerate(batches):
+            for parameter in self._model.parameters():
+                parameter.grad = None
+            with torch.enable_grad():
+                loss = _total(script.loss(self._forward(inputs), _labels(labels, self._float())))
+                (loss * scale).backward()
+            if script.clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_(trained, float(script.clip_norm))
+            if script.clip_value is not None:
+                torch.nn.utils.clip_grad_value_(trained, float(script.clip_value))
+            if rules is None:
+                script.optimizer.step()
+                if script.schedule is not None and (at + 1) % every == 0:
+                    script.schedule.step()
+            else:
+                self._by_rule(rules, states, at)
+            found.losses.append(float(loss.detach()))
+            if at + 1 in record:
+                found.values[at + 1] = self._values()
+        return found
+
+    def _by_rule(self, rules: Mapping[str, UpdateRule], states: dict[str, State], at: int) -> None:
+        import torch
+
+        with torch.no_grad():
+            for name, rule in rules.items():
+                tensor = self._tensors[name]
+                if tensor.grad is not None:
+                    state = states.setdefault(name, {})
+                    tensor.copy_(updated(rule, state, tensor, tensor.grad, rule.rates[at]))
+
+    def _float(self) -> Any:
+        import torch
+
+        return torch.float64 if self._double else torch.float32
+
+    def _values(self) -> dict[str, np.ndarray]:
+        return {
+            n: np.array(array_of(t), copy=True) for n, t in self._tensors.items() if t.is_floating_point()
+        }
+
+
+def _total(loss: Any) -> Any:
+    return loss.sum() if loss.dim() else loss
+
+
+def _labels(labels: np.ndarray, real: Any) -> Any:
+    """Indices as int64, as torch's losses ask for; numbers in the net's own type."""
+    import torch
+
+    tensor = torch.from_numpy(np.array(labels, copy=True))
+    return tensor.to(real) if tensor.is_floating_point() else tensor.long()

@@ -1,0 +1,81 @@
+"""What following a training script for some steps gives, and what can be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ...frontends.training_script import RecipeFunction
+from ...ir.recipe import Recipe, UpdateRule
+
+Batch = tuple[Mapping[str, np.ndarray], np.ndarray]
+"""Inputs by name, and labels."""
+
+Labels = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+"""Makes the labels of a batch, from the shape of the net's first output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A training script, read.
+
+    Attributes:
+        recipe: what it builds.
+        shape: of the net's first output.
+        loss: the loss of an output and labels, as a number; None for a net with more outputs than one.
+        labels: the script's own way to make labels, where it gives one.
+        steps: how many steps the training makes, where it says so.
+    """
+
+    recipe: Recipe
+    shape: tuple[int, ...]
+    loss: Callable[[np.ndarray, np.ndarray], float] | None
+    labels: Labels | None
+    steps: int | None = None
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """Some steps of training.
+
+    Attributes:
+        start: parameter or statistic -> its values before the first step.
+        losses: of each step.
+        values: number of steps made -> values by name, for the steps that were asked for.
+    """
+
+    start: dict[str, np.ndarray]
+    losses: list[float] = field(default_factory=list)
+    values: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
+
+
+class Learner(Protocol):
+    """A runner that follows a training script; the model is left as it was."""
+
+    def read_recipe(
+        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
+    ) -> Reading:
+        """Read a script; `steps`: for how many to read the learning rate."""
+        ...
+
+    def follow(
+        self,
+        function: RecipeFunction,
+        reference: str,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        rules: Mapping[str, UpdateRule] | None = None,
+    ) -> Trajectory:
+        """Train on the batches.
+
+        Args:
+            function: the recipe function.
+            reference: where it is.
+            batches: one a step.
+            record: after which steps to keep values.
+            rules: what updates parameters, by name, in place of the script's optimizer.
+        """
+        ...
