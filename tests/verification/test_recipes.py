@@ -489,9 +489,7 @@ def test_the_verdict_names_the_recipe_beside_what_else_differs() -> None:
     row = OutputRow("y", "N=2", (2,), 0.0, 0.0, 1e-6, passed=True)
     report = Report("a", "b", "", [row], recipes=recipes, nets=Nets("mindspore", [], ["fc.bias"]))
     assert report.differs
-    assert report.summary().startswith(
-        "DIFFERENT in 1 setting of the recipe, 1 parameter on one side only: "
-    )
+    assert report.summary().startswith("DIFFERENT in 1 setting of the recipe, 1 parameter on one side only: ")
     wrong = Report("a", "b", "", [replace(row, passed=False)], recipes=recipes)
     assert wrong.summary().startswith("DIFFERENT in 1 setting of the recipe: ")
     assert wrong.summary().endswith("1 beyond tolerance")
