@@ -56,7 +56,7 @@ def test_the_layer_with_another_law_is_named_and_what_inherits_it_is_not() -> No
     assert row.gradients is not None
     assert nets.magnitudes[1].outputs > 3  # it is given what is larger
     assert nets.magnitudes[1].gain < 1.5
-    text = "\n".join(nets.lines(agree=False))
+    text = "\n".join(magnitude_lines(nets.magnitudes))
     assert "`conv` (`stem`): outputs " in text
     assert ": its initial law is normal(std=0." in text
     assert "weight_init=HeUniform(math.sqrt(5))" in text
