@@ -23,8 +23,8 @@ def known_survivors() -> set[str]:
     return set(json.loads(FOUND.read_text(encoding="utf-8"))["survivors"])
 
 
-def store(rows: Sequence[Row], each: int) -> None:
-    """Put the result of a whole run into the tree."""
+def store(rows: Sequence[Row], each: int, remark: str = "") -> None:
+    """Put the result of a whole run into the tree, with how it came about where that was in parts."""
     nets = {str(r["net"]) for r in rows}
     extent = f"{len(nets)} of {len(labels())} nets, {each or 'all'} of each kind of fault and target"
     survivors = sorted(key_of(r) for r in rows if r["verdict"] in ("survived", "crashed"))
@@ -41,7 +41,7 @@ def store(rows: Sequence[Row], each: int) -> None:
         "or run any more, which is an error of its own. *Equivalent*: the same function, listed by hand\n"
         "in `mutation/equivalent.json` with the reason. *Faint*: it moves no value, on any inputs tried, by\n"
         "more than the rounding between the two runtimes does. The share is of caught and survivors.\n\n"
-        f"This run: {extent}.\n\n" + render(rows) + "\n\n## Survivors\n\n" + _listed(survivors),
+        f"This run: {extent}.{' ' * bool(remark)}{remark}\n\n" + render(rows) + "\n\n## Survivors\n\n" + _listed(survivors),
         encoding="utf-8",
     )
 
