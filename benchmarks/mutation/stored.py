@@ -41,7 +41,10 @@ def store(rows: Sequence[Row], each: int, remark: str = "") -> None:
         "or run any more, which is an error of its own. *Equivalent*: the same function, listed by hand\n"
         "in `mutation/equivalent.json` with the reason. *Faint*: it moves no value, on any inputs tried, by\n"
         "more than the rounding between the two runtimes does. The share is of caught and survivors.\n\n"
-        f"This run: {extent}.{' ' * bool(remark)}{remark}\n\n" + render(rows) + "\n\n## Survivors\n\n" + _listed(survivors),
+        f"{' '.join(filter(None, [f'This run: {extent}.', remark]))}\n\n"
+        + render(rows)
+        + "\n\n## Survivors\n\n"
+        + _listed(survivors),
         encoding="utf-8",
     )
 

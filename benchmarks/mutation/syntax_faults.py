@@ -208,7 +208,8 @@ def _is_default(name: str, keyword: ast.keyword) -> bool:
     import mindspore
 
     assert keyword.arg is not None
-    called = getattr(getattr(mindspore, name.partition(".")[0]), name.partition(".")[2], None)  # `ops.x(y).sum`
+    module, _, function = name.partition(".")
+    called = getattr(getattr(mindspore, module), function, None)  # none of a method: `ops.square(x).sum`
     try:
         parameters = inspect.signature(called).parameters
         value = ast.literal_eval(keyword.value)
