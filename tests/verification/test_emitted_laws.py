@@ -116,3 +116,35 @@ def test_an_edited_law_is_named_with_what_mends_it(emitted, tmp_path: Path):
     assert "weight: normal(std=0.02) in the source" in text
     assert "write: weight_init=Normal(0.02)" in text
     assert regraft.verify(graph, tmp_path).passed  # from equal weights it computes the same
+
+
+SAME_NAMES = """
+from mindspore import nn
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.insert_child_to_cell("a", nn.SequentialCell(nn.Dense(6, 8)))
+        self.insert_child_to_cell("b", nn.SequentialCell(nn.Dense(8, 6)))
+
+    def construct(self, x):
+        return self.b(self.a(x))
+"""
+
+
+def test_layers_whose_parameters_have_one_name_are_told_apart(tmp_path: Path):
+    (tmp_path / "net.py").write_text(SAME_NAMES)
+    graph = regraft.load(f"{tmp_path / 'net.py'}:Net", ("2x6",))
+    assert len({p.declared for p in graph.parameters()}) == 2
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+    assert regraft.verify(graph, tmp_path / "out", train=True).passed
+    (tmp_path / "edited").mkdir()
+    wrong = edited(tmp_path / "out", tmp_path / "edited", ("Uniform(1 / math.sqrt(8))", "'normal'"))
+    report = regraft.verify(graph, wrong, train=True)
+    assert {row.parameter: row.passed for row in report.laws.rows} == {
+        "a.0.weight": True,
+        "a.0.bias": True,
+        "b.0.weight": True,
+        "b.0.bias": False,
+    }

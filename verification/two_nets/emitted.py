@@ -49,7 +49,7 @@ def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, trai
     found = _by_path(drawn)
     pairs: list[tuple[str, str, Parameter, list[Parameter]]] = []
     for parameter in source.parameters():
-        known = [parameter.declared, *names.get(parameter.key, [])]
+        known = [*names.get(parameter.key, []), parameter.declared]  # several may have one declared name
         target = next((targets[n] for n in known if n in targets), "")
         if target in found and parameter.data.dtype.startswith("float"):
             shown = names.get(parameter.key, [parameter.declared])[0]
@@ -81,11 +81,11 @@ def _targets(path: Path) -> Mapping[str, str]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ModelError("E101", "expected a list of rows under `parameters`", place=str(path))
     found: dict[str, str] = {}
-    for row in rows:
-        if row.get("target") and not computed(str(row.get("transform"))) and not row.get("tie"):
-            for name in (row.get("source_path"), row.get("source")):
-                if name:
-                    found.setdefault(str(name), str(row["target"]))
+    held = [r for r in rows if r.get("target") and not computed(str(r.get("transform"))) and not r.get("tie")]
+    for kind in ("source_path", "source"):
+        for row in held:
+            if row.get(kind):
+                found.setdefault(str(row[kind]), str(row["target"]))
     return found
 
 
