@@ -21,7 +21,7 @@ import numpy as np
 from ..ir import Initializer
 
 UNKNOWN = Initializer.of("unknown")
-"""Of values that no law explains; the default law of a class never takes its place."""
+"""Of values that are not drawn from what their class states, and that no other law explains."""
 
 SAMPLE = 65536
 """Values of a parameter that are looked at: enough to tell two per cent in the spread."""
@@ -77,7 +77,7 @@ class _Sample:
 def told(parameters: Sequence[Held]) -> list[Initializer | None]:
     """The law of every parameter, as the values of all of them tell.
 
-    `UNKNOWN` where they are not drawn from what the class states; None where neither tells anything.
+    `UNKNOWN` where they contradict the class and follow no other law; None where nothing states a law.
     """
     laws = [held.law for held in parameters]
     kinds: dict[Hashable, list[_Sample]] = defaultdict(list)
@@ -106,7 +106,8 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
     if not trained:
         most = 2 * len(unexplained) > sum(map(len, kinds.values()))  # it may be trained: no spread is a law
         for sample in unexplained:
-            laws[sample.at] = (None if most else _plain(sample)) or UNKNOWN
+            contradicted = None if sample.held.law is None else UNKNOWN
+            laws[sample.at] = (None if most else _plain(sample)) or contradicted
     return laws
 
 

@@ -50,6 +50,14 @@ class Bending:
 
     def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Cross off the regions that inputs lead into; whether any of them was unseen."""
+        return self._note(inputs, range(len(self.bends)))
+
+    def note_branches(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """The same of the branches of each Where alone: infinite inputs are in all regions of the others."""
+        numbers = [n for n, b in enumerate(self.bends) if self._graph.operator(b.node).op_type == "Where"]
+        return any((n, r) in self.unseen for n in numbers for r in (0, 1)) and self._note(inputs, numbers)
+
+    def _note(self, inputs: Mapping[str, np.ndarray], numbers: Sequence[int] | range) -> bool:
         if not self.unseen:
             return False
         try:
@@ -57,9 +65,8 @@ class Bending:
         except RegraftError:  # the graph may not run as a whole, and inputs may be none of its own
             return False
         self._has_run = True
-        return self._cross_off(
-            range(len(self.bends)), [array for _, array in outputs[len(self._graph.outputs) :]]
-        )
+        extremes = [array for _, array in outputs[len(self._graph.outputs) :]]
+        return self._cross_off(numbers, [extremes[2 * n + side] for n in numbers for side in (0, 1)])
 
     def _runner(self) -> OnnxRunner:
         if self._probe is None:

@@ -111,8 +111,8 @@ class Cases:
             outputs += self._kinds(sizes, mixed)
             for factor, given in self._amplified(first).items():
                 outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
-            special = not_all_finite(first) if self._bending.unseen else {}
-            if special and self._bending.note(special):
+            special = not_all_finite(first)
+            if self._bending.note_branches(special):
                 outputs += self._another(sizes, "with NaN and infinities", special)
             equal = equalised(self.graph, first)
             if equal is not None:

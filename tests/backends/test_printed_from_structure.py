@@ -28,6 +28,8 @@ ALLOWED = {
     ("cells/emitted_modules.py", "removeprefix"): "paths of modules",
     ("regions.py", "rpartition"): "paths of modules",
     ("classes/shared_classes.py", "isidentifier"): "names of attributes, which are numbers in a list",
+    ("training_script.py", "partition"): "names of parameters",
+    ("training_script.py", "rpartition"): "names of parameters",
     ("emitters/einsum.py", "partition"): "the equation of the operator",
     ("emitters/einsum.py", "split"): "the equation of the operator",
     ("emitters/math.py", "startswith"): "element types",

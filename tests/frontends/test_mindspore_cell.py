@@ -487,7 +487,7 @@ def test_every_way_to_draw_a_parameter_is_seen(tmp_path: Path) -> None:
     assert laws["table"] == "normal(mean=0.0, std=0.02)"
     assert laws["u"] == "normal(mean=0.0, std=0.02)"
     assert laws["odd.weight"] == "unknown()"
-    assert laws["drawn"] == "unknown()"
+    assert laws["drawn"] == ""
 
 
 def test_what_a_layer_states_is_held_to_its_values() -> None:

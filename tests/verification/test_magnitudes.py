@@ -80,5 +80,6 @@ def test_the_text_says_what_enters() -> None:
     row = MagnitudeRow("a", "a", 2.0, 0.5, 0.25, "normal(std=0.1), he_uniform in the source", "weight_init=…")
     assert magnitude_lines([row])[2:4] == [
         "  `a`: outputs 2 times larger in the target of inputs 4 times larger, gradients 4 times smaller: "
+        "its initial law is normal(std=0.1), he_uniform in the source",
         "    write: weight_init=…",
     ]

@@ -280,7 +280,7 @@ def test_a_symbols_settings_count_where_nothing_can_be_trained(tmp_path: Path) -
     same = regraft.verify(source, str(symbol(tmp_path / "b", 0.5)))
     assert same.passed, same.render()
     other = regraft.verify(source, str(symbol(tmp_path / "c", 0.25)))
-    assert other.summary().startswith("DIFFERENT in 1 settings: ")
+    assert other.summary().startswith("DIFFERENT in 1 setting: ")
     assert "ratio 0.5 against 0.25 (in training only)" in other.render()
     none = regraft.verify(source, str(symbol(tmp_path / "d", 0.0)))
     assert "ratio 0.5 against 0" in none.render()

@@ -138,6 +138,7 @@ class _Comparison:
 def _believed(parameter: Parameter, tests: int) -> _Side:
     """The law a side states, unless its values contradict it; else what the values look like."""
     law, values = parameter.initializer, None
+    law = None if law is not None and law.law == "unknown" else law
     if parameter.data.load is not None and parameter.data.nbytes:
         values = sample(parameter.data.numpy())
     found = resolved(law, parameter.data.shape)

@@ -72,7 +72,7 @@ def test_trained_values_keep_the_law_of_the_class_where_they_show_to_be_trained(
         (module(x) - target).square().mean().backward()
         optimizer.step()
     assert module[0].weight.abs().max() > 96**-0.5  # the class's law does not reach that far
-    expected = "he_uniform(a=2.236" if normalised else "None"
+    expected = "he_uniform(a=2.236" if normalised else "unknown()"
     assert law_of(module, "0.weight").startswith(expected)
 
 
