@@ -126,7 +126,7 @@ def test_signals_at_any_moment_leave_all_old_or_all_new_files(tmp_path: Path, nu
         assert start("rewrite", *nets[-1], folder=tmp_path).wait(timeout=120) == 0
         lasted = time.monotonic() - began
         whole.append({p.name: p.read_bytes() for p in out.iterdir()})
-    for turn in range(6):
+    for turn in range(4):
         process = start("rewrite", *nets[turn % 2], folder=tmp_path)
         time.sleep(drawn.uniform(0.1, lasted))
         process.send_signal(number)
