@@ -22,8 +22,11 @@ _PATIENCE = 0.5
 """Seconds after which code that does not return to Python, such as a compiler's, is not waited for."""
 
 
-_GLANCE = 0.05
-"""Seconds between looks at whether MindSpore has taken SIGINT."""
+_GLANCE, _STARE = 0.05, 0.002
+"""Seconds between looks at whether MindSpore has taken SIGINT, before and after it is imported.
+
+It takes it for a few milliseconds at its first operators; a SIGTERM that comes just then reads as Ctrl-C.
+"""
 
 _POINTER = 8
 _ignored: list[bool] = []
@@ -60,7 +63,7 @@ def end_on_signals() -> None:
     def watch() -> None:
         install = None
         while True:
-            if select.select([told], [], [], _GLANCE)[0]:
+            if select.select([told], [], [], _GLANCE if install is None else _STARE)[0]:
                 for number in set(os.read(told, 16)) & set(ours):
                     time.sleep(_PATIENCE)  # the handler itself comes first, where Python code runs
                     end(number)

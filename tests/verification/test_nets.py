@@ -12,9 +12,10 @@ from torch import nn as tnn
 
 import regraft
 from regraft.api import load_tree
-from regraft.ir import Graph, ModelError
+from regraft.ir import Graph, ModelError, parse
 from regraft.verification import Report, read_pair_map
 from regraft.verification.two_nets.laws import LawRow, compare_laws
+from regraft.verification.two_nets.operator_settings import Side
 from regraft.verification.two_nets.pair_map import PairMap
 from regraft.verification.two_nets.pairing import pair
 from regraft.verification.two_nets.report import braced
@@ -464,3 +465,19 @@ def test_boundary_that_lies_elsewhere_is_no_divergence() -> None:
     assert rows["block.1#1"].passed
     assert report.first_divergence == "last#1"
     assert str(report.nets.settings[0]) == "alpha 0 against 0.3"
+
+
+def test_a_kernel_of_an_unknown_size_leaves_the_padding_open() -> None:
+    net = parse(
+        """
+        graph main {
+          %x = input "x" : f32[1,1,40,9]
+          %kernel = input "kernel" : f32[1,1,K,3]
+          %y = Conv(%x, %kernel) {group=1, strides=[2, 1]} : f32[1,1,?,7]
+          return "y" = %y
+        }
+        """
+    )
+    [read] = Side(net, net.operators()).read("Conv")
+    assert "padding" not in read.values
+    assert read.values["group"] == 1

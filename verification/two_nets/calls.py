@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -67,12 +68,13 @@ def arguments_of_calls(
         if law.passed is False and made is not None and equals and keyword.isidentifier():
             what = f"{law.source_law} against {law.target_law or 'unknown'}"
             groups.setdefault((made, keyword), []).append((law.layer, ((keyword, text),), what))
+    constructed = _constructed_by_calls(target)
     calls: dict[Construction, CallArguments] = {}
     for (made, setting), wanted in groups.items():
         part = part_at(target.origin.model, next(path for path, _, what in wanted if what))
         name = type(part).__name__
         call = call_at(made, name)
-        if setting == "bias" and len(wanted) < _made_by(target, made):
+        if setting == "bias" and len(wanted) < constructed[made]:
             continue  # others that it constructs are right as they are
         arguments = None if call is None else _common(call, type(part), setting, target, wanted)
         if arguments is None:
@@ -100,7 +102,7 @@ def advised_by(calls: Sequence[CallArguments], row: AttributeRow) -> AttributeRo
 
 def call_at(made: Construction, name: str) -> ast.Call | None:
     """The call in its file, where it calls a class of that name; None where it does not."""
-    for node in _calls(made.file):
+    for node in _calls_of(made.file):
         place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
         if place == (made.line, made.end_line, made.column, made.end_column):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -108,13 +110,16 @@ def call_at(made: Construction, name: str) -> ast.Call | None:
     return None
 
 
-@lru_cache(maxsize=8)
-def _calls(file: str) -> list[ast.Call]:
+def _calls_of(file: str) -> list[ast.Call]:
     try:
-        tree = ast.parse(Path(file).read_bytes())
+        return _calls(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+@lru_cache(maxsize=8)
+def _calls(source: bytes) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
 
 
 def _common(
@@ -137,10 +142,10 @@ def _common(
     return tuple((n, f"{kernel.id} // 2" if n == "padding" else text) for n, text in wanted[0][1])
 
 
-def _made_by(target: Graph, made: Construction) -> int:
-    """How many modules one call constructs."""
+def _constructed_by_calls(target: Graph) -> Counter[Construction | None]:
+    """How many modules each call constructs."""
     paths = {target.modules.path(module.key) for module in target.modules}
-    return sum(construction_of(target.origin.model, path) == made for path in paths)
+    return Counter(construction_of(target.origin.model, path) for path in paths)
 
 
 def _position(cls: Any, keyword: str) -> int:

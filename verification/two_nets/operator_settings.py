@@ -124,7 +124,10 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
     operands = graph.operands(operator.key)
     kernel = operator.ints("kernel_shape")
     if not kernel and len(operands) > 1 and operands[1] is not None:
-        kernel = [int(n) for n in (graph.known_type(operands[1]).shape or ())[2:]]  # type: ignore[arg-type]
+        sizes = (graph.known_type(operands[1]).shape or ())[2:]
+        kernel = [n for n in sizes if isinstance(n, int)]
+        if len(kernel) < len(sizes):  # the weight is computed, from sizes that are not known
+            return {}, None
     rank = len(kernel)
     strides = operator.spatial("strides", rank)
     dilations = operator.spatial("dilations", rank)
