@@ -31,10 +31,10 @@ def plain(line: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
-def test_tour_is_real(readme: str, tmp_path: Path) -> None:
+def test_tour_is_real(tmp_path: Path) -> None:
+    """The Chinese README's too, whose commands and lines are the same."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    tour = commands(readme)
+    tour = commands("README.md")
     assert len(tour) >= 6
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4"}
     for command, shown in tour:
@@ -58,5 +58,5 @@ def test_tour_is_real(readme: str, tmp_path: Path) -> None:
             at = printed.index(plain(line), at) + 1
 
 
-def test_the_translation_has_the_same_commands() -> None:
+def test_the_translation_has_the_same_commands_and_lines() -> None:
     assert commands("README.md") == commands("README.zh-CN.md")

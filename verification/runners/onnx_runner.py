@@ -28,6 +28,8 @@ from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+_SPINNING = "session.intra_op.allow_spinning"
+"""Whether a session's threads wait busily; beside the many sessions of a comparison that takes the cores."""
 
 _IN_MEMORY = 64_000_000
 """Bytes of weights from which on they lie in a file that every session maps, rather than in each of them."""
@@ -143,6 +145,7 @@ class OnnxRunner:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if self._threads is not None:
             options.intra_op_num_threads = self._threads
+        options.add_session_config_entry(_SPINNING, "0")
         if self._folder is not None:
             options.add_session_config_entry(_EXTERNAL_FOLDER, str(self._folder.resolve()))
         try:
