@@ -19,7 +19,7 @@ from .checkpoints.convert import Converted
 from .checkpoints.diff import Diff
 from .checkpoints.repair import UNIQUE, Fit, Repaired
 from .checkpoints.runs import Runs
-from .diagnosis import CODES, unique_names
+from .diagnosis import CODES, Wanted, unique_names
 from .fixing import Fixed
 from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
@@ -318,7 +318,15 @@ def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Gr
             raise error from None
 
 
-def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
+def check(
+    model: object,
+    inputs: Inputs = None,
+    *,
+    ported_from: str = "",
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    **options: Any,
+) -> Findings:
     """What is wrong with a model, without changing anything: causes, their lines, and what to write.
 
     A file that raises below the model is examined as it was until there. Without inputs only the static rules
@@ -328,21 +336,40 @@ def check(model: object, inputs: Inputs = None, **options: Any) -> Findings:
     Args:
         model: a graph, or anything that `load` takes.
         inputs: as in `load`.
+        ported_from: "torch" for the traps of a port from it too: calls that mean something else there.
+        select: codes of the findings that are wanted, or how some begin; empty for all.
+        ignore: codes that are left out, likewise.
         options: loading options, as in `load`.
+
+    Raises:
+        UsageError: for a code that no finding has (E001).
     """
     settle_beside(model, options.get("params"))
-    return check_model(model, inputs, loading_options(**options))
+    wanted = Wanted(ported_from, tuple(select), tuple(ignore))
+    return check_model(model, inputs, loading_options(**options), wanted)
 
 
-def check_file(path: str | Path, inputs: Inputs = None, **options: Any) -> FileFindings:
+def check_file(
+    path: str | Path,
+    inputs: Inputs = None,
+    *,
+    ported_from: str = "",
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    **options: Any,
+) -> FileFindings:
     """As `check`, of every Cell and Module of a file: **runs it**, and makes what needs no arguments.
 
     Args:
         path: a Python file.
         inputs: as in `load`, for all of them.
+        ported_from: as in `check`.
+        select: as in `check`.
+        ignore: as in `check`.
         options: loading options, as in `load`.
     """
-    return check_models(path, inputs, loading_options(**options))
+    wanted = Wanted(ported_from, tuple(select), tuple(ignore))
+    return check_models(path, inputs, loading_options(**options), wanted)
 
 
 def fix(

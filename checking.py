@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .diagnosis import Subject, advised, cannot_run, diagnose, folded, names_in, ordered
+from .diagnosis import (
+    CODES,
+    Subject,
+    Wanted,
+    advised,
+    cannot_run,
+    diagnose,
+    find_traps,
+    folded,
+    names_in,
+    ordered,
+    silenced,
+)
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .frontends.python_file import run_file
 from .guarding import guarded
+from .ir import CODES as OF_ERRORS
 from .ir import Graph, ModelError, RegraftError, UnsupportedError
-from .passes import default_pipeline, run_passes
+from .passes import PASSES, default_pipeline, run_passes
 from .passes.base import Change
+
+_ALL = Wanted()
+
+
+def codes() -> set[str]:
+    """The codes that a finding may have."""
+    return {*CODES, *OF_ERRORS, *(code for cls in PASSES.values() for code in cls.codes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +43,13 @@ class Findings:
         findings: what the passes would change or report and what the diagnosis found, the worst first.
         skipped: names of the rules that could not run, and why.
         notes: what the graph does not show of the model, or shows otherwise.
+        silenced: how many findings a comment at their line silences.
     """
 
     findings: list[Change] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    silenced: int = 0
 
     @property
     def clean(self) -> bool:
@@ -60,15 +82,16 @@ class FileFindings:
 
 
 @guarded()
-def check(model: object, inputs: Inputs, options: LoadOptions) -> Findings:
+def check(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> Findings:
     """What the diagnosis and the passes find in a graph or a model; see `api.check`."""
-    return _examined(model, inputs, options)[0]
+    wanted.refuse_unknown(codes())
+    return _examined(model, inputs, options, wanted)[0]
 
 
-def _examined(model: object, inputs: Inputs, options: LoadOptions) -> tuple[Findings, Graph]:
+def _examined(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted) -> tuple[Findings, Graph]:
     """What is found in a model, and its graph or static part."""
     if isinstance(model, Graph):
-        return _of_graph(model, None, Subject(model), []), model
+        return _of_graph(model, None, Subject(model), [], wanted), model
     reference = model if isinstance(model, str) else ""
     _, found = resolve(model, options)
     live = not isinstance(found, (str, Path))
@@ -79,27 +102,29 @@ def _examined(model: object, inputs: Inputs, options: LoadOptions) -> tuple[Find
         if broken:
             subject.graph.origin.reference = reference or subject.graph.origin.reference
             stopped = f"the model cannot run ({broken})"
-            return _of_graph(subject.graph, None, subject, diagnose(subject), stopped), subject.graph
+            return _of_graph(subject.graph, None, subject, diagnose(subject), wanted, stopped), subject.graph
     graph, failure = _captured_or_tree(found if live else model, inputs, options)
     if live:
         graph.origin.reference = reference or graph.origin.reference
         subject = Subject(graph, reference)
         causes = diagnose(subject)  # which calls were recorded is known now
-    return _of_graph(graph, failure, subject or Subject(graph, reference), causes), graph
+    return _of_graph(graph, failure, subject or Subject(graph, reference), causes, wanted), graph
 
 
 @guarded()
-def check_file(path: str | Path, inputs: Inputs, options: LoadOptions) -> FileFindings:
+def check_file(path: str | Path, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> FileFindings:
     """Check every Cell and Module of a file: instances, and classes whose constructors need no arguments.
 
     Args:
         path: a Python file, which is run.
         inputs: as in `api.load`; for all models of the file.
         options: how to load them.
+        wanted: which findings.
 
     Raises:
         ModelError: when the file raises before it defines anything, or defines no model.
     """
+    wanted.refuse_unknown(codes())
     module = run_file(str(path))
     names = names_in(module)
     if not names:
@@ -107,20 +132,20 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions) -> FileFi
     result = FileFindings()
     inside: dict[str, str] = {}
     told: set[tuple[str, str, str]] = set()
-    wanted = [n for n in names if not n.left_out]
-    classes = [n for n in wanted if isinstance(vars(module)[n.name], type)]
-    instances = [n for n in wanted if n not in classes]
+    made = [n for n in names if not n.left_out]
+    classes = [n for n in made if isinstance(vars(module)[n.name], type)]
+    instances = [n for n in made if n not in classes]
     for row in [*instances, *reversed(classes)]:  # classes that others are made of stand above those
         if row.name in inside:
             continue
         try:
-            found, graph = _examined(f"{path}:{row.name}", inputs, options)
+            found, graph = _examined(f"{path}:{row.name}", inputs, options, wanted)
         except ModelError as error:
             result.left_out[row.name] = str(error).partition("\n")[0]
             continue
         fresh = [c for c in found if (c.code, c.place, c.message) not in told]
         told |= {(c.code, c.place, c.message) for c in fresh}
-        result.models[row.name] = Findings(fresh, found.skipped, found.notes)
+        result.models[row.name] = replace(found, findings=fresh)
         for module in graph.modules:
             if module is not graph.modules.root:
                 inside.setdefault(module.class_name, row.name)
@@ -149,7 +174,12 @@ def _captured_or_tree(
 
 
 def _of_graph(
-    graph: Graph, failure: RegraftError | None, subject: Subject, causes: list[Change], stopped: str = ""
+    graph: Graph,
+    failure: RegraftError | None,
+    subject: Subject,
+    causes: list[Change],
+    wanted: Wanted,
+    stopped: str = "",
 ) -> Findings:
     pipeline = default_pipeline()
     skipped = {p.name: why for p in pipeline if (why := p.skipped(graph))}
@@ -162,8 +192,13 @@ def _of_graph(
         skipped = dict.fromkeys(skipped, stopped)
     for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):
         found += changes
-    found = ordered(subject, advised(subject, folded(found)))
-    return Findings(found, skipped, _notes(graph, causes))
+    if wanted.ported_from:
+        found += find_traps(subject)
+        if subject.framework != "mindspore":
+            skipped["traps of porting"] = f"a model of {subject.framework} is no port to MindSpore"
+    found = [c for c in ordered(subject, advised(subject, folded(found))) if c in wanted]
+    silent = silenced(subject, found)
+    return Findings([c for c in found if c not in silent], skipped, _notes(graph, causes), len(silent))
 
 
 def _notes(graph: Graph, causes: list[Change]) -> list[str]:

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 @click.command(epilog=MODEL_HELP)
 @click.argument("model")
 @model_options
+@click.option(
+    "--from",
+    "ported_from",
+    type=click.Choice(["torch"]),
+    default="",
+    help="Also the traps of a MindSpore net ported from there: calls that mean something else.",
+)
+@click.option("--select", metavar="CODES", help="Only findings whose codes begin so, e.g. PT,RP101.")
+@click.option("--ignore", metavar="CODES", help="None of those whose codes begin so.")
 @click.option("-v", "--verbose", is_flag=True, help="List what a finding counts, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
 @click.pass_context
@@ -23,6 +32,9 @@ def check(
     ctx: click.Context,
     model: str,
     loading: Loading,
+    ported_from: str,
+    select: str | None,
+    ignore: str | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -30,24 +42,31 @@ def check(
 
     A .py file without a name is examined whole: every Cell and Module in it. EITHER WAY THE FILE IS RUN;
     where it raises, what it made before is examined. Without --input only the static rules run, and those
-    skipped are listed.
+    skipped are listed. A comment `# regraft: ignore[PT101]` at a line silences that finding there,
+    `# regraft: ignore` every one.
     """
     from .. import api
+
+    wanted = {"ported_from": ported_from, "select": _codes(select), "ignore": _codes(ignore)}
 
     with reported(ctx):
         if model.endswith(".py"):
             with doing(f"checking {model}"):
-                found = api.check_file(model, loading.given(), **loading.options())
+                found = api.check_file(model, loading.given(), **wanted, **loading.options())
             _print_file(found, verbose=verbose, as_json=as_json)
             ctx.exit(0 if found.clean else 1)
         with doing(f"checking {model}"):
-            findings = api.check(model, loading.given(), **loading.options())
+            findings = api.check(model, loading.given(), **wanted, **loading.options())
         if as_json:
             print_json(_as_json(findings))
         else:
             echo(_verdict(findings))
             _print(findings, verbose=verbose)
         ctx.exit(0 if findings.clean else 1)
+
+
+def _codes(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(code.strip().upper() for code in text.split(","))
 
 
 def _verdict(findings: Findings) -> str:
@@ -62,6 +81,8 @@ def _print(findings: Findings, *, verbose: bool) -> None:
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
         echo(f"skipped {', '.join(names)}: {why}")
+    if findings.silenced:
+        echo(f"silenced by comments: {findings.silenced}")
     for note in findings.notes:
         echo(f"note: {note}")
 
@@ -72,6 +93,7 @@ def _as_json(findings: Findings) -> dict[str, object]:
         "findings": change_rows(findings.findings),
         "skipped": findings.skipped,
         "notes": findings.notes,
+        "silenced": findings.silenced,
     }
 
 

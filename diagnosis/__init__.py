@@ -5,23 +5,32 @@ from __future__ import annotations
 from .advice import advised, folded
 from .diagnosing import cannot_run, diagnose, ordered
 from .files import ModelName, names_in
-from .findings import CODES
+from .findings import CODES as OF_MODELS
 from .findings.unlike_reference import unlike
 from .live_names import unique_names
 from .plan import planned
+from .porting import CODES as OF_PORTS
+from .porting import find_traps
+from .selecting import Wanted, silenced
 from .subject import Subject
+
+CODES: dict[str, str] = {**OF_MODELS, **OF_PORTS}
+"""Code -> what a finding of the diagnosis means, in one line."""
 
 __all__ = [
     "CODES",
     "ModelName",
     "Subject",
+    "Wanted",
     "advised",
     "cannot_run",
     "diagnose",
+    "find_traps",
     "folded",
     "names_in",
     "ordered",
     "planned",
+    "silenced",
     "unique_names",
     "unlike",
 ]

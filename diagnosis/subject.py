@@ -123,6 +123,22 @@ def classes_of(module: ModuleType) -> list[tuple[str, type]]:
     ]
 
 
+def resolved(name: ast.expr, module: ModuleType | None) -> Any:
+    """What an expression such as ``nn.Conv2d`` names in a module, through modules alone; None for nothing."""
+    names: list[str] = []
+    while isinstance(name, ast.Attribute):
+        names.append(name.attr)
+        name = name.value
+    if not isinstance(name, ast.Name) or module is None:
+        return None
+    found: Any = vars(module).get(name.id)
+    for each in reversed(names):
+        if not isinstance(found, ModuleType):
+            return None
+        found = getattr(found, each, None)
+    return found
+
+
 def is_model(value: object) -> bool:
     """Whether a value is a live Cell or Module."""
     return not isinstance(value, type) and frontend_of_model(value) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import sysconfig
@@ -9,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -56,6 +57,26 @@ def construction_of(model: Any, path: str = "") -> Construction | None:
     """
     part = part_at(model, path)
     return None if part is None else _known.get(part)
+
+
+def call_at(made: Construction, name: str) -> ast.Call | None:
+    """The syntax of a call in its file as it is now; None where it does not call a class of that name."""
+    try:
+        calls = _calls(Path(made.file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    found = calls.get((made.line, made.end_line, made.column, made.end_column))
+    if found is None:
+        return None
+    called = found.func.attr if isinstance(found.func, ast.Attribute) else getattr(found.func, "id", "")
+    return found if called == name else None
+
+
+@lru_cache(maxsize=8)
+def _calls(source: bytes) -> dict[tuple[int, int | None, int, int | None], ast.Call]:
+    """The calls in a file, by their first and last line and the columns there."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return {(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset): n for n in nodes}
 
 
 def part_at(model: Any, path: str) -> Any:

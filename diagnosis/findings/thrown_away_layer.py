@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from ...passes import Change
-from ..subject import Subject, is_library_class, is_model_class
+from ..subject import Subject, is_library_class, is_model_class, resolved
 
 CODES = {"TL101": "a layer is constructed and thrown away"}
 
@@ -20,7 +19,7 @@ def find(subject: Subject) -> list[Change]:
     found: list[Change] = []
     for statement in subject.statements:
         for node, name in _thrown(statement):
-            cls = _resolved(node.func, subject.module)
+            cls = _constructed(node.func, subject.module)
             if cls is None or (
                 not is_library_class(cls) and not isinstance(statement, Function | ast.ClassDef)
             ):
@@ -83,17 +82,7 @@ def _statements(function: Function) -> Iterator[ast.stmt]:
             stack += reversed(getattr(node, block, []))
 
 
-def _resolved(function: ast.expr, module: ModuleType | None) -> type | None:
+def _constructed(function: ast.expr, module: ModuleType | None) -> type | None:
     """The Cell or Module class that an expression such as ``nn.Conv2d`` names in a module."""
-    names: list[str] = []
-    while isinstance(function, ast.Attribute):
-        names.append(function.attr)
-        function = function.value
-    if not isinstance(function, ast.Name) or module is None:
-        return None
-    found: Any = vars(module).get(function.id)
-    for name in reversed(names):
-        if not isinstance(found, ModuleType):
-            return None
-        found = getattr(found, name, None)
+    found = resolved(function, module)
     return found if is_model_class(found) else None

@@ -7,11 +7,9 @@ import inspect
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from ...frontends.constructions import Construction, construction_of, part_at
+from ...frontends.constructions import Construction, call_at, construction_of, part_at
 from ...ir import Graph
 from .attributes import AttributeRow
 from .laws import LawRow
@@ -98,28 +96,6 @@ def advised_by(calls: Sequence[CallArguments], row: AttributeRow) -> AttributeRo
             known = dict(call.arguments)
             return replace(row, arguments=tuple((n, known.get(n, text)) for n, text in row.arguments))
     return row
-
-
-def call_at(made: Construction, name: str) -> ast.Call | None:
-    """The call in its file, where it calls a class of that name; None where it does not."""
-    for node in _calls_of(made.file):
-        place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
-        if place == (made.line, made.end_line, made.column, made.end_column):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            return node if called == name else None
-    return None
-
-
-def _calls_of(file: str) -> list[ast.Call]:
-    try:
-        return _calls(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return []
-
-
-@lru_cache(maxsize=8)
-def _calls(source: bytes) -> list[ast.Call]:
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
 
 
 def _common(

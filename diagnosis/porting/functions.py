@@ -1,0 +1,156 @@
+"""Functions that mean something else in PyTorch where an argument is left out."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ...frontends.class_source import class_source
+from ...passes import Change
+from ..subject import Subject, resolved
+
+CODES = {
+    "PT113": "a standard deviation or variance divides by n; torch's by n - 1",
+    "PT114": "a function has another default than torch's of the same name",
+    "PT115": "requires_grad of a computed tensor changes nothing; torch's ends the gradient there",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """An argument of a function whose default is another in torch.
+
+    Attributes:
+        argument: its keyword.
+        position: its place among those without keyword; past all of them for a keyword alone.
+        here: what leaving it out means in MindSpore.
+        there: what it means in torch.
+        write: what to write for torch's.
+        code: the finding.
+    """
+
+    argument: str
+    position: int
+    here: str
+    there: str
+    write: str
+    code: str = "PT114"
+
+
+_Trap = tuple[int, str, str, str]
+"""Line, code, what it does against torch's, what to write."""
+
+_NEVER = 99
+_SPREAD = _Default("ddof", 2, "divides by n", "by n - 1", "ddof=1", "PT113")
+_WINDOW = _Default("stride", 2, "moves by 1", "by its window", "stride=kernel_size", "PT110")
+
+_FUNCTIONS: dict[str, _Default] = {
+    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _SPREAD),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _WINDOW),
+    "leaky_relu": _Default("alpha", 1, "has slope 0.2", "0.01", "alpha=0.01", "PT104"),
+    "smooth_l1_loss": _Default(
+        "reduction", 3, "gives the loss of each element", "their mean", 'reduction="mean"', "PT112"
+    ),
+    "flatten": _Default("start_dim", _NEVER, "keeps the first axis", "keeps none", "start_dim=0"),
+    "meshgrid": _Default("indexing", _NEVER, 'is indexed "xy"', '"ij"', 'indexing="ij"'),
+    "median": _Default(
+        "axis", 1, "is that of the last axis, with its index", "of all elements", "the input flattened"
+    ),
+    "multinomial": _Default("replacement", 2, "draws with replacement", "without", "replacement=False"),
+}
+"""Function of `mindspore.ops` -> the argument."""
+
+
+def find(subject: Subject) -> list[Change]:
+    """A finding for each call in the user's classes and functions that the model is made of."""
+    found: dict[tuple[str, int, str], Change] = {}
+    for file, module, tree in _sources(subject):
+        for node in ast.walk(tree):
+            for line, code, message, advice in _judged(node, module):
+                change = Change(code, message, f"{file}:{line}", "warning", fixed=False, advice=advice)
+                found.setdefault((file, line, code), change)
+    return [found[key] for key in sorted(found)]
+
+
+def _sources(subject: Subject) -> Iterator[tuple[str, ModuleType | None, ast.AST]]:
+    """(file, module, syntax) of the classes of the model's parts, and of what its file has of it."""
+    for cls in dict.fromkeys(type(part) for _, part in subject.parts()):
+        for each in cls.__mro__:
+            source = None if each is object else class_source(each)
+            if source is not None:
+                yield source.file, sys.modules.get(each.__module__), source.tree
+    if subject.file is not None:
+        for statement in subject.statements:
+            yield subject.file.name, subject.module, statement
+
+
+def _judged(node: ast.AST, module: ModuleType | None) -> Iterator[_Trap]:
+    """The traps of one node."""
+    if isinstance(node, ast.Call):
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            return
+        yield from _of_call(node, resolved(node.func, module), module)
+    elif isinstance(node, ast.FunctionDef) and node.name == "construct":
+        yield from _of_assignments(node)
+
+
+def _of_call(call: ast.Call, function: Any, module: ModuleType | None) -> Iterator[_Trap]:
+    given = {k.arg for k in call.keywords}
+    home = getattr(function, "__module__", None) or ""
+    if home.startswith("mindspore.") and not home.startswith("mindspore.mint"):
+        name = function.__name__
+        default = _FUNCTIONS.get(name)
+        if default is None or default.argument in given or len(call.args) > default.position:
+            return
+        if name == "median" and "axis" in given:
+            return
+        written = ast.unparse(call.func)
+        yield (
+            call.lineno,
+            default.code,
+            f"`{written}` {default.here} by default; torch's {default.there}",
+            f"{default.write} for torch's",
+        )
+    elif (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("std", "var")
+        and not given & {"ddof", "correction"}
+        and len(call.args) < 2
+        and _is_computed(call.func.value, module)
+    ):
+        yield (
+            call.lineno,
+            "PT113",
+            f"`.{call.func.attr}()` of a tensor divides by n; torch's by n - 1",
+            "ddof=1 for torch's",
+        )
+
+
+def _is_computed(value: ast.expr, module: ModuleType | None) -> bool:
+    """Whether an expression is no module or class of the file, whose function has the name of a method."""
+    root = value
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    return not (isinstance(root, ast.Name) and module is not None and root.id in vars(module))
+
+
+def _of_assignments(construct: ast.FunctionDef) -> Iterator[_Trap]:
+    """``y.requires_grad = False`` in a construct, of what is no parameter."""
+    for node in ast.walk(construct):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr == "requires_grad"
+                and isinstance(target.value, ast.Name)
+            ):
+                name = target.value.id
+                yield (
+                    target.lineno,
+                    "PT115",
+                    f"`{name}.requires_grad` of a computed tensor changes nothing: its gradient passes on",
+                    f"{name} = ops.stop_gradient({name})",
+                )

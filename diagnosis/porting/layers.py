@@ -1,0 +1,353 @@
+"""Layers whose constructor means something else in PyTorch where an argument is left out, or turned round."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ...frontends.class_source import is_library_class
+from ...frontends.constructions import call_at, construction_of
+from ...ir import Graph, Operator
+from ...passes import Change
+from ...passes.windows import same_total, split_total
+from ..subject import Subject, assigned_at
+
+CODES = {
+    "PT101": 'a convolution without pad_mode pads "same"; torch\'s pads nothing unless told to',
+    "PT102": "a convolution without has_bias has no bias; torch's has one",
+    "PT103": "nn.GELU() is the tanh approximation; torch's is exact",
+    "PT104": "LeakyReLU has slope 0.2; torch's has 0.01",
+    "PT105": "LayerNorm adds 1e-7 to the variance; torch's adds 1e-5",
+    "PT106": "LayerNorm normalises the last axis only, whatever normalized_shape says",
+    "PT107": "BatchNorm's momentum is the share that is kept; torch's is the share that is new",
+    "PT108": "the first argument of nn.Dropout is what it keeps; torch's is what it drops",
+    "PT109": "an Embedding is drawn from Normal(0.01); torch's from Normal(1)",
+    "PT110": "a pool without stride moves by 1; torch's by its window",
+    "PT111": "InstanceNorm has weights that are trained; torch's has none",
+    "PT112": "SmoothL1Loss gives every element's loss; torch's the mean",
+}
+
+_MEASURED = 4.7e-4
+"""How far the tanh approximation of GELU is from the exact one, at most."""
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A live layer and the call that made it.
+
+    Attributes:
+        path: in the model.
+        part: the layer.
+        call: the user's call of its class; None where none was seen.
+        following: the class of what is registered after it, beside it; empty for none.
+        pads: of a convolution: what padding "same" comes to at the graph's sizes, begins before ends; None
+            where they are not known.
+    """
+
+    path: str
+    part: Any
+    call: ast.Call | None
+    following: str = ""
+    pads: list[int] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its class."""
+        return type(self.part).__name__
+
+    def given(self, argument: str) -> ast.expr | None:
+        """The expression that the call gives for an argument; None for none, or where no call was seen."""
+        if self.call is None:
+            return None
+        named = next((k.value for k in self.call.keywords if k.arg == argument), None)
+        at = _position(type(self.part), argument)
+        return self.call.args[at] if named is None and 0 <= at < len(self.call.args) else named
+
+    def leaves_out(self, *arguments: str) -> bool:
+        """Whether the call is silent about all of these; true where none was seen: the value decides."""
+        if self.call is None:
+            return True
+        unpacked = any(isinstance(a, ast.Starred) for a in self.call.args)
+        unpacked |= any(k.arg is None for k in self.call.keywords)
+        return not unpacked and all(self.given(a) is None for a in arguments)
+
+
+Trap = tuple[str, str]
+"""What the layer does against what torch's does, and what to write."""
+
+
+def find(subject: Subject) -> list[Change]:
+    """A finding for each trap of each call that constructs layers of the model."""
+    found: dict[tuple[str, str], tuple[Trap, list[str]]] = {}
+    for layer, place in _layers(subject):
+        for code, classes, judge in _TRAPS:
+            if layer.name.startswith(classes):
+                trap = judge(layer)
+                if trap is not None:
+                    found.setdefault((code, place or layer.path), (trap, []))[1].append(layer.path)
+    return [
+        Change(
+            code,
+            trap[0] + (f" ({len(paths)} layers: `{paths[0]}`, …)" if len(paths) > 1 else f" (`{paths[0]}`)"),
+            place=place,
+            severity="warning",
+            fixed=False,
+            members=tuple(paths) if len(paths) > 1 else (),
+            advice=trap[1],
+        )
+        for (code, place), (trap, paths) in found.items()
+    ]
+
+
+def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
+    """Every layer of MindSpore's that the user's own code constructs, and where."""
+    parts = dict(subject.parts())
+    pads = _same_pads(subject.graph)
+    following = {id(a): type(b).__name__ for part in parts.values() for a, b in pairwise(_children(part))}
+    for path, part in parts.items():
+        if not type(part).__module__.startswith(("mindspore.nn.layer", "mindspore.nn.loss")):
+            continue
+        above, _, name = path.rpartition(".")
+        made = construction_of(subject.model, path)
+        call = None if made is None else call_at(made, type(part).__name__)
+        owner = parts.get(above)
+        layer = _Layer(path, part, call, following.get(id(part), ""), pads.get(path))
+        if made is not None and call is not None:
+            yield layer, made.place
+        elif made is None and owner is not None and _is_users(owner):
+            yield layer, assigned_at(type(owner), name)
+
+
+def _children(part: Any) -> list[Any]:
+    return [child for child in (vars(part).get("_cells") or {}).values() if child is not None]
+
+
+def _is_users(owner: Any) -> bool:
+    """Whether the user's code registers what a Cell holds: its class is theirs, or a container."""
+    return not is_library_class(type(owner)) or type(owner).__name__ in ("SequentialCell", "CellList")
+
+
+def _padded(layer: _Layer) -> Trap | None:
+    """A convolution that pads "same" by default: nothing to tell apart where the window is one cell."""
+    part = layer.part
+    windows, strides = _numbers(part.kernel_size), _numbers(part.stride)
+    if part.pad_mode != "same" or not layer.leaves_out("pad_mode"):
+        return None
+    if layer.name.endswith("Transpose"):
+        if all(k == s for k, s in zip(windows, strides, strict=False)):
+            return None  # both give size * stride
+        return (
+            f'`nn.{layer.name}` crops its output to size * stride (pad_mode="same" by default); '
+            "torch's gives (size - 1) * stride + kernel - 2 * padding",
+            'pad_mode="pad", padding=… as torch\'s is written (and its output_padding), or pad_mode="same"',
+        )
+    if all(k == 1 for k in windows):
+        return None
+    pads, place = layer.pads, " at this input"
+    if pads is None and all(n == 1 for n in strides):  # any size is padded alike
+        pads, place = _same(_axes(part, [None] * len(windows))), ""
+    if pads is not None and not any(pads):
+        return None
+    advice = 'pad_mode="valid" for a torch layer without padding, pad_mode="pad", padding=… for one with it'
+    if pads is None:
+        shown = "as much as keeps size / stride"
+    else:
+        begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+        if begins == ends:
+            shown = f"{_short(begins)} on each side{place}, as torch's does with padding={_short(begins)}"
+            advice = f'pad_mode="pad", padding={_short(begins)}, or pad_mode="valid" as torch\'s default is'
+        else:
+            uneven = f"{_short(begins)} before and {_short(ends)} after"
+            shown = f"{uneven}{place}, as no padding of torch's does"
+    return (
+        f'`nn.{layer.name}` pads {shown} (pad_mode="same" by default); torch\'s pads nothing by default',
+        advice,
+    )
+
+
+def _same_pads(graph: Graph) -> dict[str, list[int]]:
+    """Path of a convolution -> what padding "same" comes to at the graph's sizes, where they are known."""
+    found: dict[str, list[int]] = {}
+    for operator in graph.operators():
+        if operator.op_type == "Conv" and operator.call is not None:
+            pads = _pads_of(graph, operator)
+            if pads is not None:
+                found.setdefault(graph.modules.path(graph.modules.call(operator.call).module), pads)
+    return found
+
+
+def _pads_of(graph: Graph, operator: Operator) -> list[int] | None:
+    operand = graph.operands(operator.key)[0]
+    type_ = None if operand is None else graph.type_of(operand)
+    kernel = operator.ints("kernel_shape")
+    if operator.str("auto_pad") != "SAME_UPPER" or type_ is None or type_.shape is None or not kernel:
+        return None
+    strides, dilations = operator.spatial("strides", len(kernel)), operator.spatial("dilations", len(kernel))
+    sizes = [n if isinstance(n, int) else None for n in type_.shape[2:]]
+    return _same(zip(sizes, kernel, strides, dilations, strict=True))
+
+
+def _axes(part: Any, sizes: Sequence[int | None]) -> Iterator[tuple[int | None, int, int, int]]:
+    """(size, window, stride, dilation) of each spatial axis of a convolution; of a Conv1d, the last."""
+    settings = [_numbers(part.kernel_size), _numbers(part.stride), _numbers(part.dilation)]
+    kept = [numbers[-1:] if type(part).__name__ == "Conv1d" else numbers for numbers in settings]
+    return zip(sizes[-len(kept[0]) :], *kept, strict=True)
+
+
+def _same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int] | None:
+    """What padding "same" comes to, begins before ends; None where it depends on a size that is not known."""
+    totals = [same_total(*axis) for axis in axes]
+    if any(total is None for total in totals):
+        return None
+    pairs = [split_total(total or 0, "SAME_UPPER") for total in totals]
+    return [begin for begin, _ in pairs] + [end for _, end in pairs]
+
+
+def _unbiased(layer: _Layer) -> Trap | None:
+    """A convolution without bias, but for one that a normalisation follows, which takes a bias out again."""
+    if layer.part.has_bias or not layer.leaves_out("has_bias"):
+        return None
+    if layer.following.startswith(("BatchNorm", "InstanceNorm", "SyncBatchNorm")):
+        return None
+    return (
+        f"`nn.{layer.name}` has no bias by default; torch's has one",
+        "has_bias=True (its initial values are torch's), or has_bias=False where torch's has bias=False",
+    )
+
+
+def _approximate(layer: _Layer) -> Trap | None:
+    if layer.part.approximate != "tanh" or not layer.leaves_out("approximate"):
+        return None
+    return (
+        f"`nn.GELU()` is the tanh approximation; torch's is exact, up to {_MEASURED:.1e} away",
+        'approximate=False for torch\'s nn.GELU(), approximate=True for its nn.GELU("tanh")',
+    )
+
+
+def _leaky(layer: _Layer) -> Trap | None:
+    if layer.part.alpha != 0.2 or not layer.leaves_out("alpha"):
+        return None
+    return "`nn.LeakyReLU()` has slope 0.2; torch's has 0.01", "alpha=0.01 (or torch's negative_slope)"
+
+
+def _small_epsilon(layer: _Layer) -> Trap | None:
+    if layer.part.epsilon != 1e-7 or not layer.leaves_out("epsilon"):
+        return None
+    return "`nn.LayerNorm` adds 1e-7 to the variance; torch's adds 1e-5", "epsilon=1e-5"
+
+
+def _last_axis(layer: _Layer) -> Trap | None:
+    rank = len(layer.part.normalized_shape)
+    if rank < 2 or not layer.leaves_out("begin_norm_axis") or layer.part.begin_norm_axis != -1:
+        return None
+    return (
+        f"`nn.LayerNorm({tuple(layer.part.normalized_shape)})` normalises the last axis, and refuses its own "
+        f"weights; torch's normalises all {rank}",
+        "begin_norm_axis=1, begin_params_axis=1 for inputs of "
+        f"{rank + 1} axes (how many they have, less {rank})",
+    )
+
+
+def _momentum(layer: _Layer) -> Trap | None:
+    """A share of at most a half that is kept: 0.1 as torch's layers have it."""
+    given = layer.given("momentum")
+    if given is not None and not isinstance(given, ast.Constant):
+        return None
+    if given is not None and isinstance(given.value, (int, float)):
+        kept = float(given.value)
+    elif layer.call is None:
+        kept = round(1.0 - float(layer.part.momentum), 7)  # which it stores turned round
+    else:
+        return None
+    if not 0 < kept < 0.5:
+        return None
+    return (
+        f"`nn.{layer.name}(momentum={kept:g})` keeps {kept:g} of the old statistics at each step; torch's "
+        f"momentum={kept:g} keeps {1 - kept:g}",
+        f"momentum={1 - kept:g}",
+    )
+
+
+def _keeping(layer: _Layer) -> Trap | None:
+    kept = layer.part.keep_prob
+    if layer.part.p is not None or (layer.call is not None and layer.given("keep_prob") is None):
+        return None  # a half is a half
+    if layer.call is not None and any(k.arg == "keep_prob" for k in layer.call.keywords):
+        return None  # said by name
+    if kept == 0.5:
+        return None
+    return (
+        f"`nn.Dropout({kept:g})` drops {1 - kept:g}: its first argument is what it keeps; torch's "
+        f"nn.Dropout({kept:g}) drops {kept:g}",
+        f"nn.Dropout(p={kept:g}) for torch's, nn.Dropout(p={1 - kept:g}) for what it does now",
+    )
+
+
+def _drawn_small(layer: _Layer) -> Trap | None:
+    if layer.call is None or not layer.leaves_out("embedding_table"):
+        return None
+    return (
+        "`nn.Embedding` is drawn from Normal(0.01) by default; torch's from Normal(1)",
+        "embedding_table=Normal(1.0), of mindspore.common.initializer; nothing where weights are loaded",
+    )
+
+
+def _moving_by_one(layer: _Layer) -> Trap | None:
+    windows, strides = _numbers(layer.part.kernel_size), _numbers(layer.part.stride)
+    if any(s != 1 for s in strides) or all(k == 1 for k in windows) or not layer.leaves_out("stride"):
+        return None
+    kernel = layer.given("kernel_size")
+    window = _short([k for k in windows if k != 1] if layer.name.endswith("1d") else windows)
+    return (
+        f"`nn.{layer.name}` moves by 1 by default; torch's by its window, {window}",
+        f"stride={window if kernel is None else ast.unparse(kernel)} for torch's default, stride=1 for this",
+    )
+
+
+def _trained_weights(layer: _Layer) -> Trap | None:
+    if not layer.part.gamma.requires_grad or not layer.leaves_out("affine"):
+        return None
+    return (
+        f"`nn.{layer.name}` has a weight and a bias that are trained; torch's has none by default",
+        "affine=False, or affine=True where torch's has it",
+    )
+
+
+def _every_element(layer: _Layer) -> Trap | None:
+    if layer.part.reduction != "none" or not layer.leaves_out("reduction"):
+        return None
+    return "`nn.SmoothL1Loss()` gives the loss of each element; torch's their mean", 'reduction="mean"'
+
+
+_TRAPS: tuple[tuple[str, tuple[str, ...], Callable[[_Layer], Trap | None]], ...] = (
+    ("PT101", ("Conv1d", "Conv2d", "Conv3d"), _padded),
+    ("PT102", ("Conv1d", "Conv2d", "Conv3d"), _unbiased),
+    ("PT103", ("GELU",), _approximate),
+    ("PT104", ("LeakyReLU",), _leaky),
+    ("PT105", ("LayerNorm",), _small_epsilon),
+    ("PT106", ("LayerNorm",), _last_axis),
+    ("PT107", ("BatchNorm", "SyncBatchNorm"), _momentum),
+    ("PT108", ("Dropout",), _keeping),
+    ("PT109", ("Embedding",), _drawn_small),
+    ("PT110", ("MaxPool", "AvgPool"), _moving_by_one),
+    ("PT111", ("InstanceNorm",), _trained_weights),
+    ("PT112", ("SmoothL1Loss",), _every_element),
+)
+"""Code, how the names of the layers begin, and what judges one."""
+
+
+def _numbers(value: Any) -> list[int]:
+    return [int(n) for n in value] if isinstance(value, (tuple, list)) else [int(value)]
+
+
+def _short(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(set(numbers)) == 1 else str(tuple(numbers))
+
+
+def _position(cls: type, argument: str) -> int:
+    names = list(inspect.signature(cls).parameters)
+    return names.index(argument) if argument in names else -1
