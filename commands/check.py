@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     "--from",
     "ported_from",
     type=click.Choice(["torch"]),
-    default="",
     help="Also the traps of a MindSpore net ported from there: calls that mean something else.",
 )
 @click.option("--select", metavar="CODES", help="Only findings whose codes begin so, e.g. PT,RP101.")
@@ -32,7 +31,7 @@ def check(
     ctx: click.Context,
     model: str,
     loading: Loading,
-    ported_from: str,
+    ported_from: str | None,
     select: str | None,
     ignore: str | None,
     verbose: bool,
@@ -47,7 +46,7 @@ def check(
     """
     from .. import api
 
-    wanted = {"ported_from": ported_from, "select": _codes(select), "ignore": _codes(ignore)}
+    wanted = {"ported_from": ported_from or "", "select": _codes(select), "ignore": _codes(ignore)}
 
     with reported(ctx):
         if model.endswith(".py"):
