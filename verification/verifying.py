@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -32,7 +33,7 @@ from .structure.comparing import Describing, compare_structure, remark_on_dropou
 from .structure.report import Structure
 from .structure.settings import settings_of
 from .structure.sharing import held_by_graph
-from .structure.values import compare_parameters, values_in
+from .structure.values import compare_parameters, expected_in, values_in
 from .training.attempts import train as train_step
 from .training.comparing import divergence
 from .training.step import Trainer
@@ -250,7 +251,10 @@ def _structure(
     structure, notes = compare_structure(source, held, settings, mapping, train=train or cannot)
     if mapping is not None and structure.values:
         values = values_in(source, held, mapping, structure.values)
-        structure, further = _excused(sides, structure, values, inputs)
+        give = partial(paired_runner, source, modules={})
+        if values is None and isinstance(runner, OnnxRunner):  # the source has no tensor like one of them
+            values, give = expected_in(source, held, mapping, structure.values), runner.holding
+        structure, further = _excused(sides, structure, values, inputs, give)
         notes = [*notes, *further]
     return structure, [*notes, *([remark] if remark else [])]
 
@@ -262,7 +266,8 @@ def _of_passes(
     rows, count, values = compare_parameters(sides.graph, target)
     if not count:
         return None, []
-    return _excused(sides, Structure(values=rows, tensors=count), values, inputs)
+    give = partial(paired_runner, sides.graph, modules={})
+    return _excused(sides, Structure(values=rows, tensors=count), values, inputs, give)
 
 
 def _excused(
@@ -270,33 +275,33 @@ def _excused(
     structure: Structure,
     values: Mapping[str, Array] | None,
     inputs: Mapping[str, Array] | None,
+    give: Callable[[Mapping[str, Array]], Runner],
 ) -> tuple[Structure, list[str]]:
     """Without tensors that others make up for, and a note; as it is where that cannot be said.
 
-    The outputs agree, and the source, given all of them, or each of them alone, computes something else.
+    The outputs agree, and the source, given all of them, or each of them alone, computes something else; or
+    the target does, given the source's.
     """
     if not structure.values or not values or inputs is None:
         return structure, []
     each = [{name: value} for name, value in values.items()]
     alone = 1 < len(each) <= _ALONE
-    if not _moved_by(sides, values, inputs) and not (
-        alone and all(_moved_by(sides, v, inputs) for v in each)
-    ):
+
+    def moves(given: Mapping[str, Array]) -> bool:
+        """Whether a net with these values computes something else than the source."""
+        before = sides.source.run(inputs, calls=False)  # first: the other net may be the same live one
+        other = give(given)
+        try:
+            run = other.run(inputs, calls=False)
+        finally:
+            other.close()
+        return not all(row.passed for row in sides.outputs("", before, run, sides.rounding(inputs, before)))
+
+    if not moves(values) and not (alone and all(moves(v) for v in each)):
         return structure, []
     count = len(structure.values)
     note = f"{count} tensors are not the source's, and what reads them makes up for it"
     return replace(structure, values=[]), [note]
-
-
-def _moved_by(sides: Sides, values: Mapping[str, Array], inputs: Mapping[str, Array]) -> bool:
-    """Whether the source computes something else with these values: its target, which does not, has more."""
-    before = sides.source.run(inputs, calls=False)
-    other = paired_runner(sides.graph, values, {})
-    try:
-        run = other.run(inputs, calls=False)
-    finally:
-        other.close()
-    return not all(row.passed for row in sides.outputs("", before, run, sides.rounding(inputs, before)))
 
 
 def _recorded(sides: Sides, inputs: Mapping[str, Array], expected: Sequence[Array]) -> list[OutputRow]:

@@ -85,6 +85,42 @@ def test_weights_that_others_make_up_for_are_a_note(graph: regraft.Graph, writte
     assert any("makes up for it" in note for note in report.notes)
 
 
+def halve(path: Path, op_type: str) -> None:
+    """Multiply what the first operator of a type gives by a half, by onnx itself."""
+    model = onnx.load(path)
+    at, node = next((i, n) for i, n in enumerate(model.graph.node) if n.op_type == op_type)
+    output, node.output[0] = node.output[0], "whole"
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "half"))
+    model.graph.node.insert(at + 1, helper.make_node("Mul", ["whole", "half"], [output]))
+    onnx.save(model, path)
+
+
+def test_so_are_those_that_took_a_normalisation_in(graph: regraft.Graph, written: Path) -> None:
+    change(written, "conv.weight", np.float32(2))
+    change(written, "conv.bias", np.float32(2))
+    halve(written, "Conv")
+    report = regraft.verify(graph, written)
+    assert report.passed, report.render()
+    assert any(
+        "2 tensors are not the source's, and what reads them makes up" in note for note in report.notes
+    )
+
+
+def test_one_that_took_a_normalisation_in_and_reaches_no_output_is_a_difference(tmp_path: Path) -> None:
+    net = Net().eval()
+    with torch.no_grad():
+        net.hidden.weight[:, 3] = 0  # nothing reads the last channel
+    graph, path = regraft.load(net, [np.ones((2, 3, 6, 6), np.float32)]), tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, path)
+    factor = np.ones((4, 1, 1, 1), np.float32)
+    factor[3] = 1.5
+    change(path, "conv.weight", factor)
+    report = regraft.verify(graph, path)
+    assert not report.passed
+    assert report.structure is not None
+    assert [row.target for row in report.structure.values] == ["conv.weight"]
+
+
 def altered(graph: regraft.Graph, name: str, factor: object) -> regraft.Graph:
     """A copy of a graph in which one parameter has other values, as a wrong pass would leave it."""
     new = graph.copy()

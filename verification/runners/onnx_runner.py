@@ -264,6 +264,17 @@ class OnnxRunner:
         finally:
             self._altered, self._rounding = {}, None
 
+    def holding(self, values: Mapping[str, np.ndarray]) -> OnnxRunner:
+        """Return the model with other values of initializers, by name, in a runner of its own."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        for tensor in model.graph.initializer:
+            if tensor.name in values:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(values[tensor.name], tensor.name))
+        found = OnnxRunner(model, threads=self._threads, optimised=self._optimised)
+        found._folder = self._folder  # where values that are not in the file lie
+        return found
+
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if set(self.inputs) <= set(inputs):
             return {**{name: inputs[name] for name in self.inputs}, **self._altered}

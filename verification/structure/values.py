@@ -83,6 +83,26 @@ def values_in(
     return found
 
 
+def expected_in(
+    source: Graph, target: Sequence[Held], mapping: Map, rows: Sequence[ValueRow]
+) -> dict[str, np.ndarray] | None:
+    """What a target should hold in place of some of its tensors, by their names in it; as `values_in`.
+
+    Returns:
+        None where one has another shape.
+    """
+    given = _source_tensors(source, mapping)
+    held = {name: tensor for tensor in target for name in tensor.names}
+    by_target = {row.target: row for row in mapping.rows}
+    found: dict[str, np.ndarray] = {}
+    for differing in rows:
+        expected = _expected(by_target[differing.target], mapping, given)
+        if expected is None or differing.max_relative is None:
+            return None
+        found[differing.target] = _cast(expected, held[differing.target].dtype).numpy()
+    return found
+
+
 def compare_parameters(source: Graph, target: Graph) -> tuple[list[ValueRow], int, dict[str, np.ndarray]]:
     """As `compare_values`, of a graph that passes made of the source's, by what they recorded.
 
