@@ -65,9 +65,9 @@ def invoke(arguments: list[str] | None = None) -> int:
             click.echo(
                 f"{error.ctx.get_usage()}\nTry `{error.ctx.command_path} --help` for help.\n", err=True
             )
-        from .ir.outside.display import shown
+        from .ir.outside.display import shorten_words
 
-        click.echo(f"Error: {shown(error.format_message())}", err=True)
+        click.echo(f"Error: {shorten_words(error.format_message())}", err=True)
         return 2
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("aborted", err=True)
@@ -114,10 +114,10 @@ def run() -> None:
     except BrokenPipeError:
         code = 0
     except Exception as error:  # the last line of defence: a fault of ours, said plainly
-        from .ir.outside.display import shown
+        from .ir.outside.display import shorten_words
 
         code = 3
-        click.echo(f"internal error: {type(error).__name__}: {shown(str(error))}", err=True)
+        click.echo(f"internal error: {type(error).__name__}: {shorten_words(str(error))}", err=True)
         click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
         if "--debug" in sys.argv:
             raise

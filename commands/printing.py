@@ -66,9 +66,9 @@ def doing(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    from ..ir.outside.display import shown
+    from ..ir.outside.display import shorten_words
 
-    with Console(stderr=True, markup=False, emoji=False).status(shown(what)):
+    with Console(stderr=True, markup=False, emoji=False).status(shorten_words(what)):
         yield
 
 

@@ -24,7 +24,7 @@ from .modules import Module, ModuleCall, ModuleTree
 from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import signature, traits_of
 from .origin import Origin
-from .outside.display import printable, shown
+from .outside.display import printable, shorten_words
 from .outside.documents import parse_json, read_bytes, read_json, require_file
 from .outside.names import near_names, require_name, require_shape
 from .outside.system_errors import system_error, system_errors_told
@@ -101,7 +101,7 @@ __all__ = [
     "require_file",
     "require_name",
     "require_shape",
-    "shown",
+    "shorten_words",
     "signature",
     "system_error",
     "system_errors_told",

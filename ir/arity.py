@@ -1,4 +1,4 @@
-"""Checks one operator's arity and attributes against its signature."""
+"""Checks one operator's operands, outputs and attributes against its signature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ELEMENTS: dict[str, tuple[type, ...]] = {"ints": (int,), "floats": (float, int)
 
 
 def check_operator(operator: Operator, inputs: int, outputs: int) -> None:
-    """Check one operator's arity and attributes against its signature.
+    """Check the number of operands and outputs, and the attributes, against the operator's signature.
 
     Raises:
         InvalidGraphError: naming the operator and what does not fit.

@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept from walking graphs that are being built."""
+"""Pauses Python's garbage collector while graphs are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types across the edge of nested graphs: what If and Loop give their graphs, and what these return."""
+"""Checks the types of values that enter and leave the nested graphs of If and Loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COUNT = TensorType("int64", None)
 
 
 def check_nested_types(graph: Graph, operator: Operator) -> None:
-    """Check the types of an operator with nested graphs against what these are given and return.
+    """Check that the types an operator gives to its nested graphs, and gets back, agree with theirs.
 
     Raises:
         InvalidGraphError: naming what does not fit.

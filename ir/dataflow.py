@@ -1,4 +1,4 @@
-"""The dataflow of a graph: a networkx graph that counts its changes and is read without networkx's views."""
+"""The dataflow of a graph: a networkx graph that counts its changes and has fast accessors."""
 
 from __future__ import annotations
 
@@ -78,56 +78,56 @@ class Dataflow(_IntegerGraph):
                     yield source, user, slot, data["output"]
 
     def descendants(self, key: int) -> set[int]:
-        """Return the keys of all nodes that follow from a node, itself not included."""
+        """Return the keys of all nodes reachable from a node, itself not included."""
         return _NETWORKX.descendants(self, key)
 
     # -- changing ------------------------------------------------------------------------------
 
     def add_node(self, node_for_adding: Any, **attr: Any) -> None:
-        """As networkx's; counted."""
+        """Add a node; see networkx."""
         self.version += 1
         self.touched.add(node_for_adding)
         super().add_node(node_for_adding, **attr)
 
     def add_nodes_from(self, nodes_for_adding: Iterable[Any], **attr: Any) -> None:
-        """As networkx's; counted."""
+        """Add nodes; see networkx."""
         nodes = list(nodes_for_adding)
         self.version += 1
         self.touched.update(cast("tuple[int, object]", n)[0] if isinstance(n, tuple) else n for n in nodes)
         super().add_nodes_from(nodes, **attr)
 
     def remove_node(self, n: Any) -> None:
-        """As networkx's; counted."""
+        """Remove a node; see networkx."""
         self.version += 1
         self.touched.update(self._succ.get(n, ()))
         super().remove_node(n)
 
     def remove_nodes_from(self, nodes: Iterable[Any]) -> None:
-        """As networkx's; counted."""
+        """Remove nodes; see networkx."""
         gone = list(nodes)
         self.version += 1
         self.touched.update(user for n in gone for user in self._succ.get(n, ()))
         super().remove_nodes_from(gone)
 
     def add_edge(self, u_for_edge: Any, v_for_edge: Any, key: Hashable | None = None, **attr: Any) -> Any:
-        """As networkx's; counted."""
+        """Add an edge; see networkx."""
         self.version += 1
         self.touched.add(v_for_edge)
         return super().add_edge(u_for_edge, v_for_edge, key, **attr)
 
     def remove_edge(self, u: Any, v: Any, key: Hashable | None = None) -> None:
-        """As networkx's; counted."""
+        """Remove an edge; see networkx."""
         self.version += 1
         self.touched.add(v)
         super().remove_edge(u, v, key)
 
     def clear(self) -> None:
-        """As networkx's; counted."""
+        """Remove all nodes and edges; see networkx."""
         self.version += 1
         super().clear()
 
     def clear_edges(self) -> None:
-        """As networkx's; counted."""
+        """Remove all edges; see networkx."""
         self.version += 1
         self.touched.update(self._node)
         super().clear_edges()

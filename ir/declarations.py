@@ -1,4 +1,4 @@
-"""Operators that ONNX does not have, as they are declared: composites, and what only one target has."""
+"""Declarations of operators that ONNX does not have: composites, and operators of one target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ InferTypes = Callable[["Operator", Sequence[TensorType | None]], list[TensorType
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One declared operator, which ONNX does not have."""
+    """An operator that ONNX does not have, with its signature, typing rule and traits."""
 
     signature: Signature
     infer: InferTypes

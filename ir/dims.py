@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\s*([0-9]{1,18}(?![\w.])|[A-Za-z_]\w*(?![.])|//|\*\*|[-+*(
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """A division that is not exact, rounded down."""
+    """An inexact division, rounded down."""
 
     above: Size
     below: Size
@@ -38,7 +38,7 @@ Factors = tuple[str | Quotient, ...]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An integer that names may stand for, in one form: what is equal by arithmetic is equal.
+    """An integer polynomial of dimension names, in canonical form: equal polynomials compare equal.
 
     Attributes:
         terms: (factors, coefficient other than 0), those with most factors first.
@@ -48,7 +48,7 @@ class Size:
 
     @staticmethod
     def of(value: Size | int | str) -> Size:
-        """Return the size of a number, or the one that a text states."""
+        """Return the size of a number, or the one that a text denotes."""
         if isinstance(value, Size):
             return value
         return _read(value) if isinstance(value, str) else _collect({(): value})
@@ -123,7 +123,7 @@ class Size:
         return _collect(found)
 
     def substitute(self, values: Mapping[str, Size | int]) -> Size:
-        """Return the size with these sizes in place of names; names that `values` does not have stay."""
+        """Return the size with names replaced by sizes; names that `values` does not have stay."""
         total = Size(())
         for factors, coefficient in self.terms:
             term = Size.of(coefficient)
@@ -136,7 +136,7 @@ class Size:
         return total
 
     def differs(self, other: Size | int) -> bool:
-        """Whether two sizes are different numbers whatever sizes, from 1 on, their names stand for."""
+        """Whether two sizes differ for all values, from 1 on, of their names."""
         apart = self - other
         if apart.number is not None:
             return apart.number != 0
@@ -211,7 +211,7 @@ def _differ(a: int | str, b: int | str) -> bool:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape to which operands spread over one another, as NumPy's do.
+    """Return the shape that operands broadcast to, by NumPy's rule.
 
     Raises:
         ValueError: where two sizes along an axis differ and none is 1.

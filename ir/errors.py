@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .outside.display import shown
+from .outside.display import shorten_words
 
 CODES: dict[str, str] = {
     "E001": "a command-line value or argument cannot be understood",
@@ -53,7 +53,12 @@ class RegraftError(Exception):
 
     def __init__(self, code: str, message: str, *, place: str = "", hint: str = "") -> None:
         assert code in CODES, code
-        self.code, self.message, self.place, self.hint = code, shown(message), shown(place), shown(hint)
+        self.code, self.message, self.place, self.hint = (
+            code,
+            shorten_words(message),
+            shorten_words(place),
+            shorten_words(hint),
+        )
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -99,7 +104,7 @@ class Missing:
         if self.reproduction:
             lines += ["  the smallest model that has it:"]
             lines += [f"    {line}".rstrip() for line in self.reproduction.split("\n")]
-        return shown("\n".join(f"  {line}" for line in lines))
+        return shorten_words("\n".join(f"  {line}" for line in lines))
 
 
 _PLACES = 8

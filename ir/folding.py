@@ -1,4 +1,4 @@
-"""A normalisation folded into the layer before it: what the layer's weight and bias become."""
+"""Computes a layer's weight and bias after the normalisation behind it is folded in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .types import Array
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One normalisation that a parameter took in.
+    """A normalisation that was folded into a parameter.
 
     Attributes:
         statistics: gamma, beta, mean and variance: the key of a parameter of the source whose values they

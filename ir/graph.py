@@ -276,7 +276,7 @@ class Graph(Nested):
             self.updates = {p: new if value == old else value for p, value in self.updates.items()}
 
     def replace_parameter(self, old: int, new: int) -> None:
-        """Tie two parameters: uses and module paths of `old` become those of `new`, and `old` is removed."""
+        """Tie two parameters: `new` takes over the uses and module paths of `old`, which is removed."""
         self.replace_uses(Value(old), Value(new))
         if old in self.updates and new not in self.updates:
             self.updates[new] = self.updates.pop(old)
@@ -333,7 +333,7 @@ class Graph(Nested):
         return self.copy_within(self.modules.copy())
 
     def copy_within(self, modules: ModuleTree) -> Graph:
-        """Return a copy that belongs to this module tree; a nested graph has that of its root."""
+        """Return a copy that belongs to the given module tree; a nested graph shares its root's tree."""
         new = Graph(self.name, modules)
         for node in self.flow.all_nodes():
             new.flow.add_node(node.key, node=_twin(node, modules))
@@ -352,7 +352,7 @@ class Graph(Nested):
 
 
 def _twin(node: Node, modules: ModuleTree) -> Node:
-    """Return a copy of a node for a graph that has this module tree."""
+    """Return a copy of a node for a graph with the given module tree."""
     if isinstance(node, Constant):
         return Constant(node.data, node.key)
     if not isinstance(node, Operator):

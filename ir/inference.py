@@ -71,7 +71,7 @@ def attribute_proto(name: str, value: object, kind: str | None = None) -> onnx.A
 def infer_types(
     graph: Graph, operator: Operator, operands: Operands, outputs: int
 ) -> Sequence[TensorType | None]:
-    """Return the types of an operator's outputs, None where its rule does not tell them.
+    """Return the types of an operator's outputs; None where its rule does not give one.
 
     The rule is asked once for all operators that are alike; what it said is remembered.
 
@@ -97,7 +97,7 @@ def infer_types(
 
 
 def _application(graph: Graph, operator: Operator, operands: Operands, outputs: int) -> Hashable:
-    """Return a key of all that the types of an operator's outputs depend on; None where it would be large."""
+    """Return a key of everything that an operator's types depend on; None if the key would be large."""
     attributes = operator.attributes
     if not _PLAIN.issuperset(map(type, attributes.values())):
         return None  # tensors and nested graphs
@@ -171,7 +171,7 @@ def _ask(
 def _of_another_width(
     schema: onnx.defs.OpSchema, types: Sequence[TensorType | None]
 ) -> dict[str, str] | None:
-    """Return, by element type that the schema leaves out, one of its kind that it has; None for a fault.
+    """Map element types that the schema lacks to types of the same kind that it has; None for a fault.
 
     Celu takes float32 alone in ONNX and means something for float16, which other targets have; Sqrt of
     integers means nothing.
@@ -197,7 +197,7 @@ def _as_another_width(
     types: Sequence[TensorType | None],
     other: dict[str, str],
 ) -> list[TensorType | None]:
-    """Return the types that the rule gives when it is asked with the element types of `other`."""
+    """Return the types that the rule gives for operands cast to the element types in `other`."""
     taken = {name: dtype for dtype, name in other.items()}
     asked = [t and TensorType(other.get(t.dtype, t.dtype), t.shape) for t in types]
     try:

@@ -127,7 +127,7 @@ class ModuleTree:
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        """Modules in depth-first registration order, each once."""
+        """Yield modules in depth-first registration order, each once."""
         return (self._modules[k] for k in self._walk_keys())
 
     def __contains__(self, key: int) -> bool:
@@ -179,11 +179,11 @@ class ModuleTree:
         return self._path_cache.get(key, ())
 
     def path(self, key: int) -> str:
-        """The canonical path of a module; empty for the root, and for one that is registered nowhere."""
+        """Return the canonical path of a module; empty for the root and for an unregistered module."""
         return next(iter(self.paths(key)), "")
 
     def registrations(self) -> Iterator[tuple[str, int, int | None]]:
-        """Yield (path, module, parent) of registrations, depth first; a shared module comes once a path."""
+        """Yield (path, module, parent) of registrations, depth first; a shared module once per path."""
         none: frozenset[int] = frozenset()
         stack: list[tuple[str, int, int | None, frozenset[int]]] = []
         stack += [("", 0, None, none)] if 0 in self._modules else []

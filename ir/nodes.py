@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Nested:
-    """Base of `Graph`: what tells an operator's nested graphs from its other attributes."""
+    """Base class of `Graph`, by which an operator's nested graphs are told from other attributes."""
 
 
 class Value(NamedTuple):

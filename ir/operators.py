@@ -29,7 +29,7 @@ _KINDS = {
 
 @cache
 def onnx_schema(op_type: str) -> onnx.defs.OpSchema:
-    """ONNX's schema of an operator in our opset.
+    """Return ONNX's schema of an operator in our opset.
 
     Raises:
         InvalidGraphError: when ONNX has no such operator.
@@ -43,7 +43,7 @@ def onnx_schema(op_type: str) -> onnx.defs.OpSchema:
 
 
 def _default(attribute: onnx.AttributeProto) -> object:
-    """Return a default as people write it: 1e-05, not 9.999999747378752e-06, which is the float32 of it."""
+    """Return a default in its shortest decimal form: 1e-05, not the float32 value 9.999999747378752e-06."""
     if not attribute.name:
         return None
     value = onnx.helper.get_attribute_value(attribute)

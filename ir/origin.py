@@ -1,4 +1,4 @@
-"""Where a graph came from: its model, its example inputs, and what a reader of the result should know."""
+"""Where a graph came from: its model, its example inputs, and notes for whoever reads the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the source's state was before any pass: names, types, and where each tensor went."""
+"""The source's state before any pass: names, types, and where each tensor went."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Provenance:
         )
 
     def note_dropped(self, graph: Graph, by: str) -> None:
-        """Record which parameters are gone from `graph` since the pass before `by`."""
+        """Record which parameters have gone from `graph` since the last call, as dropped by the pass `by`."""
         for key in self.parameters:
             if key not in graph and key not in self.tied:
                 self.dropped.setdefault(key, by)

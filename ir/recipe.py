@@ -1,4 +1,4 @@
-"""What a training script builds beside its net, by what it does: no framework's names, defaults or signs."""
+"""What a training script builds beside its net, free of framework names, defaults and signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator is called with: its inputs, outputs and attributes, as its domain declares them."""
+"""Signatures of operators: their inputs, outputs and attributes, as their domain declares them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class TensorData:
 
     @staticmethod
     def of(array: Array, storage: object = None) -> TensorData:
-        """A handle on an array in memory (borrowed, not copied)."""
+        """Return a handle on an array in memory (borrowed, not copied)."""
         return TensorData(dtype_name(array.dtype), tuple(array.shape), lambda: array, storage)
 
     @property

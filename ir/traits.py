@@ -1,4 +1,4 @@
-"""Says what operators are: one table for ONNX's, and what composites declare beside their typing rules."""
+"""Traits of operators: one table for ONNX's; composites declare theirs beside their typing rules."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _FROM_ONNX = {number: name for name, number in _TO_ONNX.items()}
 
 
 def onnx_dtype(dtype: str) -> int:
-    """ONNX's number of an element type: ``float32`` -> 1."""
+    """Return ONNX's number of an element type: ``float32`` -> 1."""
     return _TO_ONNX[dtype]
 
 
@@ -59,12 +59,12 @@ def dtype_of_onnx(number: int) -> str:
 
 
 def numpy_dtype(dtype: str) -> ElementType:
-    """NumPy's dtype, bfloat16 included (by way of ml_dtypes, as onnx does)."""
+    """Return NumPy's dtype, bfloat16 included (by way of ml_dtypes, as onnx does)."""
     return np.dtype(_ONNX_HELPER.tensor_dtype_to_np_dtype(_TO_ONNX[dtype]))
 
 
 def dtype_name(dtype: ElementType) -> str:
-    """Our name of a NumPy dtype.
+    """Return our name of a NumPy dtype.
 
     Raises:
         TypeError: for a dtype that ONNX does not have.
@@ -145,7 +145,7 @@ def parse_type(text: str) -> TensorType:
 
 
 def type_to_proto(type_: TensorType) -> onnx.TypeProto:
-    """ONNX's form of a type; a symbol becomes a dim_param."""
+    """Return ONNX's form of a type; a symbol becomes a dim_param."""
     return onnx.helper.make_tensor_type_proto(_TO_ONNX[type_.dtype], type_.shape)
 
 
@@ -170,7 +170,7 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
 
 
 def contradicts(known: TensorType, other: TensorType) -> bool:
-    """Whether no value can have both types: by element type, rank, or a dimension.
+    """Whether no value can have both types: element type, rank or a dimension exclude each other.
 
     A symbol may be any number from 1 on, so that ``N`` contradicts ``N+1`` and no 3, and ``2*N`` does.
     """
@@ -186,7 +186,7 @@ def contradicts(known: TensorType, other: TensorType) -> bool:
 
 
 def merge_types(known: TensorType, inferred: TensorType | None) -> TensorType:
-    """`known` with its unknown rank and dimensions taken from `inferred`; what `known` names stays.
+    """Return `known` with its unknown rank and dimensions taken from `inferred`; named dimensions stay.
 
     Raises:
         InvalidGraphError: when no value can have both types.

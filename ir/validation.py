@@ -1,4 +1,4 @@
-"""Validation: every invariant of a graph, blaming the culprit by name."""
+"""Checks every invariant of a graph, and names the node at fault."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def verifies_each() -> bool:
 
 
 def verify_each(on: bool) -> Token[bool]:
-    """Set `verifies_each` for all that runs in this context from now on; resetting by the token undoes it."""
+    """Set `verifies_each` in this context; resetting by the returned token undoes it."""
     return _verifies_each.set(on)
 
 
 @contextmanager
 def verifying_each(on: bool = True) -> Generator[None]:
-    """Make `verifies_each` true within a with block, if `on` says so or it was before."""
+    """Make `verifies_each` true within a with block if `on` is, or if it is already."""
     token = verify_each(on or verifies_each())
     try:
         yield
@@ -47,13 +47,13 @@ def validate_after(name: str, graph: Graph) -> None:
         InvalidGraphError: for the first fault found, naming the pass.
     """
     if verifies_each():
-        with blaming(f"the pass `{name}`"):
+        with blame(f"the pass `{name}`"):
             validate(graph)
 
 
 @contextmanager
-def blaming(what: str) -> Generator[None]:
-    """Name `what` as the cause in errors of invalid graphs raised in a with block."""
+def blame(what: str) -> Generator[None]:
+    """Prefix `what` as the cause to every `InvalidGraphError` raised in a with block."""
     try:
         yield
     except InvalidGraphError as error:

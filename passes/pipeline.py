@@ -1,4 +1,4 @@
-"""Running passes in order, with the verifier between them."""
+"""Runs passes in order, and validates the graph between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir import Graph, validate
 from ..ir.provenance import record
-from ..ir.validation import blaming, verifies_each
+from ..ir.validation import blame, verifies_each
 from .base import Change, Pass
 
 _WHOLE = 2000  # nodes up to which a graph is validated whole after each pass
@@ -53,7 +53,7 @@ def run_passes(
         whole = all_types or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
         touched = graph.flow.touched
-        with blaming(f"the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"):
+        with blame(f"the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"):
             validate(graph, None if whole else touched, typed=None if all_types else touched)
         if all_types:
             suspects.clear()

@@ -1,1 +1,1 @@
-"""What is told from a graph: its layers, where its functions bend, what depends on which inputs."""
+"""Analyses of a graph: its layer table, where its functions bend, what depends on which inputs."""

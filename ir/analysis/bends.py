@@ -1,4 +1,4 @@
-"""Where operators bend: the values between which they are one function, and beyond which another."""
+"""Finds where piecewise operators change their formula, such as Relu at 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..nodes import Constant, Input, Operator, Value
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """One operator that bends.
+    """The points at which one piecewise operator changes its formula.
 
     Attributes:
         node: key of the operator.
@@ -33,7 +33,7 @@ _Points = Callable[[Graph, Operator], Iterator[Bend]]
 
 
 def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
-    """Yield the bend of an operator whose first operand bends at these numbers."""
+    """Yield the bend of an operator that changes its formula where its first operand equals these numbers."""
     value = graph.operands(node.key)[0]
     if value is None or not points:
         return
@@ -44,7 +44,7 @@ def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
 
 
 def _relu(graph: Graph, node: Operator) -> Iterator[Bend]:
-    """Yield the bend of Relu: at 0, and at 6, where ReLU6 differs, which is easily written for it."""
+    """Yield the bends of Relu: at 0, and at 6, where ReLU6, easily confused with it, differs."""
     yield from _at(graph, node, 0)
     for bend in _at(graph, node, 6):
         yield replace(bend, regions=("", ""))
@@ -102,8 +102,8 @@ _BY_OPERANDS: dict[str, _Points] = {
 
 
 def find_bends(graph: Graph) -> list[Bend]:
-    """Return the bends that the values of a graph's inputs decide; nested graphs are not entered."""
-    decided = _decided_by_inputs(graph)
+    """Return the bends that depend on the values of a graph's inputs; nested graphs are not entered."""
+    decided = _find_input_dependent(graph)
     return [
         bend
         for node in graph.operators()
@@ -117,8 +117,8 @@ def _bends_of(graph: Graph, node: Operator) -> Iterator[Bend]:
     return _at(graph, node, *node.traits.bends) if found is None else found(graph, node)
 
 
-def _decided_by_inputs(graph: Graph) -> set[int]:
-    """Return the keys of the nodes whose values depend on the values of inputs, not on shapes only."""
+def _find_input_dependent(graph: Graph) -> set[int]:
+    """Return the keys of the nodes that depend on the values of inputs, not only on their shapes."""
     found: set[int] = set()
     for node in graph.nodes():
         if isinstance(node, Input):

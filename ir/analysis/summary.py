@@ -122,7 +122,7 @@ def _fold_rows(rows: list[LayerRow], depth: int) -> list[LayerRow]:
 
 
 def _is_passive(graph: Graph, key: int, calls: dict[int, list[ModuleCall]]) -> bool:
-    """Whether an uncalled module is only a holder (a list of modules) of modules that are called."""
+    """Whether an uncalled module only holds other modules that are called (a list of modules)."""
     stack = list(graph.modules.module(key).children.values())
     while stack:
         child = stack.pop()
@@ -133,7 +133,7 @@ def _is_passive(graph: Graph, key: int, calls: dict[int, list[ModuleCall]]) -> b
 
 
 def _call_outputs(graph: Graph) -> dict[int, TensorType]:
-    """Return, by key of a call, the type of the last value made in it that something outside it uses."""
+    """Return, by call key, the type of the last value made in the call that something outside it uses."""
     inside: dict[int, list[int]] = {}
     position = {key: at for at, key in enumerate(graph.order())}
     for key in position:

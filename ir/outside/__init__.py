@@ -1,1 +1,1 @@
-"""What comes from outside: files, names and texts of strangers, folders, what the system refuses."""
+"""The system's edge: files, names and texts from strangers, temporary folders, system errors."""

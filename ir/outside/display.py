@@ -1,4 +1,4 @@
-"""What is shown of texts that come from files: nothing that steers a terminal, and nothing overlong."""
+"""Makes texts from files safe to print: no control characters, no overlong words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _STEERING = re.compile(
 
 
 def printable(text: str) -> str:
-    """A text whose control characters are spelled out as Python does, line breaks and tabs apart."""
+    """Return a text with control characters, except line breaks and tabs, escaped as Python does."""
     return _STEERING.sub(lambda odd: odd[0].encode("unicode_escape").decode(), text)
 
 
-def shown(text: str) -> str:
-    """A text as messages show it: printable, with overlong words shortened, and itself."""
+def shorten_words(text: str) -> str:
+    """Return a text fit for a message: printable, and shortened where it or one of its words is overlong."""
     if len(text) > _LONGEST_WORD:
         text = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shorten(word[0], _LONGEST_WORD // 2), text)
     return printable(_shorten(text, _LONGEST))

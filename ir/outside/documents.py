@@ -1,4 +1,4 @@
-"""Files that are data: opened only where they are files, and JSON parsed in bounded memory."""
+"""Reads data files: regular files only, and JSON in bounded memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_json(raw: bytes, place: str = "") -> object:
-    """A document.
+    """Parse a JSON document.
 
     Args:
         raw: its bytes.

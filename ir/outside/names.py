@@ -1,4 +1,4 @@
-"""The names and shapes that a file may give to what it holds."""
+"""Checks the names and shapes that a file gives to its tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFUSED = frozenset(["Cc", "Cs", "Zl", "Zp"])
 
 
 def require_name(text: str, what: str, place: str) -> str:
-    """A name of a file, unless it has control characters, line breaks or halves of surrogate pairs.
+    """Return a name from a file, if it has no control characters, line breaks or lone surrogates.
 
     Args:
         text: the name.
@@ -40,7 +40,7 @@ _NEAR_LENGTH, _NEAR_COUNT = 200, 2000
 
 
 def require_shape(shape: Sequence[int], place: str) -> None:
-    """Check that an array of a shape could be: no negative size, few axes, and bytes that can be addressed.
+    """Check that an array of a shape can exist: no negative size, few axes, and an addressable size.
 
     Raises:
         ModelError: E101 otherwise.
@@ -54,7 +54,7 @@ def require_shape(shape: Sequence[int], place: str) -> None:
 
 
 def near_names(name: str, known: Iterable[str], count: int = 3, cutoff: float = 0.5) -> list[str]:
-    """The known names that a name is probably a misspelling of; none of long ones, as this is quadratic."""
+    """Return the known names that resemble a name; none for long names, as this is quadratic."""
     if len(name) > _NEAR_LENGTH:
         return []
     short = (other for other in known if len(other) <= _NEAR_LENGTH)

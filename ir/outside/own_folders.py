@@ -1,4 +1,4 @@
-"""Folders of this process's own: locked while it lives, and swept by the next run where it was killed."""
+"""Private folders: locked while this process lives, and deleted by the next run if it is killed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OwnFolder:
         self.sign({})
 
     def sign(self, further: dict[str, object]) -> None:
-        """Write the mark, with what `signature` is to give."""
+        """Write the mark file, whose content `signature` returns."""
         new = self.path / f"{MARK}.new"
         with new.open("w", encoding="utf-8") as file:
             json.dump({**_SIGNED, **further}, file)
@@ -85,12 +85,12 @@ class OwnFolder:
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder is one that this process holds, or directly in one."""
+    """Whether this process holds a folder or the folder's parent."""
     return folder in _held or folder.parent in _held
 
 
 def signature(folder: Path) -> dict[str, object] | None:
-    """What the mark of a folder says; None for a folder that is not ours."""
+    """Return the content of a folder's mark file; None if the folder is not ours."""
     try:
         found = json.loads((folder / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -102,7 +102,7 @@ def signature(folder: Path) -> dict[str, object] | None:
 
 
 def sweep(parent: Path, finish: Callable[[Path], bool] = lambda _: True) -> None:
-    """Delete what killed runs left in a folder: with our name and mark, of this user, and locked by nobody.
+    """Delete the folders in `parent` that killed runs left: our name and mark, this user, unlocked.
 
     Args:
         parent: the folder.
@@ -133,13 +133,13 @@ def sweep(parent: Path, finish: Callable[[Path], bool] = lambda _: True) -> None
 
 
 def abandon() -> None:
-    """Finish and delete every folder that this process holds; for the end of a process by a signal."""
+    """Finish and delete every folder that this process holds, when a signal ends the process."""
     for folder in list(_held.values()):
         folder.remove()
 
 
 def temporary_folder() -> OwnFolder:
-    """A new folder among the system's temporary files; what killed runs left there is deleted first."""
+    """Make a folder among the system's temporary files, after deleting those that killed runs left."""
     sweep_temporary_files()
     return OwnFolder(Path(tempfile.gettempdir()), "regraft-")
 
@@ -155,7 +155,7 @@ def _sweep_once(parent: Path) -> None:
 
 
 def lock(folder: Path, *, wait: bool = False, missing: int | None = None) -> int | None:
-    """A descriptor that locks a folder until it is closed; None where another holds it.
+    """Return a descriptor that locks a folder until it is closed; None where another process holds it.
 
     Args:
         folder: no symbolic link.
@@ -174,7 +174,7 @@ def lock(folder: Path, *, wait: bool = False, missing: int | None = None) -> int
 
 
 def _delete(folder: Path) -> None:
-    """Delete a folder, the mark last: a kill in between leaves what the next run knows."""
+    """Delete a folder, the mark file last, so that the next run can finish an interrupted deletion."""
     for entry in list(folder.iterdir()):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

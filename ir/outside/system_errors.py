@@ -1,4 +1,4 @@
-"""What the system refuses, as errors of ours: files that cannot be written, memory that is not there."""
+"""Turns errors of the operating system into ours: unwritable files, exhausted memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ModelError, UsageError
 
 @contextmanager
 def system_errors_told() -> Generator[None]:
-    """Turn what the system refuses into errors of ours.
+    """Turn errors of the operating system into errors of ours.
 
     Raises:
         UsageError: E002 for an `OSError`, with the file and the system's reason.
@@ -34,7 +34,7 @@ def system_errors_told() -> Generator[None]:
 
 
 def system_error(error: OSError) -> UsageError:
-    """Our form of what the system said about a file."""
+    """Return our form of an `OSError`."""
     name = error.filename2 or error.filename
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return UsageError(

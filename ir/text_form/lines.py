@@ -1,4 +1,4 @@
-"""One line of the text form: its tokens, and the literals, types and lists that are made of them."""
+"""One line of the text form: its tokens, and readers of literals, types and lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 
 
 class Line:
-    """The tokens of one line, read from left to right; each reader raises `TextFormError` at another form."""
+    """The tokens of one line, read from left to right; a reader raises `TextFormError` on any other form."""
 
     def __init__(self, text: str, number: int) -> None:
         self.text, self.number = text, number

@@ -1,4 +1,4 @@
-"""Reading the text form back: `parse` is the exact inverse of `render`."""
+"""Reads the text form back: `parse` is the exact inverse of `render`."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class _Parser:
             path = path_of[key]
             if parents is None:
                 above = path.rpartition(".")[0]
-                parents = [f"{above}#1" if path and by_path.get(above) in self._called(called) else None]
+                parents = [f"{above}#1" if path and by_path.get(above) in self._parse_calls(called) else None]
             pending += [(f"{path}#{i}", key, parent) for i, parent in enumerate(parents, 1)]
         while pending:
             ready = [p for p in pending if p[2] is None or p[2] in self.calls]
@@ -177,7 +177,7 @@ class _Parser:
             pending = [p for p in pending if p not in ready]
 
     @staticmethod
-    def _called(called: list[tuple[int, list[str | None] | None]]) -> set[int]:
+    def _parse_calls(called: list[tuple[int, list[str | None] | None]]) -> set[int]:
         return {key for key, parents in called if parents is None or parents}
 
     # -- nodes ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 
 
 def render(graph: Graph) -> str:
-    """The text of a graph: canonical order, attributes sorted, tensor data of parameters never printed."""
+    """Return the text of a graph: canonical order, sorted attributes, no values of parameters."""
     return "\n".join(_Renderer(graph).lines()) + "\n"
 
 
@@ -29,7 +29,7 @@ def render_lines(graph: Graph, key: int) -> tuple[list[str], int]:
 
 
 def quote(text: str) -> str:
-    """A string literal of the text form (JSON's)."""
+    """Return a string literal of the text form (JSON's)."""
     return json.dumps(text, ensure_ascii=False)
 
 
