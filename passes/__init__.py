@@ -1,4 +1,4 @@
-"""Passes: what regraft finds in a graph and what it rewrites, one file each, and the order they run in."""
+"""Passes: what regraft finds in a graph and rewrites, one file each, and the order in which they run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def default_pipeline() -> list[Pass]:
 def prepare(
     graph: Graph, passes: Sequence[Pass], *, print_after: Callable[[Pass, Graph], None] | None = None
 ) -> Graph:
-    """Return a copy of a graph after passes that one target alone has; the graph where they do nothing.
+    """Return a copy of a graph after the passes of one target alone, or the graph where they change nothing.
 
     Args:
         graph: after the passes that every target has.
@@ -106,7 +106,7 @@ def prepare(
 
 
 def describe(name: str, further: Iterable[type[Pass]] = ()) -> str:
-    """What a pass, a finding or an error means.
+    """Return the explanation of a pass, a finding or an error.
 
     Args:
         name: a pass's name or a code.

@@ -66,7 +66,7 @@ class DeduplicateModules(Pass):
         """Deduplicate; see the class."""
         changes = _merge_registrations(graph.modules)
         changes += _report_calls(graph.modules)
-        changes += _look_alikes(graph.modules)
+        changes += _report_equal_structures(graph.modules)
         places = Places(graph)
         for part in list(graph.subgraphs()):
             changes += _merge_computations(part, places)
@@ -77,7 +77,7 @@ class DeduplicateModules(Pass):
 
 
 def _merge_registrations(tree: ModuleTree) -> list[Change]:
-    """Report modules with several registrations, and remove those that no call goes by."""
+    """Report modules with several registrations, and remove those that no call uses."""
     registrations: dict[int, list[tuple[int, str]]] = {}
     for module in tree:
         for name, child in module.children.items():
@@ -86,7 +86,7 @@ def _merge_registrations(tree: ModuleTree) -> list[Change]:
     if not several:
         return []
     known = bool(tree.calls())
-    callers = _callers(tree) if known else {}
+    callers = _find_callers(tree) if known else {}
     changes: list[Change] = []
     unused: list[tuple[int, str]] = []
     for key, found in several.items():
@@ -114,8 +114,8 @@ def _merge_registrations(tree: ModuleTree) -> list[Change]:
     return changes
 
 
-def _callers(tree: ModuleTree) -> dict[int, set[int]]:
-    """Module key -> modules whose calls call it; a container that never runs has its children's callers."""
+def _find_callers(tree: ModuleTree) -> dict[int, set[int]]:
+    """Return module key -> modules that call it; a container that never runs has its children's callers."""
     direct: dict[int, set[int]] = {}
     called: set[int] = set()
     for call in tree.calls():
@@ -134,7 +134,7 @@ def _callers(tree: ModuleTree) -> dict[int, set[int]]:
 def _registrations_called(
     tree: ModuleTree, key: int, found: list[tuple[int, str]], callers: Iterable[int]
 ) -> set[tuple[int, str]]:
-    """Return the registrations by way of which a module is called; its canonical one when it never is."""
+    """Return the registrations through which a module is called; its canonical one if it never is."""
     kept: set[tuple[int, str]] = set()
     for caller in sorted(callers):
         direct = next((place for place in found if place[0] == caller), None)
@@ -183,8 +183,8 @@ def _report_calls(tree: ModuleTree) -> list[Change]:
     return changes
 
 
-def structures(tree: ModuleTree) -> dict[int, int]:
-    """Return a number by module, equal where class, children and names of parameters are equal.
+def number_structures(tree: ModuleTree) -> dict[int, int]:
+    """Return a number for each module, equal where class, children and names of parameters are equal.
 
     Linear in the size of the tree: each structure is looked up by those of its children.
     """
@@ -214,9 +214,9 @@ def postorder(tree: ModuleTree) -> list[int]:
     return list(done)
 
 
-def _look_alikes(tree: ModuleTree) -> list[Change]:
+def _report_equal_structures(tree: ModuleTree) -> list[Change]:
     groups: dict[int, list[Module]] = {}
-    of = structures(tree)
+    of = number_structures(tree)
     for module in tree:
         if module.children and module.container is None:
             groups.setdefault(of[module.key], []).append(module)
@@ -261,7 +261,7 @@ def _merge_computations(part: Graph, places: Places) -> list[Change]:
 
 
 def _merge(part: Graph, key: int, kept: int) -> bool:
-    """Use the outputs of `kept` for those of `key`, unless both are outputs of the graph."""
+    """Replace the outputs of `key` by those of `kept`, unless both are outputs of the graph."""
     old, new = part.operator(key), part.operator(kept)
     pairs = [(Value(key, i), Value(kept, i)) for i in range(len(old.types))]
     if any(part.is_output(a) and part.is_output(b) for a, b in pairs):

@@ -42,7 +42,7 @@ def symmetric(bound: float) -> Initializer:
 
 
 def bias_law(shape: tuple[int, ...]) -> Initializer:
-    """Return uniform(±1/sqrt(fan_in)), the law of a bias beside a weight of this shape."""
+    """Return uniform(±1/sqrt(fan_in)), the law of the bias of a layer whose weight has this shape."""
     return symmetric(1 / sqrt(fan_in(shape))) if fan_in(shape) else ZEROS
 
 
@@ -55,7 +55,7 @@ def _normal(std: float) -> Law:
 
 
 def _recurrent(gates: int) -> Law:
-    """uniform(±1/sqrt(hidden size)), told from the rows of a gate-stacked tensor."""
+    """Return uniform(±1/sqrt(hidden size)); the rows of a gate-stacked tensor give the hidden size."""
     return lambda shape: symmetric(1 / sqrt(shape[0] // gates))
 
 
@@ -109,7 +109,7 @@ def _mindspore(version: str) -> Rows:
 
 
 def _mxnet(api: str) -> Rows:
-    """MXNet judges by the end of the name: weights uniform, biases zero, norms ones and zeros."""
+    """Return MXNet's table, by the end of a name: uniform weights, zero biases, norms of ones and zeros."""
     bound = 0.07 if api == "gluon" else 0.01
     laws = {
         "weight": symmetric(bound),
@@ -160,6 +160,6 @@ def default_law(rows: Rows, class_name: str, role: str, shape: tuple[int, ...]) 
 
 
 def shape_that_tells(parameter: Parameter, siblings: dict[str, Parameter], role: str) -> tuple[int, ...]:
-    """Return the shape that a parameter's law is computed from: for a bias that of its layer's weight."""
+    """Return the shape that determines a parameter's law: for a bias that of its layer's weight."""
     weight = siblings.get("weight")
     return weight.data.shape if role == "bias" and weight is not None else parameter.data.shape

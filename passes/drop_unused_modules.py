@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..ir import Graph, Module, Parameter
 from .base import Change, Pass
 from .deduplicate_modules import postorder
-from .naming.conflicts import conflicts
+from .naming.conflicts import report_conflicts
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DropUnusedModules(Pass):
     needs_dataflow: ClassVar[bool] = True
 
     def skipped(self, graph: Graph) -> str:
-        """Also without recorded calls: what was not recorded may well run."""
+        """Return why nothing is decided, also without recorded calls: what was not recorded may run."""
         if not graph.modules.calls():
             return "no module calls were recorded: give the model's inputs"
         return super().skipped(graph)
@@ -71,7 +71,7 @@ class DropUnusedModules(Pass):
         read |= set(graph.updates)
         unused = [p for p in graph.parameters() if p.key not in read and not graph.flow.out_degree(p.key)]
         idle = {p.key for p in unused}
-        clashes = _clashes(graph, idle)
+        clashes = _find_clashes(graph, idle)
         changes, inside = _drop_modules(graph, idle)
         changes += clashes
         changes += _drop_parameters(graph, [p for p in unused if p.key not in inside])
@@ -83,13 +83,13 @@ class DropUnusedModules(Pass):
         return changes
 
 
-def _clashes(graph: Graph, idle: set[int]) -> list[Change]:
-    """Conflicts of names that `rename-parameters` would not see any more."""
+def _find_clashes(graph: Graph, idle: set[int]) -> list[Change]:
+    """Return the name conflicts that `rename-parameters` will not see once these parameters are gone."""
     groups: dict[str, list[Parameter]] = {}
     for parameter in graph.parameters():
         groups.setdefault(parameter.name, []).append(parameter)
     lost = [g for g in groups.values() if len(g) > 1 and any(p.key in idle for p in g)]
-    return conflicts(graph, lost, graph.parameter_paths() if lost else {}, "DU104")
+    return report_conflicts(graph, lost, graph.parameter_paths() if lost else {}, "DU104")
 
 
 def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]:
@@ -135,7 +135,7 @@ def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]
 
 
 def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
-    """Say which parameters of modules that run are used by no operator."""
+    """Report the parameters of modules that run which no operator uses."""
     paths = graph.parameter_paths()
     named = {p.key: (paths.get(p.key) or [p.name])[0] for p in unused}
     changes = [
@@ -173,7 +173,7 @@ def _subtree(graph: Graph, module: Module) -> list[Module]:
 
 
 def _count(parameters: list[Parameter]) -> str:
-    """``9,536 parameters in 3 tensors and 2 buffers``."""
+    """Return a count in words: ``9,536 parameters in 3 tensors and 2 buffers``."""
     weights = [p for p in parameters if not p.is_buffer]
     total, buffers = sum(prod(p.data.shape) for p in weights), len(parameters) - len(weights)
     text = f"{total:,} {_plural('parameter', total)} in {len(weights)} {_plural('tensor', len(weights))}"

@@ -110,7 +110,7 @@ def is_identity(part: Graph, node: Operator) -> bool:
 
 
 def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
-    """Whether a value is expanded to a shape that every user gets from another of its operands."""
+    """Whether every user broadcasts an expanded value to that shape by another operand anyway."""
     if node.op_type != "Expand" or node.domain or part.is_output(Value(node.key)):
         return False
     to, users = node.types[0], part.users(Value(node.key))
@@ -128,7 +128,7 @@ def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
 
 
 def _takes_everything(bounds: Sequence[Array | None]) -> bool:
-    """Whether a Slice's starts, ends (and axes, steps) are from the first element to past any last one."""
+    """Whether a Slice's starts and ends (and axes, steps) select every element."""
     starts, ends = bounds[:2]
     steps = bounds[3] if len(bounds) > 3 else np.ones(1)
     if starts is None or ends is None or steps is None:
@@ -158,7 +158,7 @@ def same_static_shape(before: TensorType | None, after: TensorType | None) -> bo
 
 
 def _is_free(part: Graph, node: Operator) -> bool:
-    """Whether the operator can go without leaving an output that no operator makes, or two that are one."""
+    """Whether removal leaves no output without an operator, and no two outputs that are one value."""
     value, operand = Value(node.key), part.operands(node.key)[0]
     assert operand is not None
     if not part.is_output(value):
@@ -167,7 +167,7 @@ def _is_free(part: Graph, node: Operator) -> bool:
 
 
 def bypass(part: Graph, node: Operator, slot: int = 0) -> None:
-    """Make users of an operator's output read one of its operands; what only the others needed goes."""
+    """Replace an operator's output by one of its operands, and remove what only the other operands needed."""
     operands = part.operands(node.key)
     kept = operands[slot]
     assert kept is not None
@@ -193,7 +193,7 @@ def drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:
 
 
 def drop_idle_constants(part: Graph, operands: Sequence[Value | None]) -> None:
-    """Remove operands that are constants which nothing uses any more."""
+    """Remove operands that are unused constants."""
     for key in dict.fromkeys(v.node for v in operands if v is not None):
         idle = not part.flow.out_degree(key) and not any(v.node == key for _, v in part.outputs)
         if isinstance(part.node(key), Constant) and idle:

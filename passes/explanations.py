@@ -1,4 +1,4 @@
-"""What a pass, a finding or an error code means, taken from the code that raises it."""
+"""Explains a pass, a finding or an error code, by the text of the code that raises it."""
 
 from __future__ import annotations
 

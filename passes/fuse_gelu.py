@@ -123,7 +123,7 @@ def _products(part: Graph, factor: Operator, depth: int = 3) -> Iterator[Operato
 
 
 def _variables(part: Graph, root: Operator, factor: Operator) -> Iterator[Value]:
-    """Yield the values that a product may be the GELU of: its factors, and products of them."""
+    """Yield the values whose GELU a product may be: its factors, and products of its factors."""
     stack = [v for v in part.operands(root.key) if v is not None]
     while stack:
         value = stack.pop()
@@ -136,7 +136,7 @@ def _variables(part: Graph, root: Operator, factor: Operator) -> Iterator[Value]
 
 
 def _is_half(part: Graph, root: Operator, variable: Value, one_plus: Operator) -> bool:
-    """Whether a product is ``0.5 * variable * (1 + ...)``: tested with 1 for either of the two."""
+    """Whether a product is ``0.5 * variable * (1 + ...)``; evaluated with either of the two set to 1."""
     wanted = {1: 0.5}
     bound = {variable: {0: 1.0}, Value(one_plus.key): {1: 1.0}}
     swapped = {variable: {1: 1.0}, Value(one_plus.key): {0: 1.0}}
@@ -144,7 +144,7 @@ def _is_half(part: Graph, root: Operator, variable: Value, one_plus: Operator) -
 
 
 def _polynomial(part: Graph, value: Value | None, variable: Value) -> Polynomial | None:
-    """Return a value as a polynomial in another value; None where it is no polynomial."""
+    """Return a value as a polynomial in another value; None where it is not one."""
     return None if value is None else _evaluate(part, value, {variable: {1: 1.0}})
 
 

@@ -89,7 +89,7 @@ def is_flat(graph: Graph) -> bool:
 
 
 class _Regrouping:
-    """The plan of a graph made true in its module tree."""
+    """Applies the plan of a graph to its module tree."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.tree = graph, graph.modules
@@ -119,7 +119,7 @@ class _Regrouping:
         return changes
 
     def _run_again(self) -> set[int]:
-        """Make later runs of a part calls of the first run's modules; returns the modules replaced."""
+        """Make further runs of a part calls of the first run's modules; returns the modules replaced."""
         replaced: set[int] = set()
         for branch in self.plan.branches:
             first, *others = branch.runs
@@ -154,7 +154,7 @@ class _Regrouping:
         return [list(self.tree.module(key).children.values()) for key in keys]
 
     def _fill(self, elements: Sequence[Element], module: int, call: int) -> None:
-        """Make elements the children and the steps of a module."""
+        """Add elements to a module as children and steps."""
         names = self.names.of(elements, root=module == 0)
         for element in walk_as_written(elements):
             if isinstance(element, Group):
@@ -198,7 +198,7 @@ class _Regrouping:
             self.graph.operator(key).call = call
 
     def _adopt(self, step: Step, module: int) -> None:
-        """Move parameters of the root that only this step reads to the module that it is in."""
+        """Move parameters of the root that only this step reads to the step's module."""
         held = self.tree.module(0).parameters
         for operand in self.graph.operands(step.operators[0]) if module and self.root_held else ():
             if operand is None or operand.node not in self.root_held:

@@ -104,7 +104,7 @@ class NormaliseConvPadding(Pass):
         if mode == "NOTSET" and not (transposed and node.ints("output_shape")):
             return None
         place = places.of(part, node.key)
-        found = _transposed_pads(part, node, mode) if transposed else _pads(part, node, mode)
+        found = _compute_transposed_pads(part, node, mode) if transposed else _compute_pads(part, node, mode)
         sizes = node.ints("output_shape") if transposed else []
         rule = f"output_shape {sizes}" if sizes else mode
         if found is None:
@@ -142,8 +142,8 @@ def _sizes(part: Graph, node: Operator, rank: int) -> list[int | None]:
     return [d if isinstance(d, int) else None for d in type_.shape[2:]]
 
 
-def _pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]] | None:
-    """(pads, output padding) of a convolution or pool with `auto_pad`, or None when a size is missing."""
+def _compute_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]] | None:
+    """Return (pads, output padding) of a convolution or pool with `auto_pad`; None if a size is unknown."""
     kernel = kernel_of(part, node)
     if kernel is None:
         return None
@@ -166,8 +166,8 @@ def _pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]]
     return interleave([split_total(total, mode) for total in known]), []
 
 
-def _transposed_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]] | None:
-    """Return what `_pads` does for a transposed convolution, whose pads crop the output."""
+def _compute_transposed_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int], list[int]] | None:
+    """Return (pads, output padding) of a transposed convolution, whose pads crop the output."""
     kernel = kernel_of(part, node)
     if kernel is None:
         return None
@@ -195,7 +195,7 @@ def _transposed_pads(part: Graph, node: Operator, mode: str) -> tuple[list[int],
 
 
 def fold_pad(part: Graph, node: Operator) -> bool:
-    """Fold the Pad before a convolution or pool into its pads, where that is exact; says whether it did."""
+    """Fold the Pad before a convolution or pool into its pads, if that is exact; returns whether it did."""
     data = part.operands(node.key)[0]
     pad = None if data is None else part.producer(data)
     if data is None or not isinstance(pad, Operator) or pad.domain or pad.op_type != "Pad":
@@ -238,7 +238,7 @@ def fold_pad(part: Graph, node: Operator) -> bool:
 
 
 def pad_widths(part: Graph, pad: Operator) -> tuple[list[tuple[int, int]], float] | None:
-    """((begin, end) per axis, value) of a Pad with constant operands, or None for any other."""
+    """Return ((begin, end) per axis, value) of a Pad with constant operands; None for any other."""
     operands = [*part.operands(pad.key), None, None, None][:4]
     type_ = None if operands[0] is None else part.type_of(operands[0])
     widths = part.constant_value(operands[1])

@@ -74,7 +74,7 @@ class NormaliseInitializers(Pass):
             if stated is not None and stated.law != "unknown":
                 continue
             place = (paths.get(parameter.key) or [parameter.name])[0]
-            owner, law = _law(graph, rows, parameter, holders.get(parameter.key, []))
+            owner, law = _find_law(graph, rows, parameter, holders.get(parameter.key, []))
             if law is None or stated is not None:
                 unknown.append(place)
                 continue
@@ -104,10 +104,10 @@ def _holders(graph: Graph) -> dict[int, list[tuple[Module, str]]]:
     return out
 
 
-def _law(
+def _find_law(
     graph: Graph, rows: Rows, parameter: Parameter, holders: list[tuple[Module, str]]
 ) -> tuple[tuple[str, str], Initializer | None]:
-    """(class, attribute) and default law of the first module that holds the parameter and has one."""
+    """Return (class, attribute) and default law of the first module that holds the parameter and has one."""
     for module, role in holders:
         siblings = {name: graph.parameter(key) for name, key in module.parameters.items()}
         shape = shape_that_tells(parameter, siblings, role)
@@ -119,7 +119,7 @@ def _law(
 
 
 def _make_change(framework: str, owner: str, role: str, made: list[tuple[str, Initializer]]) -> Change:
-    """One change for all parameters of one kind."""
+    """Return one change for all parameters of one kind."""
     laws = list(dict.fromkeys(str(law) for _, law in made))
     shown = laws[0] if len(laws) == 1 else f"{laws[0]} and {len(laws) - 1} more, by their sizes"
     count = f" ({len(made)} parameters)" if len(made) > 1 else ""

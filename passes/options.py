@@ -1,4 +1,4 @@
-"""Passes from text: ``NAME[:KEY=VALUE[+VALUE]…[,KEY=…]…]``, converted by the types of the pass's fields."""
+"""Parses passes: ``NAME[:KEY=VALUE[+VALUE]…[,KEY=…]…]``, converted by the types of the pass's fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SWITCH = {
 
 
 def parse_options(text: str) -> list[tuple[str, list[str]]]:
-    """(key, values) pairs in order; a key without ``=`` has no values.
+    """Return (key, values) pairs in order; a key without ``=`` has no values.
 
     Example:
         >>> parse_options("tie=embed.weight+head.weight,by=value")

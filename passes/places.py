@@ -1,4 +1,4 @@
-"""Where a node is, in words, for many nodes of one graph: module call and source line."""
+"""Describes places of nodes, for many nodes of one graph: module call and source line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ir import Graph, Operator
 
 
 class Places:
-    """Describes nodes; the calls are named once, so that a thousand changes cost no more than one."""
+    """Describes nodes; names of calls are computed once, so that a thousand changes cost no more than one."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

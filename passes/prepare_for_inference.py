@@ -75,7 +75,7 @@ class PrepareForInference(Pass):
                     del node.attributes["dropout"]
                     changes.append(Change("PI102", "drops nothing in inference", place=place))
                 elif node.op_type == "BatchNormalization" and part is graph:
-                    layer = _foldable(graph, node)
+                    layer = _find_layer_to_fold_into(graph, node)
                     if layer is not None:
                         folding.fold(layer, node)
                         changes.append(
@@ -86,7 +86,7 @@ class PrepareForInference(Pass):
 
 
 class _Folding:
-    """Folds normalisations of one graph, and writes down what became of the source's."""
+    """Folds the normalisations of one graph, and records what became of the source's."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -98,7 +98,7 @@ class _Folding:
 
     @cached_property
     def _holders(self) -> dict[int, Module]:
-        """Key of a parameter -> the first module that holds it."""
+        """Parameter key -> the first module that holds it."""
         found: dict[int, Module] = {}
         for module in self.graph.modules:
             for key in module.parameters.values():
@@ -107,7 +107,7 @@ class _Folding:
 
     @cached_property
     def _single(self) -> set[int]:
-        """Keys of the calls in which one operator runs, and nothing else."""
+        """Keys of the calls that consist of one operator."""
         operators = Counter(node.call for node in self.graph.operators())
         outer = {call.parent for call in self.graph.modules.calls()}
         return {call for call, count in operators.items() if call is not None and count == 1} - outer
@@ -144,7 +144,7 @@ class _Folding:
     def _take_in(
         self, into: Parameter, before: TensorData | None, norm: list[Value], epsilon: float, axis: int
     ) -> None:
-        """Change a weight or bias by the statistics of a normalisation; `before` is None for a new bias."""
+        """Apply the statistics of a normalisation to a weight or bias; `before` is None for a new bias."""
         statistics = [_data(self.graph, value) for value in norm]
         provenance = self.graph.provenance
         if provenance is not None:
@@ -177,7 +177,7 @@ class _Folding:
         return bias
 
     def _mark_calls(self, layer: Operator, norm: Operator) -> None:
-        """Record in the provenance the calls whose inputs or outputs now have other values than the source's.
+        """Record in the provenance the calls whose inputs or outputs differ from the source's now.
 
         The results of calls with the layer are nowhere, or its normalisation's, and what enters calls that
         begin with the normalisation is normalised already.
@@ -208,7 +208,7 @@ def _drop(part: Graph, node: Operator) -> bool:
 
 
 def _channel_axis(layer: Operator) -> int | None:
-    """The weight's axis of output channels, or None where the layer is not one that a norm folds into."""
+    """Return the weight's axis of output channels; None for layers that take no normalisation in."""
     if (layer.domain, layer.op_type) == ("", "Conv"):
         return 0
     if (layer.domain, layer.op_type) == ("", "ConvTranspose"):
@@ -219,7 +219,7 @@ def _channel_axis(layer: Operator) -> int | None:
     return None
 
 
-def _foldable(graph: Graph, norm: Operator) -> Operator | None:
+def _find_layer_to_fold_into(graph: Graph, norm: Operator) -> Operator | None:
     """Return the layer that a normalisation can be folded into, or None."""
     operands = graph.operands(norm.key)
     source = operands[0]

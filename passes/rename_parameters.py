@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ..ir import Graph, Parameter
 from .base import Change, Pass
-from .naming.conflicts import conflicts, differences
+from .naming.conflicts import report_conflicts, report_differences
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ class RenameParameters(Pass):
         by_name: dict[str, list[Parameter]] = {}
         for parameter in parameters:
             by_name.setdefault(parameter.name, []).append(parameter)
-        changes = conflicts(graph, [group for group in by_name.values() if len(group) > 1], paths, "RP101")
-        changes += differences(
+        changes = report_conflicts(
+            graph, [group for group in by_name.values() if len(group) > 1], paths, "RP101"
+        )
+        changes += report_differences(
             graph,
             [
                 (parameter, new)

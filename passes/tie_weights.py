@@ -207,7 +207,7 @@ def _is_plain(parameter: Parameter) -> bool:
 
 
 def _axes_in(one: Parameter, other: Parameter) -> tuple[int, ...] | None:
-    """Return, for each axis of `other`, the axis of `one` that it is; None where their memory is not one."""
+    """Return, for each axis of `other`, which axis of `one` it is; None if their memory is not the same."""
     rank = len(one.data.shape)
     if one.data.dtype != other.data.dtype or len(other.data.shape) != rank or not _has_data(one, other):
         return None
@@ -248,11 +248,11 @@ def _tie_equal_values(graph: Graph, *, asked: bool) -> list[Change]:
             for parameter in suspects:
                 digests.setdefault(parameter.data.content_digest(), []).append(parameter)
         found += [equal for equal in digests.values() if len(equal) > 1]
-    return _equal(graph, found, asked=asked) if found else []
+    return _make_equal_change(graph, found, asked=asked) if found else []
 
 
-def _equal(graph: Graph, groups: list[list[Parameter]], *, asked: bool) -> list[Change]:
-    """One change for all groups: a branch that was copied under other names has many."""
+def _make_equal_change(graph: Graph, groups: list[list[Parameter]], *, asked: bool) -> list[Change]:
+    """Return one change for all groups: a branch copied under other names has many."""
     listed = [", ".join(f"`{_path(graph, p)}`" for p in group) for group in groups]
     place = _path(graph, groups[0][0])
     if asked:
@@ -287,7 +287,7 @@ def _equal(graph: Graph, groups: list[list[Parameter]], *, asked: bool) -> list[
 
 
 def _probe(parameter: Parameter) -> bytes:
-    """Return a few elements, which differ in most different tensors: the rest need not be read."""
+    """Return a few elements, which differ between most tensors, so that the rest need not be read."""
     flat = parameter.data.numpy().reshape(-1)
     return flat[:: max(1, flat.size // 16)][:32].tobytes()
 

@@ -1,4 +1,4 @@
-"""A parameter that is another one with its axes in another order becomes a Transpose of that."""
+"""Replaces a parameter that is a transposed view of another by a Transpose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..ir import Builder, Graph, Operator, Parameter, Value
 
 
 def replace_by_transpose(graph: Graph, gone: Parameter, kept: Parameter, axes: tuple[int, ...]) -> None:
-    """Make every use of `gone` one of `kept`, transposed in the module call that uses it, and remove `gone`.
+    """Replace every use of `gone` by a Transpose of `kept` in the call that uses it; remove `gone`.
 
     Args:
         graph: a root graph.

@@ -1,4 +1,4 @@
-"""Siamese twins: a second copy of what depends on one input, on a new input, with the same parameters."""
+"""Makes siamese twins: a second copy of what depends on one input, with the same parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def has_twin(graph: Graph, new: str) -> bool:
 
 
 def make_twin(graph: Graph, source: str, new: str) -> list[str]:
-    """Clone what depends on the input `source` onto a new input `new`; returns the new outputs' names.
+    """Copy what depends on the input `source` onto a new input `new`; returns the new outputs' names.
 
     Parameters, constants and whatever does not depend on `source` are shared. The clone's operators are in
     second calls of the same modules; those that the root itself computes are in the root's own call.
@@ -75,7 +75,7 @@ def _input(graph: Graph, name: str) -> Input:
 
 
 def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict[int, int]]:
-    """Call modules with dependent operators again; returns (operators to clone, call -> second call).
+    """Call modules with dependent operators again; returns (operators to copy, call -> second call).
 
     A module is called again as a whole: operators of such a call that do not depend on the input are cloned
     too, so that both calls of one module have one body. Only the root is not called again.

@@ -1,4 +1,4 @@
-"""Conditions and masks whose elements are all one constant, for fold-constants."""
+"""Finds conditions and masks whose elements are all one constant, for fold-constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MASK = 3
 
 
 def find_whole_operand(part: Graph, node: Operator) -> int:
-    """Return the slot of the operand that a Where always returns whole; 0 where there is none."""
+    """Return the slot of the operand that a Where always returns whole; 0 if there is none."""
     if node.op_type != "Where" or node.domain:
         return 0
     condition = _everywhere(part, part.operands(node.key)[0])
@@ -28,7 +28,7 @@ def find_whole_operand(part: Graph, node: Operator) -> int:
 
 
 def hides_nothing(part: Graph, node: Operator) -> bool:
-    """Whether an attention has a mask of truth values that is true everywhere."""
+    """Whether an attention's boolean mask is true everywhere."""
     if node.qualified_name != f"{DOMAIN}.ScaledDotProductAttention":
         return False
     operands = part.operands(node.key)
@@ -36,7 +36,7 @@ def hides_nothing(part: Graph, node: Operator) -> bool:
 
 
 def _everywhere(part: Graph, value: Value | None) -> bool | None:
-    """Return the truth value of all elements of a constant, followed through moves; None for any other."""
+    """Return the truth value of all elements of a constant, also behind moves; None for any other."""
     while value is not None and isinstance(producer := part.producer(value), Operator):
         first, *others = part.operands(producer.key)
         if not producer.traits.moving or (producer.op_type == "Concat" and others):

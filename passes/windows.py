@@ -14,7 +14,7 @@ def extent(kernel: int, dilation: int = 1) -> int:
 
 
 def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1) -> int | None:
-    """Return the padding of `SAME` along one axis in all: the output then has ceil(size / stride) cells.
+    """Return the total padding of `SAME` along one axis, by which the output has ceil(size / stride) cells.
 
     Never negative: where the stride exceeds the window, ONNX's runtimes disagree with each other, and this is
     what MindSpore and TensorFlow, whose rule it is, compute.

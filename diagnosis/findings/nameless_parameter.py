@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...passes import Change
-from ...passes.naming.wording import listed
+from ...passes.naming.wording import join_names
 from ..subject import Subject
 
 CODES = {
@@ -27,7 +27,7 @@ def find(subject: Subject) -> list[Change]:
                 if len(names) == 1
                 else (f"{len(names)} Parameters of `{path or subject.name}` have")
             )
-            held = listed([part._params[n].name for n in names])
+            held = join_names([part._params[n].name for n in names])
             found.append(
                 Change(
                     "PN101",

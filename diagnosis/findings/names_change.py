@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...frontends.mindspore_cell.registration import is_named_after, registrations
 from ...passes import Change
-from ...passes.naming.wording import inserted_at, listed
+from ...passes.naming.wording import describe_insertions, join_names
 from ..subject import Subject
 
 CODES = {"NC101": "the first call of the net renames parameters: the order of the file's lines decides"}
@@ -49,11 +49,11 @@ def _already(subject: Subject) -> list[Change]:
         ]
         if len(now) > 1:
             place = bare[now[0]]
-            where = inserted_at([bare[name].place for name in now])
+            where = describe_insertions([bare[name].place for name in now])
             return [
                 Change(
                     "NC101",
-                    f"{listed(now)}{where} gave the same names until a call of "
+                    f"{join_names(now)}{where} gave the same names until a call of "
                     "the net changed them: without that call before it, an optimizer raises, and checkpoints "
                     "have other names",
                     place=place.place,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...frontends.mindspore_cell.registration import registrations
 from ...passes import Change
-from ...passes.naming.wording import inserted_at, listed
+from ...passes.naming.wording import describe_insertions, join_names
 from ..subject import Subject
 
 CODES = {"SI101": "Cells were inserted into a SequentialCell, which never runs them"}
@@ -34,12 +34,13 @@ def _change(subject: Subject, path: str, part: Any) -> Change | None:
     count = sum(prod(p.shape) for cell in idle.values() for p in cell.get_parameters())
     holder = f"`{path}`" if path else f"`{subject.name}`"
     first = places[0]
-    where = inserted_at([place.place if place else "" for place in places])
+    where = describe_insertions([place.place if place else "" for place in places])
     number = f"{len(idle)} cells hold" if len(idle) > 1 else "cell holds"
     return Change(
         "SI101",
-        f"{listed(list(idle))}{where} never run{'' if len(idle) > 1 else 's'}: {holder} is a SequentialCell, "
-        f"and runs what it was made with or `append`ed; the {number} {count:,} values",
+        f"{join_names(list(idle))}{where} never run{'' if len(idle) > 1 else 's'}: "
+        f"{holder} is a SequentialCell, and runs what it was made with "
+        f"or `append`ed; the {number} {count:,} values",
         place=first.place if first else path or subject.name,
         severity="error",
         fixed=False,

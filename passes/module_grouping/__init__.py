@@ -1,1 +1,1 @@
-"""Finds modules in a flat graph, by names and by repeated structure."""
+"""Finds the modules of a flat graph, by names and by repeated structure."""

@@ -1,4 +1,4 @@
-"""Names of attributes for the modules and layers of a plan."""
+"""Names the attributes of a plan: its modules and layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def walk_as_written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:
 
 
 class AttributeNames:
-    """Attribute names: the source's where all instances of a class agree on them, else by kind.
+    """Chooses attribute names: the source's where all instances of a class agree, else by kind.
 
     Args:
         plan: the plan; the ways around of its residual blocks become `downsample`.
@@ -40,7 +40,7 @@ class AttributeNames:
         for key, rows in instances.items():
             known = {tuple(self._local(row)) for row in rows}
             agreed = known.pop()
-            usable = not known and len(set(agreed)) == len(agreed) and not any(map(self._scattered, rows))
+            usable = not known and len(set(agreed)) == len(agreed) and not any(map(self._is_scattered, rows))
             self._chosen[key] = list(agreed) if usable else _kinds_of(_members(rows[0]))
 
     def of(self, elements: Sequence[Element], *, root: bool) -> dict[int, str]:
@@ -76,8 +76,8 @@ class AttributeNames:
         depth = self._scopes.common(steps)
         return without_prefix([self._name_of(m, depth) for m in members])
 
-    def _scattered(self, elements: Sequence[Element]) -> bool:
-        """Whether the layers of a class lie in several scopes of the source, so that their names are long."""
+    def _is_scattered(self, elements: Sequence[Element]) -> bool:
+        """Whether layers of one class lie in several scopes of the source, so that their names are long."""
         steps = [s for m in _members(elements) if not _is_shortcut(m) and not m.name for s in steps_of(m)]
         depth = self._scopes.common(steps)
         return any(len(self._scopes.words(step)) > depth + 1 for step in steps)
@@ -155,7 +155,7 @@ def _identifier(name: str) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return a name that is not taken: `name`, or it with the first number from 2 on that is free."""
+    """Return `name`, or `name` with the first free number from 2 on where it is taken."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name}_{number}", number + 1

@@ -1,4 +1,4 @@
-"""Parts of a flat graph that compute the same with the same weights: the branches of a siamese net."""
+"""Finds parts of a flat graph that repeat one computation with the same weights: siamese branches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _weights(graph: Graph, step: Step) -> tuple[Value, ...]:
 
 
 class _Search:
-    """Grows parts from their anchors, each step in one part at most."""
+    """Grows parts from their anchors; a step is in at most one part."""
 
     def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
         self._graph = graph
@@ -98,7 +98,7 @@ class _Search:
         return runs
 
     def _beside(self, row: list[Step]) -> list[list[Step]]:
-        """Return rows of steps in corresponding places beside a row: producers of its operands, and users."""
+        """Return rows of corresponding steps next to a row: producers of its operands, and users."""
         found: list[list[Step]] = []
         for values in zip(*(s.inputs for s in row), strict=True):
             producers = [self._producer[v] for v in values if v in self._producer]
@@ -111,7 +111,7 @@ class _Search:
         return found
 
     def _alike(self, row: list[Step]) -> bool:
-        """Whether steps compute the same of their inputs: operators, attributes, constants and weights."""
+        """Whether steps compute the same function: operators, attributes, constants and weights."""
         return len({self._form(step) for step in row}) == 1
 
     def _form(self, step: Step) -> object:
@@ -136,7 +136,7 @@ class _Search:
         return tuple(form)
 
     def _fits(self, one: list[Step], other: list[Step]) -> bool:
-        """Whether two runs have nothing in common, and neither takes what the other gives."""
+        """Whether two runs share no step, and neither reads the other's results."""
         inside = {id(s) for s in one}
         return not any(
             id(s) in inside or any(id(self._producer.get(v)) in inside for v in s.inputs) for s in other
@@ -160,7 +160,7 @@ class _Search:
         return True
 
     def _is_wired_alike(self, runs: list[list[Step]]) -> bool:
-        """Whether the runs' steps hang together in the same way, and take as many values from outside."""
+        """Whether the steps of all runs are connected alike, and read as many values from outside."""
         return len({self._wiring(run) for run in runs}) == 1
 
     def _wiring(self, run: list[Step]) -> object:

@@ -1,4 +1,4 @@
-"""What a structure is known as: Bottleneck, BasicBlock, Fire, …, told from its operators alone."""
+"""Recognises well-known structures by their operators, such as Bottleneck and Fire."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 
 
 def structural_name(group: Group) -> str:
-    """Return the name that engineers have for a structure, such as Bottleneck; empty where there is none."""
+    """Return the usual name of a structure, such as Bottleneck; empty if it has none."""
     elements = list(group.elements)
     while len(elements) > 1 and traits_of_element(elements[-1]).activation:
         elements.pop()
@@ -59,7 +59,7 @@ def _residual(block: Block) -> str:
 
 
 def _is_plain_layer(step: Step) -> bool:
-    """Whether a step is one of what blocks of convolutional networks are made of."""
+    """Whether a step is a layer that blocks of convolutional networks consist of."""
     return step.kind in ("Conv", "BatchNormalization") or step.traits.activation or bool(step.traits.dropout)
 
 

@@ -1,4 +1,4 @@
-"""What the names of a flat graph's nodes tell: the scopes that their prefixes spell, and short names."""
+"""Scopes and short names, read from the prefixes of a flat graph's node names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Scopes:
         return self._words[id(step)]
 
     def at(self, element: Element, depth: int) -> str:
-        """Return the scope at a depth that most steps of an element lie in; empty where there is none."""
+        """Return the scope at a depth that most steps of an element lie in; empty if there is none."""
         found = Counter(
             words[depth] if len(words) > depth + 1 else "" for words in map(self.words, steps_of(element))
         )
@@ -75,7 +75,7 @@ class Scopes:
 
 
 def _words(name: str) -> list[str]:
-    """``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's ``_fwd`` after a layer's name says nothing."""
+    """Split a name: ``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's suffix ``_fwd`` is dropped."""
     words: list[str] = []
     for word in re.split(r"[_./]+", re.sub(r"\W*_?fwd$", "", name)):
         if word[:1].isdigit() and words:
@@ -99,7 +99,7 @@ def without_prefix(names: Sequence[str]) -> list[str]:
 
 
 def by_kind(steps: Sequence[Step]) -> list[str]:
-    """Return names that say what layers are: conv1, bn1, conv2, …; no number where a kind occurs once.
+    """Return names by kind: conv1, bn1, conv2, …; a kind that occurs once has no number.
 
     Example:
         >>> row = [Step("", [], (kind,), None, (), ()) for kind in ("Conv", "Relu", "Conv", "Linear")]
@@ -131,7 +131,7 @@ def kind_of(step: Step) -> str:
 
 
 def class_word(scope: str) -> str:
-    """A scope's name as a class name, without its number: ``resunit15`` -> ``Resunit``."""
+    """Return a scope's name as a class name, without its number: ``resunit15`` -> ``Resunit``."""
     words = [w for w in re.split(r"_+", re.sub(r"\d+$", "", scope)) if w]
     name = "".join(w[0].upper() + w[1:] for w in words)
     return name if name[:1].isalpha() else ""

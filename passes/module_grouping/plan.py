@@ -1,4 +1,4 @@
-"""The plan of a module tree for a flat graph: named scopes, repeated units, containers of them."""
+"""Plans a module tree for a flat graph: named scopes, repeated units, and containers of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool"})
 
 
 class Plan:
-    """What becomes of a flat graph.
+    """The module tree planned for a flat graph.
 
     Args:
         graph: a graph all of whose modules are leaves of the root.
@@ -55,7 +55,7 @@ class Plan:
     def __init__(self, graph: Graph) -> None:
         steps = find_steps(graph)
         self.branches = find_branches(graph, steps)
-        parts = self._apart(steps)
+        parts = self._separate_branches(steps)
         self.scopes, self.numbers = Scopes([step for part in parts for step in part]), Numbers()
         self._rows: list[list[Element]] = []
         grown: list[list[list[Element]]] = []
@@ -68,17 +68,17 @@ class Plan:
         self._group_repeats()
         for row in tops:
             row[:] = [self._settle(e) for e in row]
-            self._lone(row)
+            self._wrap_single_blocks(row)
         self._shorten(tops)
         for row in tops:
-            self._contain(row)
-            _features(row)
+            self._make_containers(row)
+            _wrap_long_chains(row)
         *inner, rest = [[element for row in rows for element in row] for rows in grown]
         self.body = [*(Group(elements, _BRANCH) for elements in inner), *rest]
-        self._title()
+        self._name_classes()
 
-    def _apart(self, steps: list[Step]) -> list[list[Step]]:
-        """Return the steps of the first run of every part that runs several times, and those in no part."""
+    def _separate_branches(self, steps: list[Step]) -> list[list[Step]]:
+        """Return the steps of the first run of every repeated part, then the steps of no repeated part."""
         again = {id(step) for branch in self.branches for run in branch.runs for step in run}
         for branch in self.branches:
             for step in branch.runs[0]:
@@ -91,11 +91,11 @@ class Plan:
     # -- names -----------------------------------------------------------------------------------
 
     def _group_by_name(self, row: list[Element], depth: int) -> list[Element]:
-        """Neighbours whose names lie in one scope as a group, and so on inside it."""
+        """Group neighbours whose names lie in one scope, and again inside each group."""
         out: list[Element] = []
         for element in row:
             if isinstance(element, Block) and not depth and _is_large(element):
-                self._named_ways(element)
+                self._group_ways(element)
         for scope, members in groupby(zip(self._keys(row, depth), row, strict=True), key=lambda m: m[0]):
             elements = [element for _, element in members]
             if not scope or weigh(elements)[0] < 2:
@@ -108,15 +108,15 @@ class Plan:
                 out.append(self._make_group(inner, scope))
         return out
 
-    def _named_ways(self, block: Block) -> None:
-        """Group inside the ways of a block that is too large to be a unit: each is a row of its own."""
+    def _group_ways(self, block: Block) -> None:
+        """Group by name inside the ways of a block too large to be one unit; each way is a row of its own."""
         for way in block.ways:
             if way is not None and way.elements:
                 way.elements[:] = self._group_by_name(way.elements, 0)
                 self._rows.append(way.elements)
 
     def _keys(self, row: list[Element], depth: int) -> list[str]:
-        """Return the scope of every element; what has no name and no weights goes with its neighbours."""
+        """Return the scope of every element; one without name and weights gets its neighbours' scope."""
         if depth > max((len(self.scopes.words(s)) for e in row for s in steps_of(e)), default=0):
             return [""] * len(row)
         keys = ["" if _is_large(element) else self.scopes.at(element, depth) for element in row]
@@ -128,7 +128,7 @@ class Plan:
             before = keys[at - 1] if at else ""
             if before and end < len(row) and keys[end] == before:
                 keys[at:end] = [before] * (end - at)
-            elif before and end > at and is_activation(row[at]) and not _named_step(row[at]):
+            elif before and end > at and is_activation(row[at]) and not _source_name(row[at]):
                 keys[at] = before
             at = max(end, at) + 1
         return keys
@@ -148,12 +148,12 @@ class Plan:
         Repeats(self.numbers, self._rows, self._make_group).replace(candidates)
 
     def _settle(self, element: Element) -> Element:
-        """A named group of one unit is that unit; one of units only is a container."""
+        """Return the unit of a named group of one; make a group that holds only units a container."""
         if isinstance(element, Block) and _is_large(element):
             for way in element.ways:
                 if way is not None:
                     way.elements[:] = [self._settle(e) for e in way.elements]
-                    self._contain(way.elements)
+                    self._make_containers(way.elements)
         if not isinstance(element, Group):
             return element
         element.elements[:] = [self._settle(e) for e in element.elements]
@@ -163,11 +163,11 @@ class Plan:
             return inner[0]
         element.container = len(inner) > 1 and all(isinstance(e, Group) for e in inner)
         if not element.container:
-            self._contain(inner)
+            self._make_containers(inner)
         return element
 
-    def _lone(self, row: list[Element]) -> None:
-        """Blocks that occur once, among units, as units of their own."""
+    def _wrap_single_blocks(self, row: list[Element]) -> None:
+        """Make units of single blocks that stand among units."""
         if not any(isinstance(e, Group) for e in row):
             return
         for at in reversed(range(len(row))):
@@ -176,8 +176,8 @@ class Plan:
                 end = at + 2 if at + 1 < len(row) and is_activation(row[at + 1]) else at + 1
                 row[at:end] = [self._make_group(row[at:end])]
 
-    def _contain(self, row: list[Element]) -> None:
-        """Neighbouring units of one kind as a container of them."""
+    def _make_containers(self, row: list[Element]) -> None:
+        """Make containers of neighbouring units of one kind."""
         out: list[Element] = []
         for kind, found in groupby(row, key=self._kind):
             elements = list(found)
@@ -191,14 +191,14 @@ class Plan:
         row[:] = out
 
     def _kind(self, element: Element) -> object:
-        """What units of one container share; None for what goes into none."""
+        """Return what units of one container share; None for an element that no container takes."""
         if not isinstance(element, Group) or element.container:
             return None
         base = re.sub(r"_?\d+[a-z]?$", "", element.name)
         return base or ("unit", self.numbers.of(element))
 
     def _shorten(self, tops: list[list[Element]]) -> None:
-        """Layers with their normalisation as units, in classes that are long without."""
+        """Make units of layers with their normalisation, in classes that would be long otherwise."""
         found = [g for row in tops for g in _groups(row) if not g.container and weigh(g.elements)[0] >= _LONG]
         rows = [row for g in found for row in (g.elements, *(c.elements for c in chains_in(g.elements)))]
         if rows:
@@ -215,8 +215,8 @@ class Plan:
 
     # -- class names -----------------------------------------------------------------------------
 
-    def _title(self) -> None:
-        """Class names: what the structure is known as, else what the source's names say."""
+    def _name_classes(self) -> None:
+        """Name the classes: by their known structure, else by the source's names."""
         names: dict[int, Counter[str]] = {}
         for group, above in _walk_groups(self.body, ""):
             if not group.container:
@@ -229,7 +229,7 @@ class Plan:
 
 
 def _class_name(group: Group, above: str) -> str:
-    """What a structure is known as, or what the source calls it where that is a name of its own."""
+    """Return the usual name of a structure, or the source's name where that is specific."""
     known, word = structural_name(group), class_word(group.name)
     telling = len(word) > 3 and word.isalpha() and word not in _PLACES
     if known and not (known in GENERIC and telling):
@@ -249,7 +249,7 @@ def _is_bare(element: Element) -> bool:
     return isinstance(element, Leaf) and element.step.module is None
 
 
-def _named_step(element: Element) -> str:
+def _source_name(element: Element) -> str:
     return element.step.name if isinstance(element, Leaf) else ""
 
 
@@ -264,7 +264,7 @@ def _groups(elements: Sequence[Element]) -> Iterator[Group]:
 
 
 def _walk_groups(elements: Sequence[Element], above: str) -> Iterator[tuple[Group, str]]:
-    """(group, name of the group around it) of every group among elements and inside them."""
+    """Yield (group, name of the group around it) for every group among elements and inside them."""
     for element in elements:
         if isinstance(element, Group):
             yield element, above
@@ -276,15 +276,15 @@ def _walk_groups(elements: Sequence[Element], above: str) -> Iterator[tuple[Grou
 
 
 def _unit_length(row: list[Element], at: int) -> int:
-    """Elements of a convolution with the normalisation and activation behind it; 0 for anything else."""
+    """Return the length of a convolution with its normalisation and activation at a place, else 0."""
     kinds = [e.step.kind if isinstance(e, Leaf) else "" for e in row[at : at + 3]]
     if kinds[:1] != ["Conv"] or kinds[1:2] != ["BatchNormalization"]:
         return 0
     return 3 if len(kinds) > 2 and traits_of_element(row[at + 2]).activation else 2
 
 
-def _features(row: list[Element]) -> None:
-    """A long chain of plain layers as one container."""
+def _wrap_long_chains(row: list[Element]) -> None:
+    """Make containers named ``features`` of long chains of plain layers."""
     out: list[Element] = []
     number = 0
     for plain, found in groupby(row, key=is_layer):

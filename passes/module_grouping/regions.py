@@ -1,4 +1,4 @@
-"""The dataflow of a flat graph as chains and blocks: what has one way in and one way out, found bottom-up."""
+"""The dataflow of a flat graph as chains and blocks with one way in and one way out, found bottom-up."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Step:
     plain: bool = True
 
     def signature(self) -> object:
-        """What steps share that are one line of one class: operators, not sizes."""
+        """Return what steps share that are one line of one class: operators, not sizes."""
         return (self.types, self.groups, self.weights, set(self.kernel) == {1})
 
 
 @dataclass(eq=False)
 class Leaf:
-    """A step as an element of a chain; `name` where it is called otherwise than its source calls it."""
+    """A step as an element of a chain; `name` is set if it is called otherwise than its source calls it."""
 
     step: Step
     name: str = ""
@@ -62,7 +62,7 @@ def traits_of_element(element: Element) -> Traits:
 
 @dataclass(eq=False)
 class Chain:
-    """Elements one after another, the first given the value `entry`."""
+    """Elements one after another; the first is given the value `entry`."""
 
     entry: Value | None
     elements: list[Element]
@@ -120,7 +120,7 @@ def steps_of(part: Element | Chain | Sequence[Element]) -> Iterator[Step]:
 
 
 def chains_in(elements: Sequence[Element]) -> Iterator[Chain]:
-    """Yield the ways of all blocks in a row of elements, nested ones too, without shortcuts and groups."""
+    """Yield the ways of all blocks in a row of elements, nested ones too; no shortcuts, no groups."""
     for element in elements:
         if isinstance(element, Block):
             for at, way in enumerate(element.ways):
@@ -183,7 +183,7 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
 
 
 def _is_lopsided(node: Operator) -> bool:
-    """Whether a pool treats the end of an axis otherwise than its begin."""
+    """Whether a pool treats the end of an axis differently from its beginning."""
     pads = node.ints("pads")
     return bool(node.int("ceil_mode")) or pads[: len(pads) // 2] != pads[len(pads) // 2 :]
 
@@ -230,14 +230,14 @@ class Reduction:
             self._append(number)
 
     def _alone(self, value: Value, number: int) -> int | None:
-        """Return the chain that gives a value to chain `number` and nothing else to anybody."""
+        """Return the chain that gives a value to chain `number` and gives nothing to any other."""
         source = self._producer.get(value)
         if source is None or value in self._returned or self._users[value] != {number}:
             return None
         return source if self._outputs[source] == {value} and self._chain[source].entry is not None else None
 
     def _append(self, number: int) -> None:
-        """Make a chain the end of the one before it."""
+        """Append a chain to the one before it."""
         entry = self._chain[number].entry
         assert entry is not None
         source = self._alone(entry, number)
@@ -249,7 +249,7 @@ class Reduction:
             self._producer[value] = source
 
     def _join(self, number: int, step: Step) -> None:
-        """Make a block of a step and the ways that lead to it, where all of them start at one value."""
+        """Make a block of a step and the ways that lead to it, if all of them start at one value."""
         sources = [self._alone(value, number) for value in step.inputs]
         starts = {None if s is None else self._chain[s].entry for s in sources} - {None}
         starts |= {v for v, s in zip(step.inputs, sources, strict=True) if s is None}

@@ -1,4 +1,4 @@
-"""Repeated structure: rows of elements that occur several times in the chains of a graph, told by hashes."""
+"""Finds repeated rows of elements in the chains of a graph, by structural hashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Numbers:
         self._of: dict[int, tuple[Element, int]] = {}
 
     def of(self, element: Element) -> int:
-        """Return the number of an element, which stays the same when something inside becomes a group."""
+        """Return the number of an element, which stays the same when elements inside are grouped."""
         if id(element) not in self._of:
             self._of[id(element)] = (element, self._known.setdefault(self._form(element), len(self._known)))
         return self._of[id(element)][1]
@@ -54,7 +54,7 @@ class Numbers:
 
 
 class Repeats:
-    """Finds units among chains and replaces them by groups, those that save most first.
+    """Finds units among chains and replaces them by groups, the greatest saving first.
 
     Args:
         numbers: the hashes.
@@ -93,7 +93,7 @@ class Repeats:
             self._apply(chosen, keys)
 
     def _occurrences(self, keys: list[Key], at: int, unit: Key) -> list[int]:
-        """Where a unit stands in a row; an activation behind the last of its layers belongs to it."""
+        """Return the places of a unit in a row; an activation behind its last layer belongs to the unit."""
         row = self._chains[at]
         starts = _occurrences(keys[at], unit)
         ends = [row[s + len(unit)] if s + len(unit) < len(row) else None for s in starts]
@@ -107,7 +107,7 @@ class Repeats:
         ]
 
     def _gain(self, unit: Key, found: list[tuple[int, int]]) -> float:
-        """Return the lines that a class for the unit saves; 0 where it would cut a plain chain to pieces."""
+        """Return the lines that a class for the unit saves; 0 if it would cut a plain chain into pieces."""
         at, start = found[0]
         elements = self._chains[at][start : start + len(unit)]
         layers, lines = weigh(elements)
@@ -127,7 +127,7 @@ class Repeats:
 
 
 def weigh(elements: Sequence[Element]) -> tuple[int, int]:
-    """Estimate (layers with parameters, lines of source) of a class that holds a row of elements."""
+    """Return an estimate of (layers with parameters, lines of source) for a class of these elements."""
     layers = lines = 0
     for element in elements:
         if isinstance(element, Group):
@@ -157,7 +157,7 @@ def _occurrences(key: Key, unit: Key) -> list[int]:
 
 
 def units_in(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
-    """Yield the candidates for classes in a row: its repeats, its blocks, and what stands between groups."""
+    """Yield candidates for classes in a row: its repeats, its blocks, and what lies between groups."""
     key = numbers.key(elements)
     for start, period, end in _runs(key):
         at = _align(elements, start, period, end)
@@ -184,7 +184,7 @@ def whole(numbers: Numbers, elements: list[Element]) -> Iterator[Key]:
 
 
 def _runs(key: Key) -> Iterator[tuple[int, int, int]]:
-    """(start, period, end) of every maximal stretch that repeats with a period, its shortest."""
+    """Yield (start, period, end) of every maximal stretch that repeats, with its shortest period."""
     for period in range(1, min(len(key) // 2, _LONGEST) + 1):
         start = 0
         for at in range(period, len(key) + 1):
@@ -201,7 +201,7 @@ def _is_periodic(unit: Key) -> bool:
 
 
 def _align(elements: list[Element], start: int, period: int, end: int) -> int:
-    """Where the first unit of a stretch begins, so that units begin and end where a person would cut."""
+    """Return where the first unit of a stretch begins, so that units are cut where a person would cut."""
 
     def quality(at: int) -> float:
         bounds = range(at, end + 1, period)
@@ -211,7 +211,7 @@ def _align(elements: list[Element], start: int, period: int, end: int) -> int:
 
 
 def _cut(elements: list[Element], at: int) -> float:
-    """How well a row is cut before element `at`: behind an activation, a pool or a block, before a layer."""
+    """Rate a cut before element `at`: good behind an activation, pool or block, or before a layer."""
     before = elements[at - 1] if at else None
     after = elements[at] if at < len(elements) else None
     value = 0.0

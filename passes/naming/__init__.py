@@ -1,1 +1,1 @@
-"""What is wrong with the names of parameters, and which registration is the cause."""
+"""Finds faults in the names of parameters, and the registration that causes each."""

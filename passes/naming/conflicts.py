@@ -1,4 +1,4 @@
-"""Parameters whose names are another's, or not their path, gathered by the registration that is the cause."""
+"""Reports parameters with another's name, or a name that is not their path, by the registration at fault."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Literal
 
 from ...ir import Graph, Parameter
 from ..base import Change
-from .wording import inserted_at, listed
+from .wording import describe_insertions, join_names
 
 Paths = dict[int, list[str]]
 
 
-def conflicts(
+def report_conflicts(
     graph: Graph, groups: Sequence[list[Parameter]], paths: Paths, code: Literal["RP101", "DU104"]
 ) -> list[Change]:
-    """One error for all names that the same modules share, whatever the number of names.
+    """Return one error for all names that the same modules share, however many names there are.
 
     Args:
         graph: the graph that holds the parameters.
@@ -36,7 +36,7 @@ def conflicts(
         else:
             places = [_location(graph, owner) for owner in owners]
             names = f"{len(shared)} names (`{shared[0][0].name}`, …)"
-            message = f"{listed(owners, most=None)}{inserted_at(places)} give the same {names}"
+            message = f"{join_names(owners, most=None)}{describe_insertions(places)} give the same {names}"
             place = next(filter(None, places), owners[0])
         changes.append(
             Change(
@@ -51,10 +51,10 @@ def conflicts(
     return changes
 
 
-def differences(
+def report_differences(
     graph: Graph, renamed: Sequence[tuple[Parameter, str]], owner: dict[str, int], paths: Paths
 ) -> list[Change]:
-    """Findings for parameters that bear another's path (RP102) or no path (RP103), those of a module as one.
+    """Return findings for parameters with another's path (RP102) or no path (RP103), one per module.
 
     Args:
         graph: the graph that holds the parameters.
@@ -70,9 +70,9 @@ def differences(
         causes.setdefault((taken, holder, stated), []).append((parameter, new))
     changes: list[Change] = []
     for (taken, holder, stated), found in causes.items():
-        texts = tuple(_difference(graph, p, new, paths, taken=taken)[0] for p, new in found)
+        texts = tuple(_describe_difference(graph, p, new, paths, taken=taken)[0] for p, new in found)
         if len(found) == 1 or not holder:
-            each = [_difference(graph, p, new, paths, taken=taken) for p, new in found]
+            each = [_describe_difference(graph, p, new, paths, taken=taken) for p, new in found]
             changes += [
                 Change(
                     "RP102" if taken else "RP103",
@@ -108,7 +108,7 @@ def conflict_text(graph: Graph, group: list[Parameter], paths: Paths) -> str:
 
 
 def describe_source(graph: Graph, parameter: Parameter, path: str) -> str:
-    """Say where the source made a parameter and registered the modules around it, innermost first."""
+    """Describe where the source made a parameter and registered its modules, innermost first."""
     places = [parameter.location]
     names = path.split(".")[:-1]
     for depth in range(len(names), 0, -1):
@@ -124,7 +124,7 @@ def _path(parameter: Parameter, paths: Paths) -> str:
 
 
 def _split(names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """What is in front of the longest common end of dotted names, each's own, and that end."""
+    """Split dotted names into their own beginnings and their longest common end."""
     parts = [name.split(".") for name in names]
     common = 0
     while all(len(p) > common for p in parts) and len({p[-1 - common] for p in parts}) == 1:
@@ -139,7 +139,7 @@ def _location(graph: Graph, path: str) -> str:
 
 
 def _describe_parameter(graph: Graph, parameter: Parameter, paths: Paths) -> str:
-    """Say path, aliases, type and place of one parameter."""
+    """Describe one parameter: path, aliases, type and place."""
     held = paths.get(parameter.key, [])
     text = f"`{held[0]}`" if held else "a parameter of no module"
     if len(held) > 1:
@@ -149,10 +149,10 @@ def _describe_parameter(graph: Graph, parameter: Parameter, paths: Paths) -> str
     return f"{text} from {where}" if where else text
 
 
-def _difference(
+def _describe_difference(
     graph: Graph, parameter: Parameter, new: str, paths: Paths, *, taken: bool
 ) -> tuple[str, str]:
-    """What to say of one parameter that is named otherwise than its path, and its place."""
+    """Return (message, place) for a parameter whose name is not its path."""
     aliases = paths.get(parameter.key, [])[1:]
     also = f", also held as {', '.join(f'`{a}`' for a in aliases)}" if aliases else ""
     if taken:

@@ -1,15 +1,15 @@
-"""How findings name several modules and the lines that registered them."""
+"""Wording of findings that name several modules and the lines that registered them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
-def listed(names: Sequence[str], most: int | None = 4) -> str:
-    """Names in quotes, the last after "and"; of more than `most` the first few, of None all.
+def join_names(names: Sequence[str], most: int | None = 4) -> str:
+    """Return names in quotes, the last after "and"; of more than `most` the first few, and a count.
 
     Example:
-        >>> listed(["a", "b"]), listed(["a"]), listed(list("abcdef"))
+        >>> join_names(["a", "b"]), join_names(["a"]), join_names(list("abcdef"))
         ('`a` and `b`', '`a`', '`a`, `b`, `c` and 3 more')
     """
     quoted = [f"`{name}`" for name in names]
@@ -18,8 +18,8 @@ def listed(names: Sequence[str], most: int | None = 4) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def inserted_at(places: Sequence[str]) -> str:
-    """``, inserted at lines 50 and 51,``; nothing where a place is not known.
+def describe_insertions(places: Sequence[str]) -> str:
+    """Return ``, inserted at lines 50 and 51,``; empty if a place is unknown.
 
     Args:
         places: file and line of each, ``net.py:50``; empty for one that is not known.
