@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .backends import left_from_before
+from .backends import find_stale_files
 from .backends.files import settle_beside
 from .backends.renames import rename_rows
 from .checking import FileFindings, Findings
@@ -75,10 +75,10 @@ __all__ = [
     "describe",
     "diff",
     "diff_runs",
+    "find_stale_files",
     "fit",
     "fix",
     "has_stubs",
-    "left_from_before",
     "load",
     "load_tree",
     "lower",

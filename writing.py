@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from .backends import TARGETS, find_target, infer_target, lowered_for, passes_of, stubs_of, write
+from .backends import TARGETS, find_target, infer_target, lower_for, passes_of, stubs_of, write
 from .backends.files import settle, staged
 from .backends.renames import Rename
 from .frontends.training_script import RecipeFunction
@@ -254,7 +254,7 @@ def lower(
         UnsupportedError: listing every operator that the target cannot express.
     """
     target = target_of(path, to)
-    return lowered_for(_prepared(graph, target, options, print_after), target, print_after=print_after)
+    return lower_for(_prepared(graph, target, options, print_after), target, print_after=print_after)
 
 
 def has_stubs(graph: Graph) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The passes of `passes` that a graph is given for one target alone, before those of its backend.
+    """Passes that a graph gets for one target alone, before those of the target's backend.
 
     Attributes:
         passes: their names in order, with options as on the command line; without a change by the first, the
@@ -34,13 +34,13 @@ class Preparation:
     only_flat: bool = False
 
     def applies(self, graph: Graph, options: Mapping[str, object]) -> bool:
-        """Whether a graph is given these passes with these options."""
+        """Whether the passes apply to a graph with these options."""
         return bool(options.get(self.option, True)) and not (self.only_flat and graph.origin.has_modules)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a graph can be written as.
+    """A target that a graph can be written for.
 
     Attributes:
         name: as ``--to`` says.
@@ -67,11 +67,11 @@ class Target:
     is_read_back: bool = False
 
     def load(self, module: str = "") -> ModuleType:
-        """The package, or one of its modules, imported when it is needed first."""
+        """Import the package, or one of its modules, on first use."""
         return import_module(f"{__name__}.{self.folder}{module and f'.{module}'}")
 
     def folder_of(self, path: Path) -> Path:
-        """The directory that an output's files are in."""
+        """Return the directory that holds an output's files."""
         return path.parent if self.suffix else path
 
     def exists(self, path: Path) -> bool:
@@ -116,12 +116,12 @@ for _target in TARGETS.values():
 
 
 def infer_target(path: Path) -> str | None:
-    """The target that an output path implies, or None."""
+    """Return the name of the target that an output path implies, or None."""
     return next((t.name for t in TARGETS.values() if t.suffix and path.suffix == t.suffix), None)
 
 
 def find_target(name: str) -> Target:
-    """The target of that name.
+    """Return the target of a name.
 
     Raises:
         UsageError: when there is none.
@@ -132,7 +132,7 @@ def find_target(name: str) -> Target:
 
 
 def passes_of(name: str) -> Sequence[Pass]:
-    """A backend's own passes, in order.
+    """Return a backend's own passes, in order.
 
     Raises:
         UsageError: when there is no such target.
@@ -140,10 +140,8 @@ def passes_of(name: str) -> Sequence[Pass]:
     return find_target(name).load().LOWERING
 
 
-def lowered_for(
-    graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], None] | None = None
-) -> Graph:
-    """A copy of a graph as a backend brings it to what it writes.
+def lower_for(graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], None] | None = None) -> Graph:
+    """Return a copy of a graph after a target's own passes.
 
     Args:
         graph: the graph, after the passes that are no backend's own.
@@ -154,13 +152,13 @@ def lowered_for(
         UsageError: when there is no such target.
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
-    from .lowering import lowered
+    from .lowering import lower
 
-    return lowered(graph, passes_of(name), print_after=print_after)
+    return lower(graph, passes_of(name), print_after=print_after)
 
 
 def stubs_of(graph: Graph, name: str) -> list[str]:
-    """The operators of a graph, in words, that a target leaves to be written by hand where it may.
+    """Describe the operators of a graph that a target with stubs leaves to be written by hand.
 
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
@@ -169,8 +167,8 @@ def stubs_of(graph: Graph, name: str) -> list[str]:
     return target.load().stubs(graph) if target.holds_stubs else []
 
 
-def left_from_before(files: Sequence[Path], name: str) -> list[Path]:
-    """Files that an earlier output of other options left beside these, which they do not belong to.
+def find_stale_files(files: Sequence[Path], name: str) -> list[Path]:
+    """Return files that an earlier output with other options left beside these.
 
     Args:
         files: what `write` gave.

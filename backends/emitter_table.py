@@ -1,4 +1,4 @@
-"""What maps operators to emitters in every backend; one table a family file, merged in one visible place."""
+"""The table from operators to emitters that all backends use: one a family file, merged in one place."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _UP = ("..", "..")
 
 @contextmanager
 def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterator[Path]:
-    """A new folder, whose files `names` are put into the folder `target` together when the block succeeds.
+    """Make a folder whose files `names` go into the folder `target`, as one change, if the block succeeds.
 
     A kill at any moment leaves all that was there or all that is new. Where `target` does not exist, it
     appears with its files in one rename; else see the module. A file system without links (FAT) gets one
@@ -68,7 +68,7 @@ def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterat
         if not written:
             return
         if home == where:
-            with _alone(where):
+            with _hold_lock(where):
                 settle(where, locked=True)
                 _put(own, where, written, force=force)
         else:
@@ -104,18 +104,18 @@ def _refuse(target: Path, names: Sequence[str], force: bool) -> None:
         if (target / name).is_dir():
             raise UsageError("E002", f"expected a file to write, got the directory `{target / name}`")
         if not force and os.path.lexists(target / name):
-            raise _taken(target / name)
+            raise _make_exists_error(target / name)
 
 
-def _taken(path: Path) -> UsageError:
+def _make_exists_error(path: Path) -> UsageError:
     return UsageError(
         "E002", f"`{path}` exists already", hint="give --force to replace it, or another output"
     )
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder: of two runs that write to it, one comes after the other.
+def _hold_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, so that one run at a time writes to it.
 
     Raises:
         UsageError: when another holds it for too long.
@@ -133,7 +133,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _lock_of(folder: Path) -> int | None:
-    """As `lock`; -1 where the file system has none."""
+    """Lock a folder; returns a descriptor, None where another holds it, -1 where there are no locks."""
     try:
         return lock(folder.resolve(), missing=-1)
     except OSError:
@@ -161,13 +161,13 @@ def _create(own: Path, home: Path, target: Path, names: Sequence[str]) -> None:
         (own / "tree" / missing.parts[0]).rename(home / missing.parts[0])
     except OSError as error:
         if os.path.lexists(home / missing.parts[0]):
-            raise _taken(home / missing.parts[0]) from error
+            raise _make_exists_error(home / missing.parts[0]) from error
         raise
     _flush(home)
 
 
 def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> None:
-    """Replace files of an existing folder; its lock is held.
+    """Replace files of an existing folder, whose lock is held.
 
     Raises:
         UsageError: when one exists by now and `force` is False.
@@ -202,7 +202,7 @@ def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> 
         try:
             (target / name).symlink_to(link)
         except FileExistsError as error:
-            raise _taken(target / name) from error
+            raise _make_exists_error(target / name) from error
     _flush(target)
     (own.path / "next").symlink_to("new")
     (own.path / "next").replace(own.path / "now")  # this is the change
@@ -221,14 +221,14 @@ def _put_one(new: Path, place: Path, *, force: bool) -> None:
             place.hardlink_to(new)  # never over another file, unlike a rename
             return
         except FileExistsError as error:
-            raise _taken(place) from error
+            raise _make_exists_error(place) from error
         except OSError:  # no links on this file system
             _refuse(place.parent, [place.name], force)
     new.replace(place)
 
 
 def _finish(own: Path) -> bool:
-    """Put what an interrupted change shows in the place of its links; False where that cannot be told."""
+    """Replace the links of an interrupted change by the files they show; False if that cannot be decided."""
     said = signature(own) or {}
     listed = said.get("files", [])
     names = (
@@ -256,24 +256,24 @@ def _finish(own: Path) -> bool:
 
 
 def _is_as_made(own: Path, now: Path) -> bool:
-    """Whether a folder holds what we put there: it may have come with an archive, and lead elsewhere."""
+    """Whether a folder has the content we make; one from an archive may hold links that lead elsewhere."""
     leads = now.name == "new" or (now.is_symlink() and now.readlink() in (Path("old"), Path("new")))
     shown = now.resolve()
     return leads and shown.is_dir() and shown.parent == own.resolve()
 
 
 def _shows(place: Path, own: Path) -> bool:
-    """Whether there is a link of a change in the place of a file."""
+    """Whether a link of an unfinished change stands in place of a file."""
     return place.is_symlink() and place.readlink() == _link(own, place.name)
 
 
 def _link(own: Path, name: str) -> Path:
-    """Where the link of a file leads during a change."""
+    """Return the path that a file's link leads to during a change."""
     return Path(own.name, "now", name)
 
 
 def _keep(file: Path, kept: Path) -> None:
-    """A second name for a file; for a symbolic link one that leads to the same from two folders below."""
+    """Give a file a second name; for a symbolic link, a link to the same from two folders below."""
     if not file.is_symlink():
         kept.hardlink_to(file)
         return
@@ -297,7 +297,7 @@ def _like_before(file: Path, before: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Have a file or folder written to its disk, where the system can."""
+    """Flush a file or folder to disk, where the system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -307,7 +307,7 @@ def _flush(path: Path) -> None:
 
 
 def settle_beside(*named: object) -> None:
-    """Complete or undo what killed runs left half done beside files that are to be read."""
+    """Complete or undo what killed runs left half done beside files about to be read."""
     for each in named:
         if isinstance(each, (str, Path)):
             path = Path(str(each).rpartition(":")[0] or each)

@@ -93,7 +93,7 @@ class Legalise(Pass):
 
 
 def _leave_stub(part: Graph, node: Operator, reason: str) -> None:
-    """Put a place for what a person is to write where an operator is."""
+    """Replace an operator by a stub, to be written by hand."""
     operands = part.operands(node.key)
     given = [value for value in operands if value is not None]
     names = iter(range(len(given)))
@@ -111,7 +111,7 @@ def _leave_stub(part: Graph, node: Operator, reason: str) -> None:
 
 
 def _refuse_stubs(graph: Graph, can_emit: CanEmit, backend: str) -> None:
-    """Refuse the places of operators that are to be written by hand, all of them, where they cannot be."""
+    """Refuse a graph with stubs for a backend that cannot emit them; names all of them."""
     places: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
     for part, node in walk_operators(graph):

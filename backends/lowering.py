@@ -1,4 +1,4 @@
-"""Running a backend's own passes: what a graph is brought to before it is written for one target."""
+"""Runs a backend's own passes, which prepare a graph for one target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..ir.validation import validate_after
 from ..passes.base import Pass
 
 
-def lowered(
+def lower(
     graph: Graph, passes: Sequence[Pass], *, print_after: Callable[[Pass, Graph], None] | None = None
 ) -> Graph:
     """Return a copy of a graph after a backend's passes, validated after each where `verifies_each` holds.

@@ -22,7 +22,7 @@ _UNUSED = "drop-unused-modules"  # the pass after which a parameter is gone beca
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A normalisation that a layer's weight or bias took in.
+    """A normalisation that was folded into a layer's weight or bias.
 
     Attributes:
         statistics: gamma, beta, mean and variance: module paths in the source; "" for what it does not hold.
@@ -39,7 +39,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """One parameter's way from the source to the target.
+    """How one parameter gets from the source to the target.
 
     Attributes:
         source: declared name in the source; empty for what only the target has.
@@ -76,7 +76,7 @@ class Rename:
 def rename_rows(
     graph: Graph, targets: dict[int, tuple[str, str, tuple[int, ...]]] | None = None
 ) -> list[Rename]:
-    """The rows of a graph.
+    """Return the rows of a graph.
 
     Args:
         graph: after the passes.
@@ -116,17 +116,17 @@ def rename_rows(
                 replace(row, source=path, source_path=path, by="alias", tie=target, values="")
                 for path in _aliases(provenance, held.get(parameter.key, []), parameter)
             ]
-        rows += _turned_rows(graph, provenance, held.get(parameter.key, []), target, transform, shape)
+        rows += _make_turned_rows(graph, provenance, held.get(parameter.key, []), target, transform, shape)
     return rows
 
 
 def computed(transform: str) -> bool:
-    """Whether the target's values are others than the source's."""
+    """Whether the target's values differ from the source's."""
     return transform.partition(":")[0] in (DERIVED, FOLDED)
 
 
 def _norms(provenance: Provenance, parameter: Parameter) -> list[Norm]:
-    """What a parameter took in; nothing where that cannot be said, or the source does not save it."""
+    """Return the normalisations folded into a parameter; none if unknown or not saved by the source."""
     source = provenance.parameters.get(parameter.key)
     if source is not None and not source.persistent:
         return []
@@ -148,7 +148,7 @@ def _norm(provenance: Provenance, fold: Fold, dtype: str) -> Norm | None:
     return Norm(names, values, fold.epsilon, fold.axis) if known else None
 
 
-def _turned_rows(
+def _make_turned_rows(
     graph: Graph,
     provenance: Provenance,
     held: Iterable[int],
@@ -156,7 +156,7 @@ def _turned_rows(
     transform: str,
     shape: tuple[int, ...],
 ) -> list[Rename]:
-    """Rows of what was tied into a parameter transposed, of the keys that it holds."""
+    """Return rows of parameters that were tied into another one transposed."""
     rows: list[Rename] = []
     for key in held:
         if key not in provenance.turned:
@@ -169,7 +169,7 @@ def _turned_rows(
                 source.paths[0] if name == source.declared and source.paths else name,
                 target,
                 "tie-weights",
-                _turned_back(axes, transform),
+                _compose_axes(axes, transform),
                 list(source.data.shape),
                 list(shape),
                 source.data.dtype,
@@ -182,8 +182,8 @@ def _turned_rows(
     return rows
 
 
-def _turned_back(axes: Sequence[int], transform: str) -> str:
-    """The transform of a tensor whose axes are those of another that has a transform itself."""
+def _compose_axes(axes: Sequence[int], transform: str) -> str:
+    """Return the transform that gives a tied, transposed tensor from the one that has a transform itself."""
     kind, _, order = transform.partition(":")
     if kind not in ("identity", "transpose"):
         return DERIVED
@@ -192,14 +192,14 @@ def _turned_back(axes: Sequence[int], transform: str) -> str:
 
 
 def _aliases(provenance: Provenance, held: Iterable[int], parameter: Parameter) -> list[str]:
-    """Names under which the source saves a parameter, of the keys that it holds, other than the declared."""
+    """Return further names under which the source saves a parameter."""
     sources = [provenance.parameters[k] for k in held if k not in provenance.turned]
     names = [path for source in sources for path in source.paths if source.persistent]
     return [n for n in dict.fromkeys(names) if n != parameter.declared and n not in parameter.absorbed]
 
 
 def dropped_rows(graph: Graph) -> list[Rename]:
-    """Rows of what the source's checkpoints hold and the graph does not any more, without a target."""
+    """Return rows without a target, for tensors of the source's checkpoints that the graph dropped."""
     provenance = graph.provenance
     if provenance is None:
         return []
@@ -233,7 +233,7 @@ def dropped_rows(graph: Graph) -> list[Rename]:
 
 
 def added_rows(entries: Iterable[tuple[str, TensorData]]) -> list[Rename]:
-    """Rows of what only the target has, with the values."""
+    """Return rows with values, for tensors that only the target has."""
     return [
         Rename(
             "",
@@ -251,7 +251,7 @@ def added_rows(entries: Iterable[tuple[str, TensorData]]) -> list[Rename]:
 
 
 def packed(data: TensorData) -> str:
-    """The elements as text: base64 of the deflated little-endian bytes; empty where there are no data."""
+    """Return values as text: base64 of deflated little-endian bytes; empty if there is no data."""
     if data.load is None:
         return ""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(data.numpy()).tobytes(), 9)).decode("ascii")
@@ -318,7 +318,7 @@ def write_renames(
 
 
 def _document(row: Rename) -> dict[str, object]:
-    """A row as JSON; values and norms only where there are any."""
+    """Return a row as JSON; values and norms only where there are any."""
     return {name: value for name, value in asdict(row).items() if value or name not in ("values", "norms")}
 
 

@@ -1,4 +1,4 @@
-"""The one view of an operator that all emitters have; a backend adds how it writes operands."""
+"""The base view of an operator that all emitters have; a backend adds how operands are written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OperatorView:
         self.operands: list[Value | None] = graph.operands(operator.key)
 
     def refused(self, message: str) -> Exception:
-        """What to raise for a form of the operator that the backend does not have."""
+        """Return the exception for a form of the operator that the backend does not have."""
         raise NotImplementedError(message)
 
     def has(self, slot: int) -> bool:
@@ -29,43 +29,43 @@ class OperatorView:
         return slot < len(self.operands) and self.operands[slot] is not None
 
     def value(self, slot: int) -> Value:
-        """The operand in a slot, which must be there."""
+        """Return the operand in a slot, which must be there."""
         value = self.operands[slot] if slot < len(self.operands) else None
         if value is None:
             raise self.refused(f"expected an operand in slot {slot}")
         return value
 
     def type(self, slot: int = 0) -> TensorType:
-        """The type of an operand, which must be known; its shape is None where that is unknown."""
+        """Return the type of an operand, which must be known; its shape is None where that is unknown."""
         found = self.graph.type_of(self.value(slot))
         if found is None:
             raise self.refused(f"expected operand {slot} of known type")
         return found
 
     def shape(self, slot: int = 0) -> tuple[int | str | None, ...]:
-        """The shape of an operand, whose rank must be known."""
+        """Return the shape of an operand, whose rank must be known."""
         shape = self.type(slot).shape
         if shape is None:
             raise self.refused("expected an operand of known rank")
         return shape
 
     def rank(self, slot: int = 0) -> int:
-        """The rank of an operand, which must be known."""
+        """Return the rank of an operand, which must be known."""
         return len(self.shape(slot))
 
     def static_shape(self, slot: int) -> tuple[int, ...]:
-        """The shape of an operand that must not be symbolic."""
+        """Return the shape of an operand, which must be static."""
         type_ = self.type(slot)
         if not type_.is_static:
             raise self.refused(f"expected operand {slot} of a static shape, got {type_}")
         return type_.static_shape()
 
     def constant(self, slot: int) -> np.ndarray | None:
-        """The values of an operand that is a constant, else None."""
+        """Return the values of an operand that is a constant, else None."""
         return self.graph.constant_value(self.operands[slot]) if self.has(slot) else None
 
     def ints(self, slot: int) -> list[int]:
-        """The values of an operand that must be a constant of integers."""
+        """Return the values of an operand that must be a constant of integers."""
         found = self.constant(slot)
         if found is None:
             raise self.refused(f"expected operand {slot} to be a constant")

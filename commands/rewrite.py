@@ -165,7 +165,7 @@ def rewrite(
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
-        for path in api.left_from_before(files, api.target_of(output, target)):
+        for path in api.find_stale_files(files, api.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         for file in files:
             echo(f"wrote {file}")

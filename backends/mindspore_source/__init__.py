@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import BackendError, Graph, TensorData, numpy_dtype
 from ..files import staged
 from ..legalise import Legalise
-from ..lowering import lowered
+from ..lowering import lower
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from .checkpoint import Entry, write_ckpt, write_safetensors
 from .lowering import LOWERING
@@ -28,7 +28,7 @@ CKPT_LIMIT = 2_100_000_000
 
 
 def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> str:
-    """The text of model.py.
+    """Return the text of model.py.
 
     Raises:
         UnsupportedError: listing every operator that has no emitter.
@@ -89,7 +89,7 @@ def write(
 
 
 def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:
-    """The format asked for, or the one that the weights fit into."""
+    """Return the checkpoint format asked for, else the one that the weights fit into."""
     size = sum(parameter.data.nbytes for parameter in legal.parameters())
     if size <= CKPT_LIMIT:
         return wanted or "ckpt"
@@ -103,7 +103,7 @@ def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointF
 
 
 def stubs(graph: Graph) -> list[str]:
-    """The operators of a graph, in words, that `write` with `partial` leaves to be written by hand.
+    """Describe the operators of a graph that `write` with `partial` leaves to be written by hand.
 
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
@@ -118,11 +118,11 @@ def stubs(graph: Graph) -> list[str]:
 
 def _lower(graph: Graph, *, partial: bool = False) -> Graph:
     passes = [replace(p, partial=partial) if isinstance(p, Legalise) else p for p in LOWERING]
-    return lowered(graph, passes)
+    return lower(graph, passes)
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
-    """Every tensor of the checkpoint, tied ones once."""
+    """Yield every tensor of the checkpoint; tied ones once."""
     for key, target in program.targets.items():
         yield target.name, graph.parameter(key).data, target.shape
     for name, data in _added_tensors(program):
@@ -130,7 +130,7 @@ def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
 
 
 def _added_tensors(program: Program) -> Iterator[tuple[str, TensorData]]:
-    """Every tensor of the checkpoint that no parameter of the graph is."""
+    """Yield every tensor of the checkpoint that is not a parameter of the graph."""
     yield from program.constants
     for name, fill, size, dtype in program.extra:
         yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))

@@ -1,4 +1,4 @@
-"""What an emitter sees of an operator, what it returns, and the table that a family file fills."""
+"""The interface of emitters: the view of an operator, the records that they return, and their table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .text.expressions import (
 
 
 class Refused(Exception):  # noqa: N818 - a signal between emitters and the table, never shown to a user
-    """This emitter does not cover this use of the operator."""
+    """An emitter does not cover this use of the operator."""
 
 
 class Scope(Protocol):
@@ -38,11 +38,11 @@ class Scope(Protocol):
     explicit: bool
 
     def part(self, value: Value, level: int) -> Part:
-        """How the class's `construct` writes a value."""
+        """Return how the class's `construct` writes a value."""
         ...
 
     def tensor(self, value: Value, level: int) -> Part:
-        """The same, a constant of one element as a tensor."""
+        """Return how the class's `construct` writes a value as a tensor, even if it is a constant number."""
         ...
 
     def attribute(self, name: str, constructor: Part) -> Access:
@@ -50,7 +50,7 @@ class Scope(Protocol):
         ...
 
     def host(self, value: Value) -> str:
-        """Whether a value is a shape computation in Python: "int", "tuple", or empty."""
+        """Return "int" or "tuple" for a shape computation in Python, empty for a tensor."""
         ...
 
 
@@ -106,7 +106,7 @@ class NnLayer:
         return [slot for group in nested for slot in group] + list(self.named.values())
 
     def call(self, path: Part, operand: Callable[[int], Part]) -> Expression:
-        """Its call: ``self.lstm(x, (h, c))``.
+        """Return the layer's call: ``self.lstm(x, (h, c))``.
 
         Args:
             path: how to write the layer.
@@ -119,7 +119,7 @@ class NnLayer:
         return Expression((found if self.pick is None else Element(found, self.pick),))
 
     def targets(self, used: Sequence[int]) -> str:
-        """How its results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty where plain."""
+        """Return how results are unpacked, ``{}`` for each output used: ``{}, ({}, _)``; empty if plain."""
         if not self.results:
             return ""
 
@@ -151,27 +151,27 @@ class View(OperatorView):
         self.scope = scope
 
     def refused(self, message: str) -> Exception:
-        """What tells the table that another emitter, or none, covers this use."""
+        """Return the exception that makes the table try another emitter."""
         return Refused(message)
 
     def use(self, slot: int, level: int = 0) -> Part:
-        """The operand in a slot as text that binds at `level`."""
+        """Return the operand in a slot as text that binds at `level`."""
         return self.scope.part(self.value(slot), level)
 
     def atom(self, slot: int = 0) -> Part:
-        """The operand as the owner of a method or attribute."""
+        """Return the operand as the owner of a method or attribute."""
         return self.tensor(slot, ATOM)
 
     def tensor(self, slot: int, level: int = 0) -> Part:
-        """The operand where no number will do: a constant of one element is a tensor too."""
+        """Return the operand as a tensor, even if it is a constant of one element."""
         return self.scope.tensor(self.value(slot), level)
 
     def host(self, slot: int) -> str:
-        """Whether an operand is a shape computation: "int", "tuple", or empty."""
+        """Return "int" or "tuple" for an operand that is a shape computation, empty for a tensor."""
         return self.scope.host(self.value(slot)) if self.has(slot) else ""
 
     def scalar(self, slot: int, default: float | None = None) -> float:
-        """A constant one-element operand as a number; `default` where it is absent.
+        """Return a constant one-element operand as a number; `default` where it is absent.
 
         Raises:
             Refused: when it is computed or has several elements.
@@ -184,7 +184,7 @@ class View(OperatorView):
         return found.reshape(-1)[0].item()
 
     def parameter(self, slot: int) -> Parameter:
-        """The parameter in a slot.
+        """Return the parameter in a slot.
 
         Raises:
             Refused: when it is something else.
@@ -195,14 +195,14 @@ class View(OperatorView):
         return node
 
     def output_type(self, index: int = 0) -> TensorType | None:
-        """The type of an output, or None."""
+        """Return the type of an output, or None."""
         return self.operator.types[index]
 
     def used_outputs(self) -> int:
-        """1 + the last output that anything uses."""
-        return max((i + 1 for i in range(len(self.operator.types)) if self._used(i)), default=1)
+        """Return the number of outputs up to the last that anything uses."""
+        return max((i + 1 for i in range(len(self.operator.types)) if self._is_used(i)), default=1)
 
-    def _used(self, index: int) -> bool:
+    def _is_used(self, index: int) -> bool:
         value = Value(self.operator.key, index)
         return bool(self.graph.users(value)) or self.graph.is_output(value)
 
@@ -228,7 +228,7 @@ class EmitterTable:
 
     @staticmethod
     def merge(*tables: EmitterTable) -> EmitterTable:
-        """One table of several.
+        """Return one table of several.
 
         Raises:
             ValueError: when two tables claim one operator.
@@ -241,23 +241,23 @@ class EmitterTable:
 
 
 def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argument, ...]:
-    """Constructor arguments: (hint, value) positional ones, keywords always written."""
+    """Return constructor arguments: positional ones as (hint, value), and keywords, always written."""
     first = [Argument("", as_part(v, hint)) for hint, v in positional]
     return (*first, *(Argument(k, as_part(v, k)) for k, v in keywords.items()))
 
 
 def optional(name: str, value: object, default: object) -> Argument:
-    """A keyword argument that is left out where it equals MindSpore's default."""
+    """Return a keyword argument that is left out where it equals MindSpore's default."""
     return Argument(name, as_part(value, name), default)
 
 
 def initializer_argument(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
-    """The initializer argument of a layer; none where the law is unknown."""
+    """Return the initializer argument of a layer; none where the law is unknown."""
     return () if law is None or parameter.initializer is None else (Argument(name, law),)
 
 
 def same(values: Sequence[int]) -> int | tuple[int, ...]:
-    """One number for a list of equal numbers, else a tuple."""
+    """Return one number for a list of equal numbers, else a tuple."""
     return int(values[0]) if len(set(values)) == 1 else tuple(int(v) for v in values)
 
 

@@ -1,4 +1,4 @@
-"""Names in the emitted source: what `nn.Cell` keeps for itself, keywords, identifiers, class names."""
+"""Names for the emitted source: no attribute of `nn.Cell`, no keyword, a valid identifier."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODULE_NAMES = frozenset(
 
 @lru_cache(maxsize=1)
 def reserved_attributes() -> frozenset[str]:
-    """Attribute names that `nn.Cell` uses itself, by introspection of the MindSpore installed."""
+    """Return the attribute names that `nn.Cell` itself uses, by introspection of the installed MindSpore."""
     from mindspore import nn
 
     return frozenset(dir(nn.Cell())) | frozenset(vars(nn.Cell()))
@@ -43,14 +43,14 @@ def reserved_attributes() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def initializer_classes() -> frozenset[str]:
-    """Public names of `mindspore.common.initializer`, which an emitted file imports one by one."""
+    """Return the public names of `mindspore.common.initializer`, which emitted files import one by one."""
     from mindspore.common import initializer
 
     return frozenset(n for n in dir(initializer) if n[:1].isalpha())
 
 
 def identifier(name: str) -> str:
-    """`name` as a Python identifier that is no keyword."""
+    """Return `name` as a Python identifier that is not a keyword."""
     found = re.sub(r"\W", "_", name) or "_"
     if found[0].isdigit():
         found = f"_{found}"
@@ -58,7 +58,7 @@ def identifier(name: str) -> str:
 
 
 def attribute_name(name: str, taken: Container[str] = ()) -> str:
-    """An attribute name that a Cell can bear: a trailing ``_`` where it cannot bear `name` itself."""
+    """Return an attribute name for a Cell: `name`, with a trailing ``_`` where that is reserved or taken."""
     found = identifier(name)
     while found in reserved_attributes() or found in taken:
         found += "_"
@@ -66,7 +66,7 @@ def attribute_name(name: str, taken: Container[str] = ()) -> str:
 
 
 def class_name(name: str, taken: Container[str]) -> str:
-    """A class name that shadows nothing that the file imports, and no other class of the file.
+    """Return a class name that shadows no import of the file and no other class of it.
 
     A source's `TransformerEncoder` stays that: MindSpore's of that name would be written ``nn.…``.
     """
@@ -77,7 +77,7 @@ def class_name(name: str, taken: Container[str]) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, with a number where another has it."""
+    """Return the name, with a number appended where it is taken."""
     found, n = name, 2
     while found in taken:
         found, n = f"{name}{n}", n + 1
@@ -90,7 +90,7 @@ def snake_case(name: str) -> str:
 
 
 def test_name(class_name: str) -> str:
-    """Return ``se_block`` for ``SEBlock``: the name of a class as a part of a function's name."""
+    """Return ``se_block`` for ``SEBlock``: a class name as part of a function name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name).lower()
 
 
@@ -101,7 +101,7 @@ def first_word(name: str) -> str:
 
 
 def is_kind_of(name: str, kind: str) -> bool:
-    """Whether a name says which of a kind it is: ``in_channels`` is a kind of ``channels``, which is none."""
+    """Whether a name is a specific form of `kind`: ``in_channels`` is one of ``channels``."""
     return name.endswith(f"_{kind}")
 
 
@@ -116,14 +116,14 @@ _GENERIC = frozenset(word for row in _GENERIC_ROWS for word in row.split())
 
 
 def is_generic(attribute: str) -> bool:
-    """Whether an attribute's name, but for a number and a letter at its end, is one that most layers bear."""
+    """Whether an attribute's name, without its number and last letter, is one that most layers have."""
     has_letter = attribute[-1:].isascii() and attribute[-1:].islower()
     words = (attribute, attribute[:-1]) if has_letter else (attribute,)
     return any(not (word := name.lstrip("_").rstrip("_0123456789")) or word in _GENERIC for name in words)
 
 
 def variable_name(name: str) -> str:
-    """A local variable's name, in snake case."""
+    """Return a local variable's name, in snake case."""
     snake = snake_case(identifier(name))
     return (
         f"{snake}_"

@@ -1,4 +1,4 @@
-"""The operators that only MindSpore source has, in a domain of their own."""
+"""Declares the operators that only MindSpore source has, in a domain of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _first(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa
 
 
 def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
-    """The type of the input, whose axis 1 has as many places as the slope, or the slope has one."""
+    """Infer the type of the input; axis 1 must be as long as the slope, unless the slope has one element."""
     given, slope = types[0], types[1]
     if given and slope and given.shape and slope.shape and len(given.shape) > 1:
         channels, slopes = given.shape[1], slope.shape[0]
@@ -39,21 +39,21 @@ def _stated(operator: Operator, types: Types) -> list[TensorType | None]:  # noq
 
 
 def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
-    """What both branches return, where that is one type."""
+    """Infer the types that both branches return, where they agree."""
     count = _half(operator, types, "results of branches")
     rows = zip(types[3 : 3 + count], types[3 + count :], strict=True)
     return [_common(operator, a, b) for a, b in rows]
 
 
 def _of_turns(operator: Operator, types: Types) -> list[TensorType | None]:
-    """What the state is before the first turn and after every one, where that is one type."""
+    """Infer the types of the state before the first turn and after each, where they agree."""
     count = _half(operator, types, "values of state")
     rows = zip(types[2 : 2 + count], types[3 + count :], strict=True)
     return [_common(operator, a, b) for a, b in rows]
 
 
 def _half(operator: Operator, types: Types, what: str) -> int:
-    """How many outputs there are, for each of which there are two values beside the three other operands."""
+    """Return the number of outputs; there are two operands for each, besides three others."""
     count = len(operator.types)
     if len(types) != 3 + 2 * count:
         raise InvalidGraphError("E301", f"expected {2 * count} {what}, got {len(types) - 3}")

@@ -1,4 +1,4 @@
-"""Regions: what was a nested graph is a call of its own, entered by an If or a While."""
+"""Regions: the content of a former nested graph as a call of its own, entered by an If or a While."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Region:
 
 
 def regions(graph: Graph, node: Operator) -> list[Region]:
-    """The regions of an operator; none for one that is neither an If nor a While of ours."""
+    """Return the regions of an operator; none unless it is an If or While of ours."""
     if node.qualified_name not in (IF, WHILE):
         return []
     operands = [v for v in graph.operands(node.key) if v is not None]
@@ -52,12 +52,12 @@ def _call_of(graph: Graph, entry: Value) -> int:
 
 
 def is_entry(node: object) -> bool:
-    """Whether a node only says what a region is entered with."""
+    """Whether a node only marks where a region is entered."""
     return isinstance(node, Operator) and node.qualified_name == ENTRY
 
 
 def entries(node: Operator) -> slice:
-    """Which operands of an operator enter its regions: they are no values."""
+    """Return the slice of an operator's operands that mark its regions and are no values."""
     return {IF: slice(1, 3), WHILE: slice(1, 2)}.get(node.qualified_name, slice(0, 0))
 
 
@@ -72,7 +72,7 @@ def is_leaf(tree: ModuleTree, module: int) -> bool:
 
 
 def home_of(tree: ModuleTree, module: int) -> int:
-    """The module whose `construct` a region is written for; any other module itself."""
+    """Return the module whose `construct` contains a region; any other module itself."""
     while is_region(tree, module):
         parent = tree.calls(module)[0].parent
         module = 0 if parent is None else tree.call(parent).module
@@ -88,7 +88,7 @@ def add_region(tree: ModuleTree, around: int, name: str) -> int:
 
 
 def move_regions(tree: ModuleTree, call: int, made: dict[tuple[int, int], int]) -> None:
-    """Register the regions that a call makes in that call's module, which is another one now.
+    """Register the regions made in a call in that call's module, after the module has changed.
 
     Args:
         tree: the modules.

@@ -1,4 +1,4 @@
-"""The source's module calls in ``renames.json``: a symbol is flat, and says nothing of modules."""
+"""Lists the source's module calls for ``renames.json``, because a symbol is flat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .symbol import Node
 
 
 def call_rows(graph: Graph, nodes: Sequence[Node]) -> list[dict[str, object]]:
-    """One row per module call, in the order of the calls: its name, class, parent and nodes.
+    """Return one row per module call, in the order of the calls: its name, class, parent and nodes.
 
     Args:
         graph: the graph that was emitted.

@@ -1,4 +1,4 @@
-"""Writing ``.params`` files that MXNet 0.11 and later load, one array in memory at a time."""
+"""Writes ``.params`` files that MXNet 0.11 and later load, one array in memory at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A symbol under construction, and what an emitter sees of one operator."""
+"""A symbol under construction, and the view of an operator that its emitters have."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Node:
 
 
 class SymbolBuilder:
-    """Adds the nodes of a graph in order; what no output needs is left out at the end."""
+    """Adds the nodes of a graph in order; nodes that no output needs are left out at the end."""
 
     def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self.graph = graph
@@ -88,7 +88,7 @@ class SymbolBuilder:
         self.values[Value(node.key)] = (self.add(Node("null", name, attributes, data=node.data)), 0)
 
     def _multipliers(self, key: int) -> dict[str, str]:
-        """The learning-rate and decay factors that the source gave a parameter."""
+        """Return the learning-rate and decay factors that the source gave a parameter."""
         found: dict[str, str] = {}
         for module in self.graph.modules:
             for name in (n for n, k in module.parameters.items() if k == key):
@@ -99,13 +99,13 @@ class SymbolBuilder:
         return found
 
     def label(self, name: str) -> Reference:
-        """The variable of a label."""
+        """Return the variable of a label."""
         if name not in self.labels:
             self.labels[name] = (self.add(Node("null", name)), 0)
         return self.labels[name]
 
     def reference(self, value: Value, name: str) -> Reference:
-        """The node output that is a value; a constant becomes a variable with that name."""
+        """Return the node output for a value; a constant becomes a variable with that name."""
         if value not in self.values:
             node = self.graph.producer(value)
             assert isinstance(node, Constant), node
@@ -129,7 +129,7 @@ class SymbolBuilder:
             self.values[Value(operator.key, index)] = reference
 
     def finish(self) -> tuple[list[Node], list[Reference]]:
-        """The nodes that the outputs need, with their names settled, and the heads."""
+        """Return the nodes that the outputs need, with final names, and the heads."""
         heads = [self.reference(value, name) for name, value in self.graph.outputs]
         needed: set[int] = set()
         stack = [index for index, _ in heads]
@@ -148,7 +148,7 @@ class SymbolBuilder:
 
 
 def _settle_names(nodes: list[Node]) -> None:
-    """Every node has a name of its own.
+    """Give every node a name of its own.
 
     Of several with one name, what computes the source node's result keeps it: the first that is the operator
     which comes last (what leads up to it comes before, its twins come after).
@@ -174,7 +174,7 @@ def _settle_names(nodes: list[Node]) -> None:
 
 
 def _free(base: str, taken: set[str]) -> str:
-    """A name that is not taken, as close to `base` as can be."""
+    """Return a free name, as close to `base` as possible."""
     name, number = base, 1
     while name in taken:
         name, number = f"{base}_{number}", number + 1
@@ -182,7 +182,7 @@ def _free(base: str, taken: set[str]) -> str:
 
 
 def _base_name(builder: SymbolBuilder, operator: Operator) -> str:
-    """MXNet's own name of a node that came from there; else its module's path and its operator."""
+    """Return MXNet's own name for a node that came from there; else its module's path and its operator."""
     if builder.graph.origin.framework == "mxnet":
         return operator.location or operator.hint or f"{operator.op_type.lower()}{operator.key}"
     path = "" if operator.call is None else builder.call_names[operator.call]
@@ -199,15 +199,15 @@ class View(OperatorView):
         self.name = _base_name(builder, operator)
 
     def input(self, slot: int = 0) -> Reference:
-        """The node output that an operand is."""
+        """Return the node output that an operand is."""
         return self.builder.reference(self.value(slot), f"{self.name}_constant{slot}")
 
     def inputs(self) -> list[Reference]:
-        """All operands."""
+        """Return all operands."""
         return [self.input(i) for i in range(len(self.operands))]
 
     def producer(self, slot: int) -> Operator | None:
-        """The operator whose first output an operand is, else None."""
+        """Return the operator whose first output an operand is, else None."""
         node = self.graph.producer(self.value(slot))
         return node if isinstance(node, Operator) else None
 
@@ -217,7 +217,7 @@ class View(OperatorView):
         return self.builder.add(Node(op, self.name, given, list(inputs))), 0
 
     def auxiliary(self, slot: int) -> Reference:
-        """An operand that must be an auxiliary state."""
+        """Return an operand that must be an auxiliary state."""
         reference = self.input(slot)
         variable = self.builder.nodes[reference[0]]
         if variable.data is None:
@@ -225,15 +225,15 @@ class View(OperatorView):
         variable.auxiliary = True
         return reference
 
-    def held(self, role: str) -> int | None:
-        """The key of the parameter that the operator's module holds under a name."""
+    def find_parameter(self, role: str) -> int | None:
+        """Return the key of the parameter that the operator's module holds under a name, or None."""
         if self.operator.call is None:
             return None
         tree = self.graph.modules
         return tree.module(tree.call(self.operator.call).module).parameters.get(role)
 
     def argument(self, name: str, default: str) -> str:
-        """What the source gave the operator's module under a name."""
+        """Return the source's constructor argument of the operator's module."""
         if self.operator.call is None:
             return default
         tree = self.graph.modules
@@ -241,7 +241,7 @@ class View(OperatorView):
         return value if isinstance(value, str) else default
 
     def refused(self, message: str) -> BackendError:
-        """The error for a form that MXNet does not have."""
+        """Return the error for a form that MXNet does not have."""
         return BackendError("E602", message, place=self.graph.describe(self.operator.key))
 
 
@@ -257,13 +257,13 @@ class EmitterTable(Rows[Emitter]):
         return self.register(*names)
 
     def direct(self, rows: dict[str, str]) -> None:
-        """Operators for which nothing but the name changes."""
+        """Register operators that only change their name."""
         for name, target in rows.items():
             self.claim(name, lambda e, target=target: e.node(target, e.inputs()))
 
     @staticmethod
     def merge(*tables: EmitterTable) -> EmitterTable:
-        """One table of several.
+        """Return one table of several.
 
         Raises:
             ValueError: when two claim one name.
@@ -275,14 +275,14 @@ class EmitterTable(Rows[Emitter]):
 
 
 def text(value: object) -> str:
-    """An attribute value as MXNet writes it: ``(3, 3)``, ``(2,)``, ``True``, ``0.001``."""
+    """Return an attribute value as MXNet writes it: ``(3, 3)``, ``(2,)``, ``True``, ``0.001``."""
     if isinstance(value, (list, tuple)):
         return str(tuple(value))
     return str(value)
 
 
 def initializer_text(law: Initializer | None) -> str | None:
-    """An ``__init__`` attribute, None for a distribution that MXNet would choose itself or cannot state."""
+    """Return an ``__init__`` attribute; None for MXNet's own default or one it cannot state."""
     if law is None:
         return None
     number = {k: v for k, v in law.arguments if not isinstance(v, str)}

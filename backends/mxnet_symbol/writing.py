@@ -10,7 +10,7 @@ from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ...passes.base import Pass
 from ..files import staged
 from ..legalise import Legalise
-from ..lowering import lowered
+from ..lowering import lower
 from ..renames import dropped_rows, rename_rows, write_renames
 from .calls import call_rows
 from .emitters import TABLE
@@ -41,7 +41,7 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
         BackendError: when an operator is used in a form that MXNet does not have.
     """
     folder = Path(folder)
-    legal = lowered(graph, LOWERING)
+    legal = lower(graph, LOWERING)
     names = parameter_names(legal)
     nodes, heads = to_nodes(legal, names)
     stem = file_stem(graph)
@@ -58,13 +58,13 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
 
 
 def file_stem(graph: Graph) -> str:
-    """The prefix of the files: that of the symbol read, else the graph's name."""
+    """Return the prefix of the files: that of the symbol read, else the graph's name."""
     reference = Path(graph.origin.reference.partition(":")[0]).name
     return reference.removesuffix(".json").removesuffix("-symbol").removesuffix(".py") or graph.name
 
 
 def parameter_names(graph: Graph) -> dict[int, str]:
-    """Parameter key -> its name in the file: MXNet's own where it came from there, each once."""
+    """Return parameter key -> its name in the file: MXNet's own where it came from there, each once."""
     keeps = graph.origin.framework == "mxnet"
     names: dict[int, str] = {}
     taken = {n.name for n in graph.input_nodes()}
@@ -79,7 +79,7 @@ def parameter_names(graph: Graph) -> dict[int, str]:
 
 
 def to_nodes(graph: Graph, names: dict[int, str]) -> tuple[list[Node], list[tuple[int, int]]]:
-    """The nodes that the outputs need, in order, and the heads.
+    """Return the nodes that the outputs need, in order, and the heads.
 
     Raises:
         BackendError: when an operator is used in a form that MXNet does not have.
@@ -98,7 +98,7 @@ def to_nodes(graph: Graph, names: dict[int, str]) -> tuple[list[Node], list[tupl
 
 
 def to_json(nodes: list[Node], heads: list[tuple[int, int]]) -> str:
-    """The symbol as JSON, one node a line."""
+    """Return the symbol as JSON, one node a line."""
     records: list[dict[str, object]] = []
     for node in nodes:
         record: dict[str, object] = {"op": node.op, "name": node.name}
@@ -117,7 +117,7 @@ def to_json(nodes: list[Node], heads: list[tuple[int, int]]) -> str:
 
 
 def _arrays(nodes: list[Node], graph: Graph, names: dict[int, str]) -> Iterable[tuple[str, TensorData]]:
-    """The arrays of the variables written, then of the parameters that no node reads."""
+    """Yield the arrays of the written variables, then those of parameters that no node reads."""
     written: set[str] = set()
     for node in nodes:
         if node.data is not None:

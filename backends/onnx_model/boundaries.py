@@ -1,4 +1,4 @@
-"""Module boundaries: which values enter and leave every module call."""
+"""Module boundaries: the values that enter and leave every module call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...ir import Constant, Graph, Operator, Parameter, Value
 
 
 def call_boundaries(graph: Graph) -> dict[int, tuple[list[Value], list[Value]]]:
-    """Call key -> the values that enter the call, by first use, and those that leave it.
+    """Return, by call key, the values that enter the call, by first use, and those that leave it.
 
     A value enters when it is used inside and produced outside, and leaves when it is the other way round.
     Parameters and constants do not enter. Only operators of the root graph count: what a module

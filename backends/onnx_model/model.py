@@ -26,7 +26,7 @@ from ...ir import (
 from ...ir.inference import attribute_proto
 from ...ir.types import type_to_proto
 from ...passes.base import Pass
-from ..lowering import lowered
+from ..lowering import lower
 from .boundaries import call_boundaries
 from .lowering import EXPRESSING
 from .names import Names, check_interface, scope
@@ -45,7 +45,7 @@ NODE_CLASS = "regraft.class"
 
 
 def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
-    """The ONNX model of a graph: composites expanded, dead operators and unused parameters left out.
+    """Return the ONNX model of a graph: composites expanded, dead operators and unused parameters dropped.
 
     Args:
         graph: a validated root graph whose parameters have unique names.
@@ -56,11 +56,11 @@ def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
         UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
         BackendError: for colliding names, and for updates of parameters, which ONNX inference cannot express.
     """
-    return emitted(lowered_graph(graph, EXPRESSING), data=data)
+    return emit_model(lower_graph(graph, EXPRESSING), data=data)
 
 
-def lowered_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
-    """A copy of a graph with ONNX's operators only, and without those that nothing needs; see `to_model`."""
+def lower_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
+    """Return a copy of a graph with ONNX's operators only, and no dead ones; see `to_model`."""
     if graph.updates:
         names = ", ".join(f"`{graph.parameter(key).name}`" for key in list(graph.updates)[:3])
         raise BackendError(
@@ -68,16 +68,16 @@ def lowered_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
             f"expected a graph without state updates, got {len(graph.updates)}: {names}",
             hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
-    return lowered(graph, passes)
+    return lower(graph, passes)
 
 
-def emitted(legal: Graph, *, data: bool) -> onnx.ModelProto:
-    """The model of a legal graph."""
+def emit_model(legal: Graph, *, data: bool) -> onnx.ModelProto:
+    """Return the model of a lowered graph."""
     return _Emission(legal, data).model()
 
 
 def used_parameters(graph: Graph) -> list[Parameter]:
-    """The parameters that some operator or output uses, in canonical order."""
+    """Return the parameters that some operator or output uses, in canonical order."""
     returned = {value.node for _, value in graph.outputs}
     return [p for p in graph.parameters() if p.key in returned or graph.flow.out_degree(p.key)]
 
@@ -125,7 +125,7 @@ class _Emission:
     # -- graphs --------------------------------------------------------------------------------
 
     def graph_proto(self, graph: Graph, name: str, captured: dict[int, str]) -> onnx.GraphProto:
-        """One graph, root or nested; `captured` names the values behind its captures by index."""
+        """Return a graph, root or nested; `captured` names the values behind its captures by index."""
         part = _Part(self, graph, captured)
         proto = onnx.GraphProto(name=name)
         for node in graph.input_nodes():
@@ -193,7 +193,7 @@ class _Part:
                 self.names[value] = given
 
     def ref(self, value: Value | None, prefix: str) -> str:
-        """The name of an operand; a constant is named by its first user."""
+        """Return the name of an operand; a constant is named by its first user."""
         if value is None:
             return ""
         if value not in self.names:
@@ -229,7 +229,7 @@ class _Part:
         self.nodes.append(node)
 
     def _outputs(self, operator: Operator, name: str) -> list[str]:
-        """Names of the outputs; optional ones that nobody uses are left out."""
+        """Return the names of the outputs; unused optional ones are left out."""
         formals = signature(operator.op_type).outputs
         graph_outputs = set(self.output_names)
         out: list[str] = []

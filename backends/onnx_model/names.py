@@ -1,4 +1,4 @@
-"""Names of ONNX values and nodes: unique across nested graphs, readable, the same for the same graph."""
+"""Names of ONNX values and nodes: unique across nested graphs, readable, deterministic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def unique(self, wanted: str) -> str:
-        """`wanted`, or with the first free number after it when that is taken."""
+        """Return `wanted`, or `wanted` with the first free number where it is taken."""
         name = wanted
         while name in self._taken:
             self._next[wanted] = self._next.get(wanted, 1) + 1
@@ -62,7 +62,7 @@ def check_interface(graph: Graph, parameters: list[Parameter]) -> None:
 
 
 def scope(call_name: str) -> str:
-    """The prefix of the values of a module call: ``layer1.0#1`` -> ``layer1.0/``, the root's is empty."""
+    """Return the prefix for values of a module call: ``layer1.0#1`` -> ``layer1.0/``; empty for the root."""
     path, _, number = call_name.rpartition("#")
     if number != "1" and path:
         return f"{path}#{number}/"

@@ -77,13 +77,13 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def _header(tensor: onnx.TensorProto) -> tuple[str, bytes]:
-    """Name and encoding of a tensor without its data."""
+    """Return the name of a tensor, and its encoding without data."""
     plain = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     return tensor.name, plain.SerializeToString(deterministic=True)
 
 
 def _key(field: int, length: int) -> bytes:
-    """Protobuf's head of a field of `length` bytes."""
+    """Return the protobuf key of a field, and its length."""
     return _varint(field << 3 | 2) + _varint(length)
 
 

@@ -1,4 +1,4 @@
-"""Writes an ONNX model to a file: checked first, never half, weights streamed when they are large."""
+"""Writes an ONNX model to a file: checked first, as one change, large weights streamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ir import BackendError, Graph, UsageError
 from ..files import staged
 from ..renames import dropped_rows, rename_rows, write_renames
 from .lowering import LOWERING
-from .model import emitted, lowered_graph, used_parameters
+from .model import emit_model, lower_graph, used_parameters
 from .streaming import is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
@@ -46,7 +46,7 @@ def write(
     file = Path(file)
     if file.is_dir():
         raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
-    legal = lowered_graph(graph, LOWERING)
+    legal = lower_graph(graph, LOWERING)
     kept = {p.key: p.data for p in graph.parameters()}
     turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
@@ -54,7 +54,7 @@ def write(
         external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
     names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
     with staged(file.parent, names, force=force) as folder:
-        model = emitted(legal, data=False)
+        model = emit_model(legal, data=False)
         _check(model, graph)
         if external_data:
             write_external(model, weights, folder / names[0])
@@ -69,7 +69,7 @@ def write(
 
 
 def _check(model: onnx.ModelProto, graph: Graph) -> None:
-    """Check a model whose weights are not there: to the checker they are inputs of the same types."""
+    """Check a model without weights, which the checker sees as inputs of the same types."""
     structure = onnx.ModelProto()
     structure.CopyFrom(model)
     main = structure.graph

@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 
 from regraft.backends.legalise import Legalise
-from regraft.backends.lowering import lowered
+from regraft.backends.lowering import lower
 from regraft.backends.onnx_model import to_model
 from regraft.ir import (
     DOMAIN,
@@ -55,7 +55,7 @@ def only_onnx(_: Graph, operator: Operator) -> bool:
 def test_everything_is_expanded_nested_graphs_included() -> None:
     graph = pooled()
     before = str(graph)
-    legal = lowered(graph, [Legalise("test", only_onnx)])
+    legal = lower(graph, [Legalise("test", only_onnx)])
     validate(legal)
     assert not [node for _, node in walk_operators(legal) if node.domain == DOMAIN]
     assert str(graph) == before
@@ -66,7 +66,7 @@ def test_everything_is_expanded_nested_graphs_included() -> None:
 
 
 def test_what_a_backend_can_emit_stays() -> None:
-    legal = lowered(pooled(), [Legalise("test", lambda _, node: node.op_type != "AdaptiveAveragePool")])
+    legal = lower(pooled(), [Legalise("test", lambda _, node: node.op_type != "AdaptiveAveragePool")])
     assert [n.op_type for _, n in walk_operators(legal) if n.domain == DOMAIN] == ["Linear"] * 3
     assert "GlobalAveragePool" in [n.op_type for n in legal.operators()]
 
@@ -74,9 +74,7 @@ def test_what_a_backend_can_emit_stays() -> None:
 def test_everything_left_is_named_at_once() -> None:
     refused = {"Flatten", "GlobalAveragePool", "Gemm", "MatMul"}
     with pytest.raises(UnsupportedError) as caught:
-        lowered(
-            pooled(), [Legalise("test", lambda _, node: node.domain == "" and node.op_type not in refused)]
-        )
+        lower(pooled(), [Legalise("test", lambda _, node: node.domain == "" and node.op_type not in refused)])
     assert caught.value.code == "E601"
     missing = {m.operator: len(m.places) for m in caught.value.missing}
     assert missing["Flatten"] == 1

@@ -1,4 +1,4 @@
-"""What a module becomes: a cell that its owner constructs, and for most the definition of its class."""
+"""Records of what a module becomes: a cell that its owner constructs, and the definition of its class."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Method:
 
 @dataclass
 class Definition:
-    """One module as a class of its own, before it is unified with others of the same structure."""
+    """A module as a class of its own, before unification with others of the same structure."""
 
     module: int
     source_class: str
@@ -89,7 +89,7 @@ class Definition:
 
 @dataclass
 class Cell:
-    """What a module became.
+    """The cell that a module became.
 
     Attributes:
         module: its key.

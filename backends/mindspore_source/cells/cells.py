@@ -1,4 +1,4 @@
-"""The cells of a graph while they are made: what each module became, and how others write it."""
+"""The cells of a graph while they are made, and how other code refers to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .emitted_modules import EmittedModules
 
 
 class Cells:
-    """What the modules of a graph became so far.
+    """The cells made so far for the modules of a graph.
 
     Args:
         modules: those that are written.

@@ -1,4 +1,4 @@
-"""Modules that are classes of their own: their attributes, children, ties and `construct`."""
+"""Makes cells of modules that become classes: their attributes, children, ties and `construct`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .container_cells import is_chain
 def make_instance(cells: Cells, module: Module) -> Cell:
     """Return the cell of a module with a class of its own, which holds the definition of that class."""
     cell = Cell(module.key)
-    names = list(cells.modules.registered(module.key))
+    names = list(cells.modules.named_children(module.key))
     ordinal = bool(names) and names == [str(i) for i in range(len(names))]
     body = cells.modules.bodies.get(module.key)
     chain = ordinal and module.container == "sequential"
@@ -58,7 +58,7 @@ def _adopt_children(
     if listed:
         last = max((int(n) for n in emitted), default=-1)
         parts: list[Part] = []
-        for name in list(cells.modules.registered(module.key))[: last + 1]:
+        for name in list(cells.modules.named_children(module.key))[: last + 1]:
             child = emitted.get(name)
             if child is None:
                 parts.append(IDENTITY)
@@ -81,7 +81,7 @@ def _adopt_children(
 
 
 def _tie_parameters(cells: Cells, module: Module, definition: Definition) -> None:
-    """Assignments that make one parameter of several, for pairs that meet in this module's class."""
+    """Add assignments that tie parameters, for pairs whose paths meet in this module's class."""
     for parameter, holders in cells.modules.declared.items():
         for other in holders[1:]:
             if cells.meeting_of(holders[0], other) == module.key:

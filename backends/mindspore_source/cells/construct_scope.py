@@ -1,4 +1,4 @@
-"""What the `construct` of one definition may refer to, and the constants that it declares."""
+"""The scope of one definition's `construct`: what it may refer to, and the constants it declares."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConstructScope:
         self.constants: dict[Value, Access] = {}
 
     def host(self, value: Value) -> str:
-        """Whether a value is a shape computation: "int", "tuple", or empty."""
+        """Return "int" or "tuple" for a shape computation, empty for a tensor."""
         return self.hosts.get(value, "")
 
     def part(self, value: Value, level: int) -> Part:
@@ -44,7 +44,7 @@ class ConstructScope:
         return Use(value, level)
 
     def tensor(self, value: Value, level: int) -> Part:
-        """Return how `construct` writes a value where no number will do."""
+        """Return how `construct` writes a value as a tensor, even if it is a constant number."""
         node = self.cells.graph.node(value.node)
         return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 
@@ -88,7 +88,7 @@ class ConstructScope:
         operands: Sequence[Value | None],
         outputs: Sequence[Value],
     ) -> Statement:
-        """Return a call of a layer of MindSpore's, operands and results in its own order and nesting."""
+        """Return a call of a layer of MindSpore's, with operands and results in the layer's order."""
 
         def operand(slot: int) -> Part:
             value = operands[slot]

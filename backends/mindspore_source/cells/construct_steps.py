@@ -1,4 +1,4 @@
-"""The steps of a `construct`: what each operator and each call in a body is written as."""
+"""Writes the steps of a `construct`: one for each operator and call in a body."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .layer_cells import find_layer, owns_state
 
 
 def write_steps(cells: Cells, body: Body, into: Definition | Method, scope: ConstructScope) -> None:
-    """Add the statements of a body, and those that make tensors of what it returns of constants and state."""
+    """Add the statements of a body, and those that turn returned constants and state into tensors."""
     for item in body.items:
         _write_step(cells, item, into, scope)
     for value in dict.fromkeys(into.outputs):
@@ -68,7 +68,7 @@ def _write_step(
 def _promote_to_layer(
     cells: Cells, operator: Operator, definition: Definition, scope: ConstructScope
 ) -> tuple[Access, NnLayer]:
-    """An operator that MindSpore has only as a layer, as an auxiliary attribute; its path."""
+    """Make an auxiliary layer attribute of an operator that MindSpore has only as a layer."""
     layer = find_layer(cells, operator, definition)
     module = cells.tree.module(definition.module)
     if layer is None or not owns_state(cells, module, operator, layer):
@@ -97,7 +97,7 @@ def _promote_to_layer(
 
 
 def _branch(cells: Cells, operator: Operator, found: list[Region], scope: ConstructScope) -> Statement:
-    """An `if` or a `while`, with its bodies as methods of the class."""
+    """Return the step of an `if` or `while`, whose bodies become methods of the class."""
     definition, turns = scope.definition, operator.op_type == "While"
     taken = {n for n, _ in definition.attributes} | {m.name for m in definition.methods}
     suffixes = ("", *map(str, range(2, 1000)))

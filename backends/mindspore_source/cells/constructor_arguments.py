@@ -37,12 +37,12 @@ class ConstructorArgument:
     hint: str = ""
 
     def text(self, prefix: str = "") -> str:
-        """Return how the class writes it; `prefix` is ``self.`` outside the constructor."""
+        """Return how the class writes the argument; `prefix` is ``self.`` outside the constructor."""
         computed = self.template and not self.aliased
         return self.computed(prefix) if computed else f"{prefix}{self.name}"
 
     def computed(self, prefix: str = "") -> str:
-        """Return its template filled in."""
+        """Return the template filled in."""
         return self.template.format(*(f.text(prefix) for f in self.of))
 
 
@@ -76,13 +76,13 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When an optional member of a sequence is there: a template over arguments, ``{0} != {1}``."""
+    """The condition of an optional member: a template over arguments, ``{0} != {1}``."""
 
     template: str
     of: tuple[ConstructorArgument, ...]
 
     def text(self) -> str:
-        """Return it as source, in the constructor."""
+        """Return the condition as source, for the constructor."""
         return self.template.format(*(f.text() for f in self.of))
 
 
@@ -102,7 +102,7 @@ def sequence_of(base: str, name: str, part: Part) -> Call | None:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A literal of a definition with its place.
+    """A literal of a definition, with its place.
 
     Attributes:
         literal: the literal.
@@ -155,7 +155,7 @@ def structure(definition: Definition) -> object:
 
 
 def _steps(body: Definition | Method) -> object:
-    """What instances of one class share in a method: its steps, with values by number."""
+    """Return what instances of one class share in a method: its steps, with values numbered."""
     number: dict[Value, int] = {}
     for value in body.inputs:
         number[value] = len(number)

@@ -1,4 +1,4 @@
-"""Modules that are containers of MindSpore's: SequentialCell and CellList."""
+"""Makes cells of modules that are containers of MindSpore's: SequentialCell and CellList."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PLAIN_CONTAINERS = ("Sequential", "SequentialCell", "HybridSequential")
 
 
 def make_container(cells: Cells, module: Module) -> Cell | None:
-    """Return the cell of a module that only holds its children or calls them in order; None for any other."""
+    """Return the cell of a module that only holds its children or chains them; None for any other."""
     if module.container not in ("sequential", "list") or _is_chain_of_its_own(cells, module):
         return None
     body = cells.modules.bodies.get(module.key)
-    names = list(cells.modules.registered(module.key))
+    names = list(cells.modules.named_children(module.key))
     ordinal = names == [str(i) for i in range(len(names))]
     if module.parameters and any(module.key in ms for ms in cells.modules.declared.values()):
         return None
@@ -29,14 +29,14 @@ def make_container(cells: Cells, module: Module) -> Cell | None:
     last = max(
         (
             i
-            for i, c in enumerate(cells.modules.registered(module.key).values())
+            for i, c in enumerate(cells.modules.named_children(module.key).values())
             if c in cells.contraction.used
         ),
         default=-1,
     )
     cell, renamed = Cell(module.key, is_sequence=True), dict[str, str]()
     parts: dict[str, Part] = {}
-    for name, child in list(cells.modules.registered(module.key).items())[: last + 1]:
+    for name, child in list(cells.modules.named_children(module.key).items())[: last + 1]:
         known = cells.by_module.get(child)
         attribute = name if ordinal else attribute_name(name, parts)
         parts[attribute] = IDENTITY
@@ -65,7 +65,7 @@ def make_container(cells: Cells, module: Module) -> Cell | None:
 def _is_chain_of_its_own(cells: Cells, module: Module) -> bool:
     """Whether a container is the whole net, or of a class that its author derived and named."""
     named = module.container == "sequential" and module.class_name not in _PLAIN_CONTAINERS
-    names = list(cells.modules.registered(module.key))
+    names = list(cells.modules.named_children(module.key))
     ordinal = bool(names) and names == [str(i) for i in range(len(names))]
     body = cells.modules.bodies.get(module.key)
     return module.key == 0 or (named and ordinal and body is not None and is_chain(cells, module, body))
@@ -91,7 +91,7 @@ def is_chain(cells: Cells, module: Module, body: Body) -> bool:
         order.append(inner.module)
     expected = [
         c
-        for c in cells.modules.registered(module.key).values()
+        for c in cells.modules.named_children(module.key).values()
         if c in cells.contraction.used and cells.tree.calls(c)
     ]
     return at == body.outputs[0] and order == expected

@@ -1,7 +1,7 @@
-"""From dataflow back to nested calls: what each module's `construct` takes, does and returns.
+"""Turns dataflow back into nested calls: what each module's `construct` takes, does and returns.
 
-The body of a call is its own operators and the calls made in it, in topological order. A call may be no
-step of its caller (data goes out of it and comes back in); the pass dissolve-calls removes those.
+The body of a call is its own operators and the calls made in it, in topological order. A call is *odd* if it
+cannot be one step of its caller (data leaves it and comes back); the pass dissolve-calls removes those.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class Contraction:
         return self._interfaces()
 
     def _chain(self, node: Operator) -> list[tuple[int, Item]]:
-        """(call, item of that call that holds the operator), outermost call first."""
+        """Return, outermost call first, (call, item of that call that holds the operator)."""
         above = self.tree.ancestors(node.call)
         items: list[Item] = [("op", node.key), *(("call", c) for c in above[:-1])]
         return list(zip(reversed(above), reversed(items), strict=True))
 
     def heights(self) -> list[list[int]]:
-        """Return keys of called modules, those that call nothing first, then those that call only these."""
+        """Return called modules in rows: those that call nothing, those that call only these, and so on."""
         graph: nx.DiGraph = nx.DiGraph()
         for call in self.tree.calls():
             graph.add_node(call.module)
@@ -142,7 +142,7 @@ class Contraction:
         return []
 
     def _describe(self, body: Body) -> object:
-        """What all calls of one module must share."""
+        """Return the description that all calls of one module must share."""
         position: dict[Value, int] = {}
         form: list[object] = []
         for item in body.items:
@@ -187,7 +187,7 @@ class Contraction:
         return [v for item in body.items for v in self._item_results(item)]
 
     def _results_inside(self, body: Body) -> set[int]:
-        """Keys of the operators in a call and in the calls made in it."""
+        """Return the keys of the operators in a call and in the calls made in it."""
         found = self._inside.get(body.call)
         if found is None:
             found = self._inside[body.call] = {key for kind, key in body.items if kind == "op"}
@@ -217,7 +217,7 @@ class Contraction:
         return self._holders[module].get(parameter)
 
     def _holders_below(self, module: int) -> dict[int, int]:
-        """Parameter -> the first module below that holds it, one that runs before one that does not."""
+        """Return parameter -> the first module below that holds it; modules that run come first."""
         below = self.tree.below(module)
         found: dict[int, int] = {}
         for inner in self._modules if below else ():

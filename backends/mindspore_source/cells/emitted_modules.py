@@ -1,4 +1,4 @@
-"""Which modules are written, where, and which parameters each of them declares."""
+"""Decides which modules are written, where, and which of them declares each parameter."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class EmittedModules:
         self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
         self.position = {key: at for at, key in enumerate(self._walk())}
         self._owners = {child: key for key in self.position for _, child in self.children(key)}
-        self.declared = self._declared()
+        self.declared = self._find_declaring()
 
     def _walk(self) -> list[int]:
-        """Emitted modules in the order in which MindSpore will walk the emitted cells."""
+        """Return emitted modules in MindSpore's walking order of the emitted cells."""
         out: list[int] = []
         stack = [0]
         while stack:
@@ -37,22 +37,22 @@ class EmittedModules:
             stack.extend(reversed([c for _, c in self.children(key)]))
         return out
 
-    def registered(self, key: int) -> dict[str, int]:
-        """Return name -> child of a module, regions left out."""
+    def named_children(self, key: int) -> dict[str, int]:
+        """Return name -> child of a module, without regions."""
         children = self.tree.module(key).children
         return {name: child for name, child in children.items() if not is_region(self.tree, child)}
 
     def children(self, key: int) -> list[tuple[str, int]]:
-        """Return (name, child) of the children emitted in this module: used, and canonical here."""
+        """Return (name, child) of the children written in this module: used, and canonical here."""
         above = self.paths[key]
         return [
             (name, child)
-            for name, child in self.registered(key).items()
+            for name, child in self.named_children(key).items()
             if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
         ]
 
-    def _declared(self) -> dict[int, list[int]]:
-        """Parameter key -> modules that declare it, in walking order; the others are tied to the first."""
+    def _find_declaring(self) -> dict[int, list[int]]:
+        """Return parameter key -> modules that declare it, in walking order; the first one owns it."""
         found: dict[int, set[int]] = {}
         for body in self.contraction.bodies.values():
             read: list[Value | None] = list(body.outputs)
@@ -68,7 +68,7 @@ class EmittedModules:
         }
 
     def above(self, key: int) -> list[int]:
-        """Return the module, the one that contains it, and so on up to the root."""
+        """Return a module, the one that contains it, and so on up to the root."""
         out = [key]
         while out[-1] in self._owners:
             out.append(self._owners[out[-1]])

@@ -1,4 +1,4 @@
-"""Modules that are one layer of MindSpore's."""
+"""Makes cells of modules that are one layer of MindSpore's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find_layer(cells: Cells, operator: Operator, definition: Definition) -> NnLa
 
 
 def owns_state(cells: Cells, module: Module, operator: Operator, layer: NnLayer) -> bool:
-    """Whether a module holds all that a layer on this operator's parameters would hold, each once."""
+    """Whether a module holds exactly the parameters that a layer for its operator would hold."""
     held = set(module.parameters.values())
     operands = cells.graph.operands(operator.key)
     state = [v.node for s in layer.state if (v := operands[s.slot])]

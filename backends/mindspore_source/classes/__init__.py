@@ -1,1 +1,1 @@
-"""From definitions to classes: those of one structure share a class, with arguments where they differ."""
+"""Turns definitions into classes: those of one structure share a class, with arguments where they differ."""

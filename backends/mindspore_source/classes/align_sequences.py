@@ -1,4 +1,4 @@
-"""Sequences that differ in a few members: the layer that widens, squeeze and excitation, an activation."""
+"""Aligns sequences that differ in a few members, such as an optional squeeze-and-excitation block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_OPTIONAL = 3
 
 
 def align_sequences(definitions: Sequence[Definition]) -> None:
-    """Let modules of one source class share it where their sequences differ in a few members.
+    """Let modules of one source class share an emitted class if their sequences differ in few members.
 
     A member that some of them do not have becomes an `OptionalMember` of all; activations become literals.
     """
@@ -38,7 +38,7 @@ def align_sequences(definitions: Sequence[Definition]) -> None:
 
 
 def _name_activations(part: Part) -> Part:
-    """Constructors of activations with the layer's class as a literal: one that instances may differ in."""
+    """Replace activation constructors by ones whose class is a literal, so that instances may differ."""
     if isinstance(part, Call):
         if part.is_exchangeable and not part.arguments:
             named = Literal(Name(Renderer().text(part.callee)), "activation")
@@ -49,7 +49,7 @@ def _name_activations(part: Part) -> Part:
 
 
 def _align(definitions: list[Definition], at: int) -> None:
-    """Give one attribute of several definitions the optional members that make their sequences one."""
+    """Make one attribute's sequences equal by adding optional members where a definition lacks them."""
     rows: dict[int, Call] = {}
     for definition in definitions:
         name, part = definition.attributes[at]
@@ -98,7 +98,7 @@ def _with_optional_members(
 
 
 def _is_opened(definition: Definition, name: str) -> bool:
-    """Whether a definition reaches into a sequence, whose members would have other numbers elsewhere."""
+    """Whether a definition refers to members of the sequence by number, which optional members shift."""
     reached = [access for pair in definition.assignments for access in pair]
     for statement in [step for body in (definition, *definition.methods) for step in body.statements]:
         reached += accesses(statement.expression)
@@ -108,7 +108,7 @@ def _is_opened(definition: Definition, name: str) -> bool:
 def _embed(
     kind: Sequence[object], rows: list[Call], longest: Sequence[object], models: list[Call]
 ) -> tuple[int, ...] | None:
-    """Where the members of a shorter sequence are in the longest: those of one structure that fit best."""
+    """Return the places of a shorter sequence's members in the longest: equal structure, best fit."""
 
     @cache
     def likeness(at: int, place: int) -> float:
@@ -134,7 +134,7 @@ def _embed(
 
 
 def _pattern(part: Part) -> tuple[object, ...]:
-    """How a member is constructed, whatever its sizes: what is default, and which numbers are equal."""
+    """Return how a member is constructed regardless of sizes: what is default, which numbers are equal."""
     found = list(literals(part))
     values = tag_types(literal.value for literal, _ in found)
     return tuple(
@@ -153,7 +153,7 @@ def _measure_likeness(a: Sequence[object], b: Sequence[object]) -> float:
 
 
 def define_optional_members(class_: Class, columns: Sequence[tuple[Hole, ...]]) -> None:
-    """Say when the optional members of a class's sequences are there, and what they are constructed from."""
+    """Set when the optional members of a class's sequences are present, and their arguments."""
     first = class_.instances[0]
     known: dict[tuple[bool, ...], Condition] = {}
     for at, (name, part) in enumerate(list(first.attributes)):
@@ -194,7 +194,7 @@ def _solve(
     present: tuple[bool, ...],
     known: Condition | None,
 ) -> Condition:
-    """Give the literals of an optional member their arguments; returns when it is there.
+    """Assign arguments to the literals of an optional member; returns the condition of its presence.
 
     Args:
         class_: the class.
@@ -244,14 +244,14 @@ def _solve(
 
 
 def _is_layer_of(part: Part, literal: Literal) -> bool:
-    """Whether a literal is the class that a member is constructed by: an optional activation."""
+    """Whether a literal is the class that constructs a member: an optional activation."""
     return isinstance(part, Call) and part.callee is literal
 
 
 def _make_optional_argument(
     column: tuple[Hole, ...], present: tuple[bool, ...], otherwise: ConstructorArgument | None
 ) -> ConstructorArgument:
-    """An argument of an optional member: None, or what makes no difference, where it is not there."""
+    """Return an argument for an optional member; None, or a neutral value, where it is absent."""
     values = [hole.literal.value for hole in column]
     if otherwise is not None:
         pairs = zip(values, present, otherwise.values, strict=True)
@@ -266,7 +266,7 @@ def _make_optional_argument(
 def _find_equal(
     class_: Class, values: list[object], instances: list[int], hint: str
 ) -> ConstructorArgument | None:
-    """The argument that has these values in all instances that have the member, by the same name first."""
+    """Return the argument with these values in all instances that have the member, one of this name first."""
     wanted = tag_types(values)
     equal = [f for f in class_.arguments if tag_types(f.values[at] for at in instances) == wanted]
     named = [f for f in equal if f.hint == hint]

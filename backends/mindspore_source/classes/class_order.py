@@ -1,4 +1,4 @@
-"""The order in which modules become classes, and which of them may become one class."""
+"""Orders modules by level: those of one level may become one class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Children = Callable[[int], Sequence[tuple[str, int]]]
 
 
 def sort_into_levels(tree: ModuleTree, emitted: Iterable[int], children: Children) -> list[list[int]]:
-    """Return emitted modules, those that contain and call nothing first; those of one row may share a class.
+    """Return emitted modules in levels, callees first; modules of one level may share a class.
 
     Args:
         tree: the graph's modules.
@@ -38,7 +38,7 @@ def sort_into_levels(tree: ModuleTree, emitted: Iterable[int], children: Childre
 
 
 def _align_levels(tree: ModuleTree, needs: nx.DiGraph, children: Children) -> dict[int, int]:
-    """Module -> level; those of one source class share one, where none contains another."""
+    """Return module -> level; modules of one source class share one, unless one contains another."""
     order = list(nx.topological_sort(needs))
     plain = {key: at for at, keys in enumerate(nx.topological_generations(needs)) for key in keys}
     classes: dict[str, list[int]] = {}

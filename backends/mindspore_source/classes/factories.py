@@ -1,4 +1,4 @@
-"""Factory functions of an emitted file: what many layers share is said once, ``conv2d(64, 128, 3)``."""
+"""Factory functions of an emitted file: they state once what many layers share, ``conv2d(64, 128, 3)``."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class Factory:
         )
 
     def _features(self) -> list[str]:
-        """What the docstring says of the layer."""
+        """Return phrases that describe the layer, for the docstring."""
         found = [] if self.has_bias is None else ["with bias" if self.has_bias else "without bias"]
         found += ["padded as told"] if self.fixed.get("pad_mode") == Quoted("pad") else []
         return [*found, "drawn as in the source"] if _LAWS & set(self.fixed) else found
 
     def separators(self) -> int:
-        """Return how many commas its definition has, for what it takes to read."""
+        """Return how many commas the definition has, as a measure of its length."""
         count = len(self.positional) + len(self.passed)
         listed = [count, count + len(self.fixed), len(self._features())]
         inner = sum(_value_separators(v) for v in self.passed.values())
@@ -85,7 +85,7 @@ class Factories:
     def __init__(self, layers: Iterable[tuple[object, Part | None]]) -> None:
         groups: dict[object, list[tuple[object, Call]]] = {}
         for place, call in layers:
-            if isinstance(call, Call) and (style := _style(call)) is not None:
+            if isinstance(call, Call) and (style := _group_key(call)) is not None:
                 groups.setdefault(style, []).append((place, call))
         self.chosen: dict[object, Factory] = {}
         by_size = sorted(groups.items(), key=lambda item: -len({place for place, _ in item[1]}))
@@ -99,7 +99,7 @@ class Factories:
         """Return a layer's constructor through its factory, where it has one."""
         if not isinstance(part, Call):
             return part
-        factory = self.chosen.get(_style(part))
+        factory = self.chosen.get(_group_key(part))
         return part if factory is None else factory.apply(part)
 
     def names(self) -> set[str]:
@@ -120,8 +120,8 @@ class Factories:
         return f"{base}_{len(others) + 1}"
 
 
-def _style(call: Call) -> object | None:
-    """What calls of one factory share; None for a call that takes none."""
+def _group_key(call: Call) -> object | None:
+    """Return what the calls of one factory share; None for a call that no factory takes."""
     if not isinstance(call.callee, NnClass):
         return None
     style: list[object] = [call.callee]
@@ -141,7 +141,7 @@ def _style(call: Call) -> object | None:
 
 
 def _make_factory(calls: list[Call]) -> Factory | None:
-    """The function that makes all these calls; None where their bounds follow no rule."""
+    """Return the function that makes all these calls; None where their bounds follow no rule."""
     first = calls[0]
     assert isinstance(first.callee, NnClass)
     found = Factory(first.callee)
@@ -207,7 +207,7 @@ _RULES = (
 
 
 def _find_rule(calls: list[Call], fan_ins: list[int]) -> _FanIn | None:
-    """The fan-in as a product of the arguments, where one product holds for every call."""
+    """Return the fan-in as one product of arguments that holds for every call; None if there is none."""
     known = [_integers(call) for call in calls]
     for rule in _RULES:
         if all(rule.value(numbers) == fan_in for numbers, fan_in in zip(known, fan_ins, strict=True)):
@@ -216,7 +216,7 @@ def _find_rule(calls: list[Call], fan_ins: list[int]) -> _FanIn | None:
 
 
 def _integers(call: Call) -> dict[str, int]:
-    """The integer arguments of a call by name."""
+    """Return the integer arguments of a call by name."""
     found: dict[str, int] = {}
     for argument in call.arguments:
         if isinstance(argument.value, Literal) and isinstance(argument.value.value, int):
@@ -225,20 +225,20 @@ def _integers(call: Call) -> dict[str, int]:
 
 
 def _is_worth_it(factory: Factory, group: list[tuple[object, Call]]) -> bool:
-    """Whether the function saves more lines than it takes."""
-    places = {place: _lines(call) - _lines(factory.apply(call)) for place, call in group}
+    """Whether the function saves more lines than it costs."""
+    places = {place: _estimate_lines(call) - _estimate_lines(factory.apply(call)) for place, call in group}
     return len(places) >= _PLACES and sum(places.values()) > factory.separators() + 4
 
 
-def _lines(call: Call) -> int:
-    """About as many lines as `ruff format` makes of a constructor."""
+def _estimate_lines(call: Call) -> int:
+    """Estimate how many lines `ruff format` makes of a constructor."""
     if len(Renderer().text(call)) <= _LINE:
         return 1
     return 3 if len(Renderer().arguments(call)) <= _LINE + 6 else 3 + _separators(call)
 
 
 def _separators(part: Part) -> int:
-    """How many commas are between what a part is written of."""
+    """Return how many commas separate what a part is written of."""
     if isinstance(part, Literal):
         return _value_separators(part.value)
     inner = [c for c in children(part) if not isinstance(c, str)]
@@ -249,7 +249,7 @@ def _separators(part: Part) -> int:
 
 
 def _value_separators(value: object) -> int:
-    """How many commas a literal is written with."""
+    """Return how many commas a literal is written with."""
     if not isinstance(value, (tuple, list)):
         return 0
     return max(len(value) - 1, 0) + sum(map(_value_separators, value))

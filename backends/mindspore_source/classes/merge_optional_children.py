@@ -1,4 +1,4 @@
-"""What only some instances of a class have: a child such as `downsample`, or the addition of the input."""
+"""Merges classes that differ in an optional child, such as `downsample`, or in a shortcut addition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..text.traversal import literals, shape_of, substitute
 def merge_optional_children(
     groups: list[list[Definition]],
 ) -> list[tuple[list[Definition], dict[str, dict[int, Part]]]]:
-    """Make one group of those that differ in a child, such as `downsample`, or a shortcut, then optional.
+    """Merge groups that differ in one child, such as `downsample`, or a shortcut, which becomes optional.
 
     Returns:
         (definitions, those with everything first; optional child -> module key -> how that module constructs
@@ -54,7 +54,7 @@ def merge_optional_children(
 
 
 def _find_extra_child(larger: Definition, smaller: Definition) -> str | None:
-    """The child that `larger` has and `smaller` has not, where that is all they differ in."""
+    """Return the child that only `larger` has, if they differ in nothing else."""
     if larger.source_class != smaller.source_class or len(larger.attributes) != len(smaller.attributes) + 1:
         return None
     if larger.methods:
@@ -68,7 +68,7 @@ def _find_extra_child(larger: Definition, smaller: Definition) -> str | None:
 
 
 def _leave_out(definition: Definition, at: int, value: Value, child: str = "") -> Definition:
-    """A definition without one step, whose result is `value` instead, and without the child that it calls."""
+    """Return a definition without one step and the child it calls; `value` replaces the step's result."""
     target = definition.statements[at].targets[0]
     return replace(
         definition,
@@ -86,7 +86,7 @@ _SHORTCUTS = ("shortcut", "use_shortcut", "add_input")
 
 
 def _find_shortcut(larger: Definition, smaller: Definition) -> str | None:
-    """What to call the addition of the input that `larger` has and `smaller` has not, where that is all."""
+    """Return a name for the input addition that only `larger` has, if they differ in nothing else."""
     found = _find_addition(larger)
     if found is None or larger.source_class != smaller.source_class or larger.methods:
         return None
@@ -97,7 +97,7 @@ def _find_shortcut(larger: Definition, smaller: Definition) -> str | None:
 
 
 def _find_addition(definition: Definition) -> tuple[int, Value] | None:
-    """The last step that adds an input of the definition to a value, and that value."""
+    """Return the last step that adds an input of the definition to a value, and that value."""
     for at, step in reversed(list(enumerate(definition.statements))):
         if len(step.targets) != 1 or step.expression.operator != "+":
             continue
@@ -109,7 +109,7 @@ def _find_addition(definition: Definition) -> tuple[int, Value] | None:
 
 
 def _make_shortcut_optional(definition: Definition, flag: str) -> None:
-    """``x + y if self.shortcut else y``, the flag being a constructor argument."""
+    """Write ``x + y if self.shortcut else y``, with the flag as a constructor argument."""
     found = _find_addition(definition)
     assert found is not None
     at, value = found
@@ -118,7 +118,7 @@ def _make_shortcut_optional(definition: Definition, flag: str) -> None:
 
 
 def _find_step_of(definition: Definition, child: str) -> tuple[int, Value] | None:
-    """The one step that calls a child on one value, and that value."""
+    """Return the only step that calls a child on one value, and that value."""
     steps = [i for i, s in enumerate(definition.statements) if s.name == child]
     if (
         len(steps) != 1
@@ -133,7 +133,7 @@ def _find_step_of(definition: Definition, child: str) -> tuple[int, Value] | Non
 
 
 def _make_optional(definition: Definition, child: str) -> None:
-    """``x if self.child is None else self.child(x)``, the child being a constructor argument."""
+    """Write ``x if self.child is None else self.child(x)``, with the child as a constructor argument."""
     found = _find_step_of(definition, child)
     assert found is not None
     at, value = found
@@ -162,7 +162,7 @@ def add_optional_arguments(class_: Class, optional: dict[str, dict[int, Part]]) 
 
 
 def _find_arguments(class_: Class, given: dict[int, Part]) -> dict[int, ConstructorArgument] | None:
-    """The arguments that an optional child is constructed from; None where they do not determine it."""
+    """Return the arguments that construct an optional child; None where they do not determine it."""
     instances = [at for at, d in enumerate(class_.instances) if d.module in given]
     parts = [given[class_.instances[at].module] for at in instances]
     if len(parts) < 2 or len({shape_of(p, {}) for p in parts}) > 1:

@@ -114,7 +114,7 @@ def _argument_name(hint: str, attribute: str, taken: set[str]) -> str:
 
 
 def _construction(class_: Class, at: int) -> Part:
-    """How an owner constructs instance number `at`."""
+    """Return how an owner constructs instance number `at`."""
     required = [f for f in class_.arguments if f.default is MISSING]
     arguments = [
         Argument("" if len(required) <= 3 else f.name, Literal(f.values[at], f.name)) for f in required

@@ -1,4 +1,4 @@
-"""Constructor arguments that follow from others: multiples, halves, shapes of which one number differs."""
+"""Simplifies constructor arguments that follow from others: multiples, halves, nearly constant shapes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _RATIOS = 3
 
 
 def simplify_arguments(class_: Class) -> None:
-    """Write arguments that follow from others as what they are: ``4 * width``, ``kernel_size // 2``."""
-    _ratio(class_)
-    _multiples(class_)
-    _parts(class_)
-    _shapes(class_)
+    """Express arguments that follow from others through them: ``4 * width``, ``kernel_size // 2``."""
+    _replace_by_ratio(class_)
+    _replace_multiples(class_)
+    _replace_fractions(class_)
+    _replace_shapes(class_)
 
 
 def _replace(class_: Class, argument: ConstructorArgument, template: str, *of: ConstructorArgument) -> None:
-    """Take an argument out: it is written as a template over others from here on."""
+    """Remove an argument; from here on it is written as a template over others."""
     class_.arguments.remove(argument)
     argument.template, argument.of = template, of
     uses = sum(f is argument for f in class_.holes.values())
@@ -35,7 +35,7 @@ def _replace(class_: Class, argument: ConstructorArgument, template: str, *of: C
 
 
 def _is_free(argument: ConstructorArgument) -> bool:
-    """Whether an argument may be written through others: a number that only the constructor reads."""
+    """Whether an argument may be expressed through others: a number that only the constructor reads."""
     return not argument.in_construct and argument.default is MISSING and _is_positive(argument)
 
 
@@ -44,12 +44,12 @@ def _is_positive(argument: ConstructorArgument) -> bool:
 
 
 def _numbers(argument: ConstructorArgument) -> list[int]:
-    """The values of an argument that are whole numbers: all of them where it is positive."""
+    """Return the integer values of an argument: all its values if it is positive."""
     return [v for v in argument.values if isinstance(v, int)]
 
 
-def _ratio(class_: Class) -> None:
-    """Channels that an optional first layer widens a few times: the times are the argument.
+def _replace_by_ratio(class_: Class) -> None:
+    """Replace the channels that an optional first layer widens by an expansion ratio.
 
     Example: ``if hidden_channels != in_channels`` becomes ``if expand_ratio != 1``.
     """
@@ -75,9 +75,9 @@ DIFFER = "{0} != {1}"
 """The condition of a layer that is there where it changes the number of channels."""
 
 
-def _multiples(class_: Class) -> None:
-    """An argument that is always so many times another is written so: ``4 * width``."""
-    multiples = [(f, *found) for f in class_.arguments if (found := _multiple(class_, f)) is not None]
+def _replace_multiples(class_: Class) -> None:
+    """Write arguments that are a fixed multiple of another as such: ``4 * width``."""
+    multiples = [(f, *found) for f in class_.arguments if (found := _find_multiple(class_, f)) is not None]
     for argument, base, scale in multiples:
         if base.name == "hidden_channels" and "width" not in class_.names():
             base.name = "width"  # what comes out is a multiple of it
@@ -87,8 +87,8 @@ def _multiples(class_: Class) -> None:
         long[0].name = "out_channels"  # the name that the multiple had
 
 
-def _multiple(class_: Class, argument: ConstructorArgument) -> tuple[ConstructorArgument, int] | None:
-    """An argument that another one is a multiple of, in three cases or more that differ.
+def _find_multiple(class_: Class, argument: ConstructorArgument) -> tuple[ConstructorArgument, int] | None:
+    """Return the argument that this one is a multiple of, and the factor; needs three distinct cases.
 
     What enters is the one to count from; else the smallest.
     """
@@ -111,8 +111,8 @@ def _multiple(class_: Class, argument: ConstructorArgument) -> tuple[Constructor
     return class_.arguments[at], scale
 
 
-def _parts(class_: Class) -> None:
-    """Padding that is half the kernel, and channels that are a part of those that enter."""
+def _replace_fractions(class_: Class) -> None:
+    """Write padding as half the kernel, and channels as a fraction of the input channels."""
     named = {f.name: f for f in class_.arguments}
     for argument in list(class_.arguments):
         kernel, entering = named.get("kernel_size"), named.get("in_channels")
@@ -133,8 +133,8 @@ def _parts(class_: Class) -> None:
                 _replace(class_, argument, f"{{0}} // {scale}", entering)
 
 
-def _shapes(class_: Class) -> None:
-    """An argument that is a tuple in which one number differs becomes that number: ``(channels, 1, 1)``."""
+def _replace_shapes(class_: Class) -> None:
+    """Replace tuples in which one number varies by that number: ``(channels, 1, 1)``."""
     for argument in list(class_.arguments):
         if argument.default is not MISSING or not all(_is_shape(v) for v in argument.values):
             continue

@@ -1,4 +1,4 @@
-"""Modules given as many values as came before them, as in DenseNet: ``construct(self, *inputs)``."""
+"""Lets modules take any number of inputs, as in DenseNet: ``construct(self, *inputs)``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..text.traversal import substitute, uses
 
 
 def gather_inputs(definitions: list[Definition]) -> None:
-    """Let modules of one source class that first join all they are given take any number of inputs.
+    """Make the inputs variadic in modules of one source class that begin by joining all inputs.
 
     A layer of a dense block joins what every layer before it returned, so each has another number of inputs.
     One that is given a single value and joins nothing joins that one, if that makes it like the others.
@@ -54,7 +54,7 @@ def _joins(definition: Definition) -> bool:
 
 
 def _gather(definition: Definition, cat: Call) -> None:
-    """One value stands for the tuple of all inputs from here on: the first's."""
+    """Let the first input stand for the tuple of all inputs."""
     first = definition.inputs[0]
     definition.inputs, definition.input_names, definition.gathers = [first], [""], True
     arguments = (Argument("", Use(first)), *cat.arguments[1:])
@@ -62,7 +62,7 @@ def _gather(definition: Definition, cat: Call) -> None:
 
 
 def _join_one(definition: Definition, cat: Call) -> None:
-    """A first step that joins the only input."""
+    """Insert a first step that joins the only input."""
     (first,) = definition.inputs
     joined = Value(~definition.module)  # no node of the graph: the keys of those are not negative
     for statement in definition.statements:

@@ -54,7 +54,7 @@ TABLE = EmitterTable.merge(
 
 
 def emit_layer(view: View) -> NnLayer:
-    """The operator as a layer.
+    """Emit the operator as a layer.
 
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
@@ -71,7 +71,7 @@ def emit_layer(view: View) -> NnLayer:
 
 
 def emit_call(view: View) -> Expression:
-    """The operator as an expression.
+    """Emit the operator as an expression.
 
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
@@ -110,7 +110,7 @@ class _Probe:
         return Access((name,))
 
     def host(self, value: Value) -> str:
-        """What the value will be: a size, sizes, or a tensor."""
+        """Return "int" or "tuple" for what will be a size or sizes, empty for a tensor."""
         type_ = self.graph.type_of(value)
         if type_ is None or type_.rank not in (0, 1) or not self._is_size(value):
             return ""

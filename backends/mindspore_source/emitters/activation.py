@@ -83,7 +83,7 @@ PRECISE_LAYER = '''class {layer}(nn.Cell):
 
 
 def precise_helpers(called: Set[str]) -> list[str]:
-    """What classes that call these names need of the above."""
+    """Return the precise functions and layers of this file that classes calling these names need."""
     found: list[str] = []
     for function, text in PRECISE_FUNCTIONS.items():
         layer = function.capitalize()
@@ -94,25 +94,25 @@ def precise_helpers(called: Set[str]) -> list[str]:
 
 @TABLE.layer("Sigmoid", "Tanh")
 def saturating_layer(view: View) -> NnLayer:
-    """nn.Sigmoid, nn.Tanh."""
+    """Emit nn.Sigmoid, nn.Tanh."""
     return NnLayer(Call(NnClass(view.operator.op_type), ()))
 
 
 @TABLE.call("Sigmoid", "Tanh")
 def saturating(view: View) -> Expression:
-    """ops.sigmoid, ops.tanh."""
+    """Emit ops.sigmoid, ops.tanh."""
     return mark_light(call(f"ops.{view.operator.op_type.lower()}", view.use(0)))
 
 
 @TABLE.layer("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
 def precise_layer(view: View) -> NnLayer:
-    """The file's own layer."""
+    """Emit the emitted file's own precise layer."""
     return NnLayer(Call(view.operator.op_type, ()))
 
 
 @TABLE.call("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
 def precise(view: View) -> Expression:
-    """The file's own function."""
+    """Emit a call of the emitted file's own precise function."""
     return mark_light(call(view.operator.op_type.lower(), view.use(0)))
 
 
@@ -122,25 +122,25 @@ def _axis(view: View) -> int:
 
 @TABLE.layer("Softmax", "LogSoftmax")
 def softmax_layer(view: View) -> NnLayer:
-    """nn.Softmax, nn.LogSoftmax."""
+    """Emit nn.Softmax, nn.LogSoftmax."""
     return NnLayer(Call(NnClass(view.operator.op_type), (Argument("axis", Literal(_axis(view), "axis")),)))
 
 
 @TABLE.call("Softmax")
 def softmax(view: View) -> Expression:
-    """ops.softmax."""
+    """Emit ops.softmax."""
     return call("ops.softmax", view.use(0), axis=_axis(view))
 
 
 @TABLE.call("LogSoftmax")
 def log_softmax(view: View) -> Expression:
-    """ops.log_softmax."""
+    """Emit ops.log_softmax."""
     return call("ops.log_softmax", view.use(0), axis=_axis(view))
 
 
 @TABLE.layer("LeakyRelu")
 def leaky_relu_layer(view: View) -> NnLayer:
-    """nn.LeakyReLU, whose alpha defaults to 0.2."""
+    """Emit nn.LeakyReLU, whose alpha defaults to 0.2."""
     return NnLayer(
         Call(NnClass("LeakyReLU"), (Argument("alpha", Literal(view.operator.float("alpha"), "alpha")),))
     )
@@ -148,13 +148,13 @@ def leaky_relu_layer(view: View) -> NnLayer:
 
 @TABLE.call("LeakyRelu")
 def leaky_relu(view: View) -> Expression:
-    """ops.leaky_relu."""
+    """Emit ops.leaky_relu."""
     return mark_light(call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha")))
 
 
 @TABLE.layer("Elu")
 def elu_layer(view: View) -> NnLayer:
-    """nn.ELU, which takes no alpha but 1."""
+    """Emit nn.ELU, which takes no alpha but 1."""
     if view.operator.float("alpha") != 1.0:
         raise Refused
     return NnLayer(Call(NnClass("ELU"), ()))
@@ -162,7 +162,7 @@ def elu_layer(view: View) -> NnLayer:
 
 @TABLE.call("Elu")
 def elu(view: View) -> Expression:
-    """ops.elu; written out for an alpha other than 1."""
+    """Emit ops.elu; for an alpha other than 1 the formula."""
     alpha = view.operator.float("alpha")
     if alpha == 1.0:
         return mark_light(call("ops.elu", view.use(0)))
@@ -173,14 +173,14 @@ def elu(view: View) -> Expression:
 
 @TABLE.layer("Selu")
 def selu_layer(view: View) -> NnLayer:
-    """nn.SeLU, for ONNX's own constants only."""
+    """Emit nn.SeLU, for ONNX's own constants only."""
     _default_selu(view)
     return NnLayer(Call(NnClass("SeLU"), ()))
 
 
 @TABLE.call("Selu")
 def selu(view: View) -> Expression:
-    """ops.selu, for ONNX's own constants only."""
+    """Emit ops.selu, for ONNX's own constants only."""
     _default_selu(view)
     return call("ops.selu", view.use(0))
 
@@ -195,19 +195,19 @@ def _default_selu(view: View) -> None:
 
 @TABLE.layer("Celu")
 def celu_layer(view: View) -> NnLayer:
-    """nn.CELU."""
+    """Emit nn.CELU."""
     return NnLayer(Call(NnClass("CELU"), (optional("alpha", view.operator.float("alpha"), 1.0),)))
 
 
 @TABLE.call("Celu")
 def celu(view: View) -> Expression:
-    """ops.celu."""
+    """Emit ops.celu."""
     return call("ops.celu", view.use(0), alpha=view.operator.float("alpha"))
 
 
 @TABLE.layer("Gelu")
 def gelu_layer(view: View) -> NnLayer:
-    """nn.GELU, which is the tanh approximation by default."""
+    """Emit nn.GELU, which is the tanh approximation by default."""
     return NnLayer(
         Call(
             NnClass("GELU"), (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),)
@@ -217,7 +217,7 @@ def gelu_layer(view: View) -> NnLayer:
 
 @TABLE.call("Gelu")
 def gelu(view: View) -> Expression:
-    """ops.gelu."""
+    """Emit ops.gelu."""
     return mark_light(call("ops.gelu", view.use(0), approximate=_approximate(view)))
 
 
@@ -227,7 +227,7 @@ def _approximate(view: View) -> str:
 
 @TABLE.layer("HardSigmoid")
 def hard_sigmoid_layer(view: View) -> NnLayer:
-    """nn.HSigmoid, which is x/6 + 0.5 clipped."""
+    """Emit nn.HSigmoid, which is x/6 + 0.5 clipped."""
     if not _is_sixth(view):
         raise Refused
     return NnLayer(Call(NnClass("HSigmoid"), ()))
@@ -235,7 +235,7 @@ def hard_sigmoid_layer(view: View) -> NnLayer:
 
 @TABLE.call("HardSigmoid")
 def hard_sigmoid(view: View) -> Expression:
-    """ops.hardsigmoid; written out for other slopes."""
+    """Emit ops.hardsigmoid; for other slopes the formula."""
     if _is_sixth(view):
         return call("ops.hardsigmoid", view.use(0))
     alpha, beta = view.operator.float("alpha"), view.operator.float("beta")
@@ -261,7 +261,7 @@ _RELU6 = ("float16", "bfloat16", "float32")
 
 @TABLE.layer("Clip")
 def clip_layer(view: View) -> NnLayer:
-    """nn.ReLU6, nn.Hardtanh."""
+    """Emit nn.ReLU6, nn.Hardtanh."""
     low, high = _bounds(view)
     if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
         return NnLayer(Call(NnClass("ReLU6"), ()))
@@ -277,7 +277,7 @@ def clip_layer(view: View) -> NnLayer:
 
 @TABLE.call("Clip")
 def clip(view: View) -> Expression:
-    """ops.relu6, ops.clamp."""
+    """Emit ops.relu6, ops.clamp."""
     low, high = _bounds(view)
     if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
         return mark_light(call("ops.relu6", view.use(0)))
@@ -286,7 +286,7 @@ def clip(view: View) -> Expression:
 
 @TABLE.layer("PRelu", "regraft.mindspore.PRelu")
 def prelu_layer(view: View) -> NnLayer:
-    """nn.PReLU: one slope a channel, or one for all."""
+    """Emit nn.PReLU: one slope a channel, or one for all."""
     slope = view.parameter(1)
     size = slope.data.shape
     count = int(np.prod(size))
@@ -302,7 +302,7 @@ def prelu_layer(view: View) -> NnLayer:
 
 @TABLE.call("PRelu", "regraft.mindspore.PRelu")
 def prelu(view: View) -> Expression:
-    """Written out, for slopes that broadcast as ONNX's do."""
+    """Emit the formula, because slopes broadcast as in ONNX."""
     node = view.graph.node(view.value(1).node)
     if (
         isinstance(node, Parameter)
@@ -317,13 +317,13 @@ def prelu(view: View) -> Expression:
 
 @TABLE.call("ThresholdedRelu")
 def thresholded_relu(view: View) -> Expression:
-    """ops.threshold with 0 below."""
+    """Emit ops.threshold with 0 below."""
     return call("ops.threshold", view.use(0), view.operator.float("alpha"), 0.0)
 
 
 @TABLE.call("Shrink")
 def shrink(view: View) -> Expression:
-    """ops.hardshrink, ops.softshrink."""
+    """Emit ops.hardshrink, ops.softshrink."""
     bias, lambd = view.operator.float("bias"), view.operator.float("lambd")
     if bias not in (0.0, lambd):
         raise Refused
@@ -343,18 +343,18 @@ def _ratio(view: View) -> float:
 
 @TABLE.layer("Dropout")
 def dropout_layer(view: View) -> NnLayer:
-    """nn.Dropout by p=: its first positional argument is the probability of keeping."""
+    """Emit nn.Dropout with p=; its first positional argument would be the probability of keeping."""
     return NnLayer(Call(NnClass("Dropout"), (Argument("p", Literal(_ratio(view), "dropout")),)))
 
 
 @TABLE.call("Dropout")
 def dropout(view: View) -> Expression:
-    """ops.dropout, in training only."""
+    """Emit ops.dropout, in training only."""
     return _in_training(call("ops.dropout", view.use(0), p=_ratio(view)))
 
 
 def _channels(view: View) -> str:
-    """The name of MindSpore's dropout of whole channels for an operand's rank."""
+    """Return the name of MindSpore's dropout of whole channels for an operand's rank."""
     rank = view.rank()
     if rank not in (3, 4, 5):
         raise Refused
@@ -363,14 +363,14 @@ def _channels(view: View) -> str:
 
 @TABLE.layer("regraft.FeatureDropout")
 def feature_dropout_layer(view: View) -> NnLayer:
-    """nn.Dropout1d, nn.Dropout2d, nn.Dropout3d."""
+    """Emit nn.Dropout1d, nn.Dropout2d, nn.Dropout3d."""
     ratio = Literal(round(view.operator.float("ratio"), 7), "dropout")
     return NnLayer(Call(NnClass(f"D{_channels(view)}"), (Argument("p", ratio),)))
 
 
 @TABLE.call("regraft.FeatureDropout")
 def feature_dropout(view: View) -> Expression:
-    """ops.dropout1d, ops.dropout2d, ops.dropout3d, in training only."""
+    """Emit ops.dropout1d, ops.dropout2d, ops.dropout3d, in training only."""
     return _in_training(
         call(f"ops.d{_channels(view)}", view.use(0), p=round(view.operator.float("ratio"), 7))
     )

@@ -1,4 +1,4 @@
-"""Attention: a whole layer where MindSpore's is equal, else matrix products around a softmax."""
+"""Attention: MindSpore's whole layer where it is equal, else matrix products around a softmax."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LAWS = {
 
 @TABLE.layer("regraft.MultiheadAttention")
 def multihead_attention(view: View) -> NnLayer:
-    """nn.MultiheadAttention, where the layer is the module's all: see the pass adopt-projections."""
+    """Emit nn.MultiheadAttention, if the module does nothing else (see the pass adopt-projections)."""
     operator = view.operator
     slots = {name: slot for slot, name in enumerate(INPUTS) if view.has(slot)}
     held = _module_parameters(view.graph, operator)
@@ -90,7 +90,7 @@ def multihead_attention(view: View) -> NnLayer:
 
 
 def _other_law(parameter: Parameter, name: str) -> Part | None:
-    """A law that is known and not the layer's own."""
+    """Return a parameter's known initial distribution if it is not the layer's own, else None."""
     found = law_of(parameter)
     return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
 

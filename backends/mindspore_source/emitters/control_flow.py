@@ -1,4 +1,4 @@
-"""Control flow: `if` and `while` are written by the class around them, from the regions of their operator."""
+"""Control flow: `cells/construct_steps.py` writes `if` and `while`, from the regions of their operator."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ TABLE = EmitterTable()
 
 @TABLE.call("regraft.mindspore.If", "regraft.mindspore.While", "regraft.mindspore.Entry")
 def regional(view: View) -> Expression:
-    """Nothing: the class writes the step, and an Entry is none."""
+    """Emit nothing: the class around writes the step, and an Entry is no step."""
     return Expression(("",), outputs=len(view.operator.types))

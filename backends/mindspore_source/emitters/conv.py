@@ -1,4 +1,4 @@
-"""Convolutions: always with an explicit pad_mode, for MindSpore's default is "same"."""
+"""Convolutions, always with an explicit pad_mode because MindSpore's default is "same"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLE = EmitterTable()
 
 
 def _pads(pads: list[int]) -> int | tuple[int, ...]:
-    """ONNX's [begins…, ends…] -> one number, or MindSpore's (top, bottom, left, right)."""
+    """Return ONNX's [begins…, ends…] as one number, or as MindSpore's (top, bottom, left, right)."""
     half = len(pads) // 2
     return same([pads[at] for axis in range(half) for at in (axis, axis + half)])
 
@@ -42,7 +42,7 @@ def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
 
 
 def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]:
-    """(spatial rank, weight shape, strides, dilations, group)."""
+    """Return (spatial rank, weight shape, strides, dilations, group)."""
     weight = view.static_shape(1)
     rank = len(weight) - 2
     if rank not in (1, 2, 3):
@@ -58,7 +58,7 @@ def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]
 
 
 def _state(view: View, rank: int) -> tuple[State, ...]:
-    """A 1-d layer holds its weight with an axis of 1 before the last."""
+    """Return how the layer holds its parameters; a 1-d weight gets an axis of 1 before the last."""
     shape = view.parameter(1).data.shape
     weight = State(1, "weight", "reshape", (*shape[:2], 1, shape[2])) if rank == 1 else State(1, "weight")
     if not view.has(2):
@@ -93,7 +93,7 @@ def _constructor(
 
 @TABLE.layer("Conv")
 def conv(view: View) -> NnLayer:
-    """nn.Conv1d, Conv2d, Conv3d."""
+    """Emit nn.Conv1d, Conv2d, Conv3d."""
     rank, weight, _, _, group = _sizes(view)
     mode, padding = _padding(view, rank)
     pads = (Argument("pad_mode", Quoted(mode)), optional("padding", padding, 0))
@@ -104,7 +104,7 @@ def conv(view: View) -> NnLayer:
 
 @TABLE.call("Conv")
 def functional_conv(view: View) -> Expression:
-    """ops.conv1d, conv2d, conv3d, with the weight as an operand."""
+    """Emit ops.conv1d, conv2d, conv3d, with the weight as an operand."""
     rank, _, strides, dilations, group = _sizes(view)
     mode, padding = _padding(view, rank)
     pads = view.operator.spatial("pads", rank)
@@ -129,7 +129,7 @@ def functional_conv(view: View) -> Expression:
 
 @TABLE.layer("ConvTranspose")
 def conv_transpose(view: View) -> NnLayer:
-    """nn.Conv2dTranspose and its 1-d and 3-d forms.
+    """Emit nn.Conv2dTranspose and its 1-d and 3-d forms.
 
     With padding, nn.Conv2dTranspose's own output_padding gives wrong numbers: it is taken off the padding at
     the end instead.

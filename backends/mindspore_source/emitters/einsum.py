@@ -1,4 +1,4 @@
-"""Einsum as a matrix product between transpositions: ops.einsum has no kernel on CPUs."""
+"""Einsum as a matrix product between transpositions, because ops.einsum has no kernel on CPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Term:
     axes: list[str]
 
     def sum_others(self, kept: set[str]) -> _Term:
-        """Without the axes that nothing else mentions."""
+        """Return the term summed over the axes that nothing else mentions."""
         gone = [i for i, x in enumerate(self.axes) if x not in kept]
         if not gone:
             return self
@@ -26,7 +26,7 @@ class _Term:
         return _Term(part, [x for x in self.axes if x in kept])
 
     def order(self, wanted: list[str]) -> Part:
-        """The tensor with its axes in another order."""
+        """Return the tensor with its axes in another order."""
         if self.axes == wanted:
             return self.part
         loose = isinstance(self.part, Expression) and self.part.level < ATOM
@@ -36,7 +36,7 @@ class _Term:
 
 @TABLE.call("Einsum")
 def einsum(view: View) -> Expression:
-    """``ops.matmul`` of the operands, each sum_others, transposed and reshaped to batch, rows and columns."""
+    """Emit ``ops.matmul`` of the operands, each summed, transposed and reshaped to batch, rows, columns."""
     terms, result = _letters(view)
     sizes = _sizes(view, terms)
     given = [_Term(view.atom(slot), axes) for slot, axes in enumerate(terms)]
@@ -50,7 +50,7 @@ def einsum(view: View) -> Expression:
 
 
 def _letters(view: View) -> tuple[list[list[str]], list[str]]:
-    """The axes of every operand and of the result; an ellipsis becomes axes called ``.1`` from the end.
+    """Return the axes of every operand and of the result; axes of an ellipsis are ``.1``, … from the end.
 
     Raises:
         Refused: for a diagonal, or a rank that is not known.
@@ -77,7 +77,7 @@ def _spread(term: str, rank: int) -> list[str]:
 
 
 def _sizes(view: View, terms: list[list[str]]) -> dict[str, object]:
-    """Axis -> its size: a number, or ``x.shape[i]``.
+    """Return axis -> its size: a number, or ``x.shape[i]``.
 
     Raises:
         Refused: where an axis of size 1 is broadcast.
@@ -117,7 +117,7 @@ def _product(left: _Term, right: _Term, kept: set[str], sizes: dict[str, object]
 
 
 def _align(term: _Term, outer: list[str]) -> Part:
-    """The tensor with axes of size 1 where it lacks some."""
+    """Return the tensor with axes of size 1 where it lacks some."""
     part = term.order([x for x in outer if x in term.axes])
     there = [x in term.axes for x in outer]
     there = there[there.index(True) :] if any(there) else []
@@ -128,7 +128,7 @@ def _align(term: _Term, outer: list[str]) -> Part:
 
 
 def _group(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
-    """The tensor with every group of axes as one."""
+    """Return the tensor with every group of axes as one."""
     if all(len(g) == 1 for g in groups):
         return part
     if [len(g) for g in groups] == [1] * (len(groups) - 1) + [0]:

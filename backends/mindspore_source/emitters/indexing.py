@@ -40,7 +40,7 @@ _OPEN = 1 << 31
 
 @TABLE.layer("Gather")
 def embedding(view: View) -> NnLayer:
-    """nn.Embedding, whose table MindSpore draws from N(0, 0.01) by default."""
+    """Emit nn.Embedding, whose table MindSpore draws from N(0, 0.01) by default."""
     weight = view.parameter(0)
     if (
         view.operator.int("axis")
@@ -61,7 +61,7 @@ def embedding(view: View) -> NnLayer:
 
 @TABLE.layer("regraft.PaddedEmbedding")
 def padded_embedding(view: View) -> NnLayer:
-    """nn.Embedding that keeps the gradient off its padding row, which MindSpore's own does not."""
+    """Emit nn.Embedding that keeps the gradient off its padding row, which MindSpore's own does not."""
     weight = view.parameter(0)
     if len(weight.data.shape) != 2 or view.constant(1) is not None or weight.data.dtype != "float32":
         raise Refused
@@ -77,7 +77,7 @@ def padded_embedding(view: View) -> NnLayer:
 
 @TABLE.call("regraft.PaddedEmbedding")
 def padded_rows(view: View) -> Expression:
-    """Rows by ops.gather, those of padding without a gradient."""
+    """Emit ops.gather of rows; rows of padding pass no gradient."""
     rows = call("ops.gather", view.use(0), view.use(1), 0)
     padding = infix(view.use(1, ADD), "==", Literal(view.operator.int("padding_idx"), "padding"), COMPARE)
     hidden = method(Brackets(padding), "expand_dims", -1)
@@ -96,7 +96,7 @@ PADDED_EMBEDDING = '''class PaddedEmbedding(nn.Embedding):
 
 
 def _subscript(view: View, axis: int, rank: int, index: Part) -> Expression:
-    """``x[:, index]``; from the end where that is shorter."""
+    """Return ``x[:, index]``, counted from the end where that is shorter."""
     axis %= rank
     if axis and axis == rank - 1 and rank > 2:
         return Expression((view.atom(), "[..., ", index, "]"))
@@ -105,7 +105,7 @@ def _subscript(view: View, axis: int, rank: int, index: Part) -> Expression:
 
 @TABLE.call("Gather")
 def gather(view: View) -> Expression:
-    """A subscript for a constant index, ops.gather otherwise."""
+    """Emit a subscript for a constant index, ops.gather otherwise."""
     axis = view.operator.int("axis")
     indices = view.constant(1)
     if view.host(0) == "tuple":
@@ -131,13 +131,13 @@ def gather(view: View) -> Expression:
 
 @TABLE.call("GatherElements")
 def gather_elements(view: View) -> Expression:
-    """ops.gather_elements."""
+    """Emit ops.gather_elements."""
     return call("ops.gather_elements", view.tensor(0), view.operator.int("axis"), view.tensor(1))
 
 
 @TABLE.call("GatherND")
 def gather_nd(view: View) -> Expression:
-    """ops.gather_nd."""
+    """Emit ops.gather_nd."""
     if view.operator.int("batch_dims"):
         raise Refused
     return call("ops.gather_nd", view.tensor(0), view.tensor(1))
@@ -145,7 +145,7 @@ def gather_nd(view: View) -> Expression:
 
 @TABLE.call("ScatterND")
 def scatter_nd(view: View) -> Expression:
-    """ops.tensor_scatter_update and its kin, out of place; indices below zero count from no end there."""
+    """Emit ops.tensor_scatter_update and its kin, out of place; they do not count from the end."""
     indices, reduction = view.constant(1), view.operator.str("reduction")
     if indices is not None and (indices < 0).any():
         raise Refused
@@ -155,7 +155,7 @@ def scatter_nd(view: View) -> Expression:
 
 @TABLE.call("ScatterElements")
 def scatter_elements(view: View) -> Expression:
-    """ops.tensor_scatter_elements, which sets or adds."""
+    """Emit ops.tensor_scatter_elements, which sets or adds."""
     reduction, indices = view.operator.str("reduction"), view.constant(1)
     if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
         raise Refused
@@ -166,13 +166,13 @@ def scatter_elements(view: View) -> Expression:
 
 @TABLE.call("NonZero")
 def nonzero(view: View) -> Expression:
-    """ops.nonzero, which gives a place a row."""
+    """Emit ops.nonzero, which returns one row per place."""
     return Expression((Attribute(call("ops.nonzero", view.use(0)), "T"),))
 
 
 @TABLE.call("Compress")
 def compress(view: View) -> Expression:
-    """ops.masked_select, for vectors."""
+    """Emit ops.masked_select, for vectors."""
     if view.rank(0) != 1 or view.operator.attribute("axis") not in (None, 0):
         raise Refused
     return call("ops.masked_select", view.use(0), view.use(1))
@@ -180,7 +180,7 @@ def compress(view: View) -> Expression:
 
 @TABLE.call("Unique")
 def unique(view: View) -> Expression:
-    """The values alone: ops.unique gives them in the order in which they occur."""
+    """Emit the values alone; ops.unique returns them in order of occurrence."""
     if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
         raise Refused
     values = Element(call("ops.unique", method(view.atom(), "reshape", -1)), 0)
@@ -188,7 +188,7 @@ def unique(view: View) -> Expression:
 
 
 def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
-    """Bounds of a slice: numbers, or sizes that are computed."""
+    """Return the bounds of a slice: numbers, or computed sizes."""
     if view.constant(slot) is None:
         return [Element(view.use(slot, ATOM), i) for i in range(count)]
     return list(view.ints(slot))
@@ -196,7 +196,7 @@ def _bounds(view: View, slot: int, count: int) -> list[Part | int]:
 
 @TABLE.call("Slice")
 def slice_(view: View) -> Expression:
-    """``x[:, 1:3]``."""
+    """Emit ``x[:, 1:3]``."""
     host = view.host(0) == "tuple"
     rank = 1 if host else view.rank()
     steps = view.ints(4) if view.has(4) else None
@@ -237,6 +237,6 @@ def _flip(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expressi
 
 @TABLE.call("Trilu")
 def triangle(view: View) -> Expression:
-    """ops.tril, ops.triu."""
+    """Emit ops.tril, ops.triu."""
     diagonal = int(view.scalar(1, 0))
     return call("ops.triu" if view.operator.int("upper") else "ops.tril", view.use(0), diagonal)

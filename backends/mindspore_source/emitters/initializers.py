@@ -15,12 +15,12 @@ _ROOT = "math.sqrt"
 
 
 def ms_dtype(dtype: str) -> Part:
-    """``ms.float32``."""
+    """Return an element type as source, ``ms.float32``."""
     return f"ms.{_DTYPES.get(dtype, dtype)}"
 
 
 def law_of(parameter: Parameter, fan_in: Sequence[int] = (), shape: Sequence[int] = ()) -> Part | None:
-    """A parameter's initial distribution as source; None when it is unknown or MindSpore cannot say it.
+    """Return a parameter's initial distribution as source; None if unknown or not expressible in MindSpore.
 
     Args:
         parameter: the parameter.
@@ -35,7 +35,7 @@ def law_of(parameter: Parameter, fan_in: Sequence[int] = (), shape: Sequence[int
 
 
 def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: int = 0) -> Part | None:
-    """An initializer as one of MindSpore's; None when it is unknown or MindSpore has no counterpart.
+    """Return an initializer of MindSpore's for a distribution; None if it is unknown or has no counterpart.
 
     Args:
         initializer: the distribution.
@@ -109,7 +109,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
 
 
 def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:
-    """What MindSpore has no initializer for as a tensor of NumPy's, drawn anew by every net that is built."""
+    """Return NumPy source that draws a distribution MindSpore lacks, anew for every net that is built."""
     number = initializer.number
     size = Literal(shape, "shape")
     match initializer.law:
@@ -138,7 +138,7 @@ def _numpy(function: str, *values: Part) -> Expression:
 
 
 def fan_in_of(part: Part) -> int | None:
-    """The fan-in of ``Uniform(1 / math.sqrt(fan_in))``; None for any other law."""
+    """Return the fan-in of ``Uniform(1 / math.sqrt(fan_in))``; None for any other law."""
     inner = part.parts[0] if isinstance(part, Expression) else None
     if not isinstance(inner, Call) or inner.callee != "Uniform":
         return None
@@ -150,13 +150,13 @@ def fan_in_of(part: Part) -> int | None:
 
 
 def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:
-    """``dtype=ms.float16`` for a layer whose parameters are not float32."""
+    """Return ``dtype=ms.float16`` for a layer whose parameters are not float32."""
     dtype = parameter.data.dtype
     return () if dtype == "float32" else (Argument("dtype", ms_dtype(dtype)),)
 
 
 def own_parameter(parameter: Parameter, name: str) -> Part:
-    """``Parameter(initializer(...), name="weight")`` for a parameter that a class of ours holds itself."""
+    """Return ``Parameter(initializer(...), name="weight")`` for a parameter held by an emitted class."""
     data = parameter.data
     found = law_of(parameter) or Quoted("zeros")
     shape = Literal(tuple(data.shape), f"{name}_shape")

@@ -44,13 +44,13 @@ def _dense(view: View) -> NnLayer:
 
 @TABLE.layer("regraft.Linear")
 def linear_layer(view: View) -> NnLayer:
-    """nn.Dense."""
+    """Emit nn.Dense."""
     return _dense(view)
 
 
 @TABLE.call("regraft.Linear")
 def linear(view: View) -> Expression:
-    """ops.dense, with the weight as an operand."""
+    """Emit ops.dense, with the weight as an operand."""
     return call("ops.dense", *(view.tensor(slot) for slot in range(2 + view.has(2))))
 
 
@@ -61,7 +61,7 @@ def _plain_gemm(view: View) -> bool:
 
 @TABLE.layer("Gemm")
 def gemm_layer(view: View) -> NnLayer:
-    """nn.Dense, for a transposed weight."""
+    """Emit nn.Dense, if the weight is transposed."""
     if not _plain_gemm(view) or not view.operator.int("transB"):
         raise Refused
     return _dense(view)
@@ -69,7 +69,7 @@ def gemm_layer(view: View) -> NnLayer:
 
 @TABLE.call("Gemm")
 def gemm(view: View) -> Expression:
-    """``alpha * ops.matmul(a, b) + beta * c``."""
+    """Emit ``alpha * ops.matmul(a, b) + beta * c``."""
     operator = view.operator
 
     def operand(slot: int, transposed: int) -> Part:
@@ -91,7 +91,7 @@ def gemm(view: View) -> Expression:
 
 @TABLE.call("MatMul")
 def matmul(view: View) -> Expression:
-    """ops.bmm for one product a matrix, ops.matmul where one of them serves several."""
+    """Emit ops.bmm for one product per matrix, ops.matmul where a matrix is used for several."""
     a, b = view.shape(0), view.shape(1)
     equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
     return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))

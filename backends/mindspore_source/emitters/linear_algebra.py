@@ -22,7 +22,7 @@ def _require(view: View, dtypes: tuple[str, ...]) -> None:
 
 
 def _require_one_batch(view: View) -> None:
-    """Kernels do not repeat the matrices of one operand for those of another."""
+    """Refuse operands with different batch axes: the kernels do not broadcast matrices."""
     if view.shape(0)[:-2] != view.shape(1)[:-2] or None in view.shape(0)[:-2]:
         raise Refused
 
@@ -33,7 +33,7 @@ def _require_large(view: View) -> None:
 
 
 def _several(view: View, found: Expression) -> Expression:
-    """A call of two results, or the first of them alone."""
+    """Return a call with two results, or the first of them alone."""
     if view.used_outputs() == 1:
         return Expression((Element(found, 0),))
     return Expression(found.parts, outputs=2)
@@ -44,21 +44,21 @@ def _several(view: View, found: Expression) -> Expression:
 
 @TABLE.call("regraft.Inverse", "regraft.Determinant")
 def inverse(view: View) -> Expression:
-    """ops.inverse, ops.det."""
+    """Emit ops.inverse or ops.det."""
     _require(view, _BOTH)
     return call("ops.inverse" if view.operator.op_type == "Inverse" else "ops.det", view.tensor(0))
 
 
 @TABLE.call("regraft.LogDeterminant")
 def log_determinant(view: View) -> Expression:
-    """ops.slogdet."""
+    """Emit ops.slogdet."""
     _require(view, _BOTH)
     return _several(view, call("ops.slogdet", view.tensor(0)))
 
 
 @TABLE.call("regraft.Solve")
 def solve(view: View) -> Expression:
-    """ops.matrix_solve."""
+    """Emit ops.matrix_solve."""
     _require(view, _BOTH)
     _require_one_batch(view)
     return call("ops.matrix_solve", view.tensor(0), view.tensor(1))
@@ -66,7 +66,7 @@ def solve(view: View) -> Expression:
 
 @TABLE.call("regraft.SolveTriangular")
 def solve_triangular(view: View) -> Expression:
-    """ops.MatrixTriangularSolve, which divides by the diagonal."""
+    """Emit ops.MatrixTriangularSolve, which divides by the diagonal."""
     _require(view, _BOTH)
     _require_one_batch(view)
     if view.operator.int("unit_diagonal"):
@@ -77,21 +77,21 @@ def solve_triangular(view: View) -> Expression:
 
 @TABLE.call("regraft.MatrixPower")
 def power(view: View) -> Expression:
-    """ops.matrix_power."""
+    """Emit ops.matrix_power."""
     _require(view, _SINGLE)
     return call("ops.matrix_power", view.tensor(0), view.operator.int("n"))
 
 
 @TABLE.call("regraft.SingularValues")
 def singular_values(view: View) -> Expression:
-    """ops.svd without the vectors."""
+    """Emit ops.svd without the vectors."""
     _require(view, _BOTH)
     return call("ops.svd", view.tensor(0), compute_uv=False)
 
 
 @TABLE.call("regraft.LUUnpack")
 def lu_unpack(view: View) -> Expression:
-    """ops.lu_unpack, of all three."""
+    """Emit ops.lu_unpack, with all three results."""
     _require(view, _BOTH)
     found = call("ops.lu_unpack", view.tensor(0), view.tensor(1))
     if view.used_outputs() == 1:
@@ -101,7 +101,7 @@ def lu_unpack(view: View) -> Expression:
 
 @TABLE.call("regraft.Cholesky")
 def cholesky(view: View) -> Expression:
-    """ops.cholesky, of a large matrix."""
+    """Emit ops.cholesky, of a large matrix."""
     _require(view, _BOTH)
     _require_large(view)
     return call("ops.cholesky", view.tensor(0), bool(view.operator.int("upper")))
@@ -109,7 +109,7 @@ def cholesky(view: View) -> Expression:
 
 @TABLE.call("regraft.QR")
 def qr(view: View) -> Expression:
-    """ops.qr, of a large matrix."""
+    """Emit ops.qr, of a large matrix."""
     _require(view, _BOTH)
     _require_large(view)
     return _several(
@@ -122,7 +122,7 @@ def qr(view: View) -> Expression:
 
 @TABLE.call("regraft.PairwiseDistances")
 def distances(view: View) -> Expression:
-    """ops.cdist."""
+    """Emit ops.cdist."""
     _require(view, _SINGLE)
     _require_one_batch(view)
     if view.rank() > 3:
@@ -132,7 +132,7 @@ def distances(view: View) -> Expression:
 
 @TABLE.call("regraft.Renorm")
 def renorm(view: View) -> Expression:
-    """ops.renorm, whose norm is of a whole order."""
+    """Emit ops.renorm, for norms of integer order."""
     _require(view, _SINGLE)
     o, p = view.operator, view.operator.float("p")
     if not p.is_integer():
@@ -145,7 +145,7 @@ def renorm(view: View) -> Expression:
 
 @TABLE.call("regraft.Median")
 def median(view: View) -> Expression:
-    """ops.median, ops.nanmedian."""
+    """Emit ops.median, ops.nanmedian."""
     _require(view, (*_BOTH, "int16", "int32", "int64"))
     function = "ops.nanmedian" if view.operator.int("ignore_nan") else "ops.median"
     keep = True if view.operator.int("keepdims") else None
@@ -154,7 +154,7 @@ def median(view: View) -> Expression:
 
 @TABLE.call("regraft.SearchSorted")
 def search_sorted(view: View) -> Expression:
-    """ops.searchsorted."""
+    """Emit ops.searchsorted."""
     _require(view, (*_BOTH, "int32", "int64"))
     right = True if view.operator.int("right") else None
     return call("ops.searchsorted", view.tensor(0), view.tensor(1), right=right)

@@ -85,7 +85,7 @@ for _op_type, _function in _BINARY.items():
 
 @TABLE.call(*_INFIX)
 def infix_operator(view: View) -> Expression:
-    """``x + y``."""
+    """Emit ``x + y``."""
     symbol, level = _INFIX[view.operator.op_type]
     right = level + 1
     if _is_tuple(view):
@@ -95,7 +95,7 @@ def infix_operator(view: View) -> Expression:
 
 
 def _is_tuple(view: View) -> bool:
-    """Whether the operands are shapes of one size, or one such and a constant."""
+    """Whether the operands are shapes of one length, or one such and a constant."""
     kinds = {view.host(0), view.host(1)}
     return "tuple" in kinds and all(
         view.host(s) == "tuple" or ((c := view.constant(s)) is not None and c.size == 1) for s in (0, 1)
@@ -103,7 +103,7 @@ def _is_tuple(view: View) -> bool:
 
 
 def _of_tuples(view: View, symbol: str, level: int) -> Expression:
-    """``(x.shape[0] * 2,)``."""
+    """Return arithmetic on shapes, element by element: ``(x.shape[0] * 2,)``."""
 
     def size(slot: int) -> Part:
         constant = view.constant(slot)
@@ -129,7 +129,7 @@ def _host(view: View) -> str:
 
 @TABLE.call("Div")
 def divide(view: View) -> Expression:
-    """``x / y``; integers truncate, as ONNX has it."""
+    """Emit ``x / y``; integers truncate, as ONNX has it."""
     if _is_tuple(view):
         return _of_tuples(view, "//", MULTIPLY)
     host = _host(view)
@@ -142,7 +142,7 @@ def divide(view: View) -> Expression:
 
 @TABLE.call("Mod")
 def modulo(view: View) -> Expression:
-    """``x % y`` with Python's sign, or the dividend's with fmod=1."""
+    """Emit ``x % y`` with Python's sign, or the dividend's with fmod=1."""
     if _is_tuple(view) and not view.operator.int("fmod"):
         return _of_tuples(view, "%", MULTIPLY)
     if view.operator.int("fmod"):
@@ -153,25 +153,25 @@ def modulo(view: View) -> Expression:
 
 @TABLE.call("Pow")
 def power(view: View) -> Expression:
-    """``x**y``."""
+    """Emit ``x**y``."""
     return Expression((view.use(0, ATOM), "**", view.use(1, POWER)), POWER)
 
 
 @TABLE.call("BitwiseNot")
 def bitwise_not(view: View) -> Expression:
-    """``-x - 1``: there is no operator for it."""
+    """Emit ``-x - 1``, because MindSpore has no operator for it."""
     return Expression(("-", view.use(0, POWER), " - 1"), ADD)
 
 
 @TABLE.call("Neg")
 def negative(view: View) -> Expression:
-    """``-x``."""
+    """Emit ``-x``."""
     return Expression(("-", view.use(0, POWER)), UNARY, view.host(0))
 
 
 @TABLE.call("IsInf")
 def is_inf(view: View) -> Expression:
-    """ops.isinf, for both signs."""
+    """Emit ops.isinf, for both signs."""
     if not (view.operator.int("detect_negative") and view.operator.int("detect_positive")):
         raise Refused
     return call("ops.isinf", view.use(0))
@@ -185,7 +185,7 @@ def _fold(view: View, function: str) -> Expression:
 
 
 def _extreme(view: View, function: str, symbol: str) -> Expression:
-    """A comparison where both are single numbers that were computed: the kernels want an axis.
+    """Return a maximum or minimum; a comparison if both are computed single numbers, as kernels need an axis.
 
     Sizes are Python's own, ``min(x.shape[0], 3)``; beside a tensor they are numbers to its function.
     """
@@ -219,19 +219,19 @@ def _extreme_size(view: View, function: str) -> Expression:
 
 @TABLE.call("Max")
 def maximum(view: View) -> Expression:
-    """ops.maximum of two, nested for more."""
+    """Emit ops.maximum of two, nested for more."""
     return _extreme(view, "ops.maximum", ">")
 
 
 @TABLE.call("Min")
 def minimum(view: View) -> Expression:
-    """ops.minimum of two, nested for more."""
+    """Emit ops.minimum of two, nested for more."""
     return _extreme(view, "ops.minimum", "<")
 
 
 @TABLE.call("Sum")
 def add_all(view: View) -> Expression:
-    """``a + b + c``."""
+    """Emit ``a + b + c``."""
     found = Expression((view.use(0, ADD),), ADD)
     for slot in range(1, len(view.operands)):
         found = infix(found, "+", view.use(slot, MULTIPLY), ADD)
@@ -240,13 +240,13 @@ def add_all(view: View) -> Expression:
 
 @TABLE.call("Where")
 def where(view: View) -> Expression:
-    """ops.where."""
+    """Emit ops.where."""
     return call("ops.where", view.tensor(0), view.use(1), view.use(2))
 
 
 @TABLE.call("Cast")
 def cast(view: View) -> Expression:
-    """``x.astype(ms.float32)``; a shape computation stays a Python number."""
+    """Emit ``x.astype(ms.float32)``; a shape computation stays a Python number."""
     to = view.output_type()
     if view.host(0):
         if to is not None and not to.dtype.startswith("int"):
@@ -261,7 +261,7 @@ def cast(view: View) -> Expression:
 
 @TABLE.call("Identity", "regraft.MakeLoss", "regraft.StopGradient")
 def identity(view: View) -> Expression:
-    """The value itself; no gradient flows through StopGradient."""
+    """Emit the value itself; no gradient flows through StopGradient."""
     if view.operator.op_type == "StopGradient":
         return call("ops.stop_gradient", view.use(0))
     return Expression((view.use(0),), 0, view.host(0))

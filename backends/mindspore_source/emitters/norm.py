@@ -40,7 +40,7 @@ _NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there
 
 
 def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[str, float]], list[Argument]]:
-    """State, extra vectors (name, value) and initializer arguments of gamma and beta, or constants."""
+    """Return state, extra vectors (name, value) and initializer arguments of gamma and beta."""
     states: list[State] = []
     extra: list[tuple[str, float]] = []
     arguments: list[Argument] = []
@@ -61,7 +61,7 @@ def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[
 
 @TABLE.layer("BatchNormalization")
 def batch_norm(view: View) -> NnLayer:
-    """nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
+    """Emit nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
     rank = view.rank()
     if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
@@ -96,7 +96,7 @@ def batch_norm(view: View) -> NnLayer:
 
 @TABLE.call("BatchNormalization")
 def functional_batch_norm(view: View) -> Expression:
-    """ops.batch_norm where statistics, scale or shift are computed: no layer takes them."""
+    """Emit ops.batch_norm where statistics, scale or shift are computed: no layer takes them."""
     if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
     if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2, 3, 4)):
@@ -107,7 +107,7 @@ def functional_batch_norm(view: View) -> Expression:
 
 @TABLE.layer("LayerNormalization")
 def layer_norm(view: View) -> NnLayer:
-    """nn.LayerNorm, whose epsilon defaults to 1e-7 and whose axes default to the last only."""
+    """Emit nn.LayerNorm, whose epsilon defaults to 1e-7 and whose axes default to the last only."""
     scale = view.parameter(1)
     bias = view.parameter(2)
     if view.used_outputs() > 1:
@@ -136,7 +136,7 @@ def layer_norm(view: View) -> NnLayer:
 
 @TABLE.call("LayerNormalization")
 def functional_layer_norm(view: View) -> Expression:
-    """The primitive: ops.layer_norm has no kernel on CPU."""
+    """Emit the primitive, because ops.layer_norm has no kernel on CPU."""
     if view.used_outputs() > 1:
         raise Refused
     axis = view.operator.int("axis")
@@ -178,13 +178,13 @@ def _group_norm(view: View, groups: int) -> NnLayer:
 
 @TABLE.layer("GroupNormalization")
 def group_norm(view: View) -> NnLayer:
-    """nn.GroupNorm."""
+    """Emit nn.GroupNorm."""
     return _group_norm(view, view.operator.int("num_groups"))
 
 
 @TABLE.layer("InstanceNormalization")
 def instance_norm(view: View) -> NnLayer:
-    """One group a channel: nn.InstanceNorm has no kernel on CPU."""
+    """Emit nn.GroupNorm with one group per channel, because nn.InstanceNorm has no kernel on CPU."""
     channels = view.shape()[1]
     if not isinstance(channels, int):
         raise Refused
@@ -193,7 +193,7 @@ def instance_norm(view: View) -> NnLayer:
 
 @TABLE.call("GroupNormalization", "InstanceNormalization")
 def functional_group_norm(view: View) -> Expression:
-    """ops.group_norm, on a scale and bias that are no parameters of the module's own."""
+    """Emit ops.group_norm, if scale and bias are not parameters of the module itself."""
     channels = view.shape()[1]
     if not isinstance(channels, int) or all(
         isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2)
@@ -207,7 +207,7 @@ def functional_group_norm(view: View) -> Expression:
 
 @TABLE.call("LRN")
 def lrn(view: View) -> Expression:
-    """ops.lrn, whose alpha is not divided by the size; written out for a size that it has not."""
+    """Emit ops.lrn, whose alpha is not divided by the size; the formula for sizes it does not support."""
     size = view.operator.int("size")
     if size % 2 == 0:
         raise Refused
@@ -228,7 +228,7 @@ def lrn(view: View) -> Expression:
 
 @TABLE.call("RMSNormalization")
 def rms_norm(view: View) -> Expression:
-    """Written out: ops.rms_norm has no kernel on CPU; in float32, for a half's square may overflow."""
+    """Emit the formula, as ops.rms_norm has no kernel on CPU; in float32, as squares of halves overflow."""
     axis = view.operator.int("axis")
     first = axis - view.rank() if axis >= 0 else axis
     axes = first if first == -1 else tuple(range(first, 0))

@@ -42,7 +42,7 @@ class _Window:
             self.mode, self.begins, self.ends = "SAME_UPPER", [0] * self.rank, [0] * self.rank
 
     def _is_same(self, view: View) -> bool:
-        """Whether an average's explicit pads are what 'same' pads at the size that is known."""
+        """Whether an average pool's explicit pads equal those of 'same' at the known size."""
         sizes = view.shape()[2:]
         if view.operator.op_type != "AveragePool" or self.ceil or set(self.dilations) != {1}:
             return False
@@ -61,7 +61,7 @@ class _Window:
         return self.begins == self.ends
 
     def arguments(self, *more: Argument) -> tuple[Argument, ...]:
-        """Of an nn layer; MindSpore takes ceil_mode and dilation only with pad_mode="pad"."""
+        """Return an nn layer's arguments; ceil_mode and dilation need pad_mode="pad" in MindSpore."""
         plain = not self.ceil and set(self.dilations) == {1}
         mode = {"SAME_UPPER": "same", "VALID": "valid"}.get(self.mode, "pad")
         padding = Literal(same(self.begins), "padding")
@@ -81,7 +81,7 @@ def _pad(view: View, window: _Window, fill: float) -> Part:
 
 @TABLE.layer("MaxPool")
 def max_pool(view: View) -> NnLayer:
-    """nn.MaxPool1d, 2d, 3d."""
+    """Emit nn.MaxPool1d, 2d, 3d."""
     window = _Window(view)
     if not window.is_symmetric or view.used_outputs() > 1:
         raise Refused
@@ -91,7 +91,7 @@ def max_pool(view: View) -> NnLayer:
 
 @TABLE.call("MaxPool")
 def functional_max_pool(view: View) -> Expression:
-    """ops.max_pool2d and 3d, after an explicit pad with -inf where the padding is asymmetric."""
+    """Emit ops.max_pool2d and 3d, after an explicit pad with -inf where the padding is asymmetric."""
     window = _Window(view)
     if view.used_outputs() > 1:
         return _max_pool_with_indices(view, window)
@@ -110,7 +110,7 @@ def functional_max_pool(view: View) -> Expression:
 
 
 def _max_pool_with_indices(view: View, window: _Window) -> Expression:
-    """Values and places within their plane; ONNX counts over the whole tensor, as nothing here reads them."""
+    """Return values and places within their plane; nothing here reads ONNX's whole-tensor places."""
     users = view.graph.users(Value(view.operator.key, 1))
     if (
         window.mode != "NOTSET"
@@ -145,14 +145,14 @@ def _is_modulo(view: View, key: int) -> bool:
 
 
 def _counts_padding(view: View, window: _Window) -> bool:
-    """count_include_pad, which says nothing where nothing is padded."""
+    """Whether padding counts in the average; False where nothing is padded."""
     padded = window.mode == "SAME_UPPER" or any(window.begins + window.ends)
     return bool(view.operator.int("count_include_pad")) or not padded
 
 
 @TABLE.layer("AveragePool")
 def average_pool(view: View) -> NnLayer:
-    """nn.AvgPool1d, 2d, 3d."""
+    """Emit nn.AvgPool1d, 2d, 3d."""
     window = _Window(view)
     counts = _counts_padding(view, window)
     if not window.is_symmetric or set(window.dilations) != {1}:
@@ -167,7 +167,7 @@ def average_pool(view: View) -> NnLayer:
 
 @TABLE.call("AveragePool")
 def functional_average_pool(view: View) -> Expression:
-    """ops.avg_pool1d, 2d, 3d; their stride defaults to 1."""
+    """Emit ops.avg_pool1d, 2d, 3d; their stride defaults to 1."""
     window = _Window(view)
     counts = _counts_padding(view, window)
     explicit = not window.is_symmetric
@@ -197,7 +197,7 @@ def _spatial(view: View) -> tuple[int, ...]:
 
 @TABLE.layer("GlobalAveragePool")
 def global_average_layer(view: View) -> NnLayer:
-    """nn.AdaptiveAvgPool2d(1)."""
+    """Emit nn.AdaptiveAvgPool2d(1)."""
     if view.rank() != 4:
         raise Refused
     return NnLayer(Call(NnClass("AdaptiveAvgPool2d"), (Argument("", Literal(1, "output_size")),)))
@@ -205,19 +205,19 @@ def global_average_layer(view: View) -> NnLayer:
 
 @TABLE.call("GlobalAveragePool")
 def global_average_pool(view: View) -> Expression:
-    """The mean over the spatial axes."""
+    """Emit the mean over the spatial axes."""
     return method(view.atom(), "mean", _spatial(view), keep_dims=True)
 
 
 @TABLE.call("GlobalMaxPool")
 def global_max_pool(view: View) -> Expression:
-    """The maximum over the spatial axes."""
+    """Emit the maximum over the spatial axes."""
     return call("ops.amax", view.use(0), _spatial(view), keepdims=True)
 
 
 @TABLE.layer("regraft.AdaptiveAveragePool")
 def adaptive_average_layer(view: View) -> NnLayer:
-    """nn.AdaptiveAvgPool2d and 3d; the 1-d layer needs lengths that divide."""
+    """Emit nn.AdaptiveAvgPool2d or 3d; the 1-d layer needs lengths that divide."""
     size = view.operator.ints("output_size")
     if len(size) == 1:
         raise Refused
@@ -229,7 +229,7 @@ def adaptive_average_layer(view: View) -> NnLayer:
 
 @TABLE.call("regraft.AdaptiveAveragePool")
 def adaptive_average_pool(view: View) -> Expression:
-    """ops.adaptive_avg_pool2d and 3d; 1-d by way of 2-d."""
+    """Emit ops.adaptive_avg_pool2d or 3d; 1-d goes through 2-d."""
     size = view.operator.ints("output_size")
     if len(size) == 1:
         pooled = call("ops.adaptive_avg_pool2d", method(view.atom(), "expand_dims", 2), (1, size[0]))

@@ -18,7 +18,7 @@ _HIDDEN = ("h", "c")
 
 @TABLE.layer("regraft.LSTM", "regraft.GRU", "regraft.RNN")
 def stack_layer(view: View) -> NnLayer:
-    """nn.LSTM, nn.GRU, nn.RNN: ``x, (h, c) = self.lstm(x, (h, c))``."""
+    """Emit nn.LSTM, nn.GRU, nn.RNN: ``x, (h, c) = self.lstm(x, (h, c))``."""
     stack = Stack.of(view.operator)
     if stack.projection:
         raise Refused
@@ -62,7 +62,7 @@ def stack_layer(view: View) -> NnLayer:
 
 @TABLE.layer("regraft.LSTMCell", "regraft.GRUCell", "regraft.RNNCell")
 def cell_layer(view: View) -> NnLayer:
-    """nn.LSTMCell, nn.GRUCell, nn.RNNCell: ``h, c = self.cell(x, (h, c))``."""
+    """Emit nn.LSTMCell, nn.GRUCell, nn.RNNCell: ``h, c = self.cell(x, (h, c))``."""
     kind = view.operator.op_type
     is_lstm = kind == "LSTMCell"
     first = 3 if is_lstm else 2
@@ -88,7 +88,7 @@ def cell_layer(view: View) -> NnLayer:
 
 
 def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
-    """The layer as it is where its parameters start from MindSpore's own law, else drawn anew.
+    """Return the layer, redrawn unless its parameters start from MindSpore's own law.
 
     MindSpore's recurrent layers take no initializers; theirs is torch's, uniform over ±1/sqrt(hidden_size),
     in every version.

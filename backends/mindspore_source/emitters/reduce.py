@@ -13,7 +13,7 @@ TABLE = EmitterTable()
 
 
 def _axes(view: View) -> int | tuple[int, ...] | None:
-    """The axes: one number, several, or None for all.
+    """Return the axes: one number, several, or None for all.
 
     Raises:
         Refused: when they are computed, or nothing is reduced.
@@ -32,7 +32,7 @@ def _keep(view: View) -> bool:
 
 @TABLE.call("ReduceMean")
 def mean(view: View) -> Expression:
-    """``x.mean(axis, keep_dims=…)``; integers would be truncated."""
+    """Emit ``x.mean(axis, keep_dims=…)``; refuses integers, which it would truncate."""
     if not view.type(0).dtype.startswith(("float", "bfloat")):
         raise Refused
     return method(view.atom(), "mean", *_positional(view), keep_dims=True if _keep(view) else None)
@@ -40,7 +40,7 @@ def mean(view: View) -> Expression:
 
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
-    """``x.sum(axis, keepdims=…)``."""
+    """Emit ``x.sum(axis, keepdims=…)``."""
     return method(view.atom(), "sum", *_positional(view), keepdims=True if _keep(view) else None)
 
 
@@ -66,7 +66,7 @@ _function("ReduceLogSumExp", "logsumexp", "keep_dims")
 
 @TABLE.call("ReduceSumSquare")
 def sum_square(view: View) -> Expression:
-    """``ops.square(x).sum(axis)``."""
+    """Emit ``ops.square(x).sum(axis)``."""
     return method(
         call("ops.square", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
     )
@@ -74,7 +74,7 @@ def sum_square(view: View) -> Expression:
 
 @TABLE.call("ReduceL1")
 def l1(view: View) -> Expression:
-    """``ops.abs(x).sum(axis)``."""
+    """Emit ``ops.abs(x).sum(axis)``."""
     return method(
         call("ops.abs", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
     )
@@ -82,13 +82,13 @@ def l1(view: View) -> Expression:
 
 @TABLE.call("ReduceL2")
 def l2(view: View) -> Expression:
-    """``ops.sqrt(ops.square(x).sum(axis))``."""
+    """Emit ``ops.sqrt(ops.square(x).sum(axis))``."""
     return call("ops.sqrt", sum_square(view))
 
 
 @TABLE.call("ArgMax", "ArgMin", "regraft.mindspore.ArgMin")
 def argmax(view: View) -> Expression:
-    """ops.argmax, ops.argmin; the first of several."""
+    """Emit ops.argmax or ops.argmin, which return the first of several equal places."""
     if view.operator.int("select_last_index"):
         raise Refused
     keep, axis = True if _keep(view) else None, view.operator.int("axis")
@@ -99,7 +99,7 @@ def argmax(view: View) -> Expression:
 
 @TABLE.call("CumSum")
 def cumulative_sum(view: View) -> Expression:
-    """ops.cumsum, or ops.CumSum where it leaves out each element itself or runs from the end."""
+    """Emit ops.cumsum, or ops.CumSum for an exclusive or reversed sum."""
     options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
     if options:
         made = call("ops.CumSum", **dict.fromkeys(options, True))
@@ -109,7 +109,7 @@ def cumulative_sum(view: View) -> Expression:
 
 @TABLE.call("TopK", "regraft.mindspore.TopK")
 def top_k(view: View) -> Expression:
-    """ops.topk: values and indices."""
+    """Emit ops.topk: values and indices."""
     found = call(
         "ops.topk",
         view.use(0),

@@ -14,7 +14,7 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def _target(view: View, rank: int) -> dict[str, object]:
-    """How `ops.interpolate` is told the size: by a whole factor where the source has one, else by numbers.
+    """Return the size arguments of `ops.interpolate`: a whole factor where the source has one, else sizes.
 
     Without ``recompute_scale_factor`` MindSpore takes a factor in no mode but area and bicubic.
     """
@@ -28,7 +28,7 @@ def _target(view: View, rank: int) -> dict[str, object]:
 
 
 def _size(view: View, rank: int) -> tuple[int, ...]:
-    """The spatial size of the output.
+    """Return the spatial size of the output.
 
     Raises:
         Refused: when it is not known, or other axes change.
@@ -43,7 +43,7 @@ def _size(view: View, rank: int) -> tuple[int, ...]:
 
 
 def _interpolation(view: View) -> dict[str, object]:
-    """The arguments of MindSpore's interpolation, for the modes in which it computes what ONNX says."""
+    """Return the arguments of `ops.interpolate`, for the modes in which it agrees with ONNX."""
     operator = view.operator
     rank = view.rank() - 2
     if rank not in _LINEAR or operator.int("antialias") or operator.int("exclude_outside"):
@@ -68,20 +68,20 @@ def _interpolation(view: View) -> dict[str, object]:
 
 @TABLE.call("Resize")
 def resize(view: View) -> Expression:
-    """ops.interpolate."""
+    """Emit ops.interpolate."""
     return call("ops.interpolate", view.use(0), **_interpolation(view))
 
 
 @TABLE.layer("Resize")
 def upsample(view: View) -> NnLayer:
-    """nn.Upsample, where a module of its own does nothing else."""
+    """Emit nn.Upsample, for a module that does nothing else."""
     arguments = tuple(Argument(name, Literal(value, name)) for name, value in _interpolation(view).items())
     return NnLayer(Call(NnClass("Upsample"), arguments), ())
 
 
 @TABLE.call("GridSample")
 def grid_sample(view: View) -> Expression:
-    """ops.grid_sample, which has no cubic interpolation."""
+    """Emit ops.grid_sample, which has no cubic interpolation."""
     operator, rank = view.operator, view.rank()
     mode = operator.str("mode")
     if mode == "cubic" or rank not in (4, 5):
@@ -97,7 +97,7 @@ def grid_sample(view: View) -> Expression:
 
 
 def _to_size(view: View) -> bool:
-    """Whether the factors are those of the sizes: given ones count also where a size is rounded."""
+    """Whether the factors are output size over input size; stated ones count also where a size is rounded."""
     factors, to = view.constant(2), view.output_type()
     if factors is None or not factors.size or to is None or to.shape is None:
         return not view.has(2)

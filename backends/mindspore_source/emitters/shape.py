@@ -13,7 +13,7 @@ TABLE = EmitterTable()
 
 @TABLE.call("Shape")
 def shape(view: View) -> Expression:
-    """``x.shape``."""
+    """Emit ``x.shape``."""
     start, end = view.operator.int("start"), view.operator.attribute("end")
     whole = Attribute(view.atom(), "shape")
     if not start and end is None:
@@ -24,7 +24,7 @@ def shape(view: View) -> Expression:
 
 @TABLE.call("Reshape")
 def reshape(view: View) -> Expression:
-    """``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
+    """Emit ``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
     target = view.constant(1)
     if target is None:
         return method(view.atom(), "reshape", view.use(1))
@@ -43,7 +43,7 @@ def reshape(view: View) -> Expression:
 
 @TABLE.layer("Flatten")
 def flatten_layer(view: View) -> NnLayer:
-    """nn.Flatten."""
+    """Emit nn.Flatten."""
     if view.operator.int("axis") != 1 or view.rank() < 2:
         raise Refused
     return NnLayer(Call(NnClass("Flatten"), ()))
@@ -51,7 +51,7 @@ def flatten_layer(view: View) -> NnLayer:
 
 @TABLE.call("Flatten")
 def flatten(view: View) -> Expression:
-    """ops.flatten; other axes than 1, and a vector, as a reshape."""
+    """Emit ops.flatten; a reshape for axes other than 1 and for vectors."""
     axis = view.operator.int("axis")
     if view.rank() == 1 and axis == 1:
         return method(view.atom(), "expand_dims", 1)
@@ -70,7 +70,7 @@ def flatten(view: View) -> Expression:
 
 @TABLE.call("Transpose")
 def transpose(view: View) -> Expression:
-    """``x.transpose(…)``; not swapaxes, which waits in PyNative mode to learn the rank of its input."""
+    """Emit ``x.transpose(…)``; in PyNative mode swapaxes waits to learn the rank of its input."""
     rank = view.rank()
     permutation = view.operator.ints("perm") or list(range(rank - 1, -1, -1))
     if rank == 2 and permutation == [1, 0]:
@@ -80,7 +80,7 @@ def transpose(view: View) -> Expression:
 
 @TABLE.call("Concat")
 def concat(view: View) -> Expression:
-    """ops.cat; shape computations as a tuple."""
+    """Emit ops.cat; a tuple for shape computations."""
     count = len(view.operands)
     if any(view.host(s) for s in range(count)):
         sizes: list[Part] = []
@@ -99,7 +99,7 @@ def concat(view: View) -> Expression:
 
 @TABLE.call("Split")
 def split(view: View) -> Expression:
-    """ops.chunk for equal parts, ops.split otherwise."""
+    """Emit ops.chunk for equal parts, ops.split otherwise."""
     count = len(view.operator.types)
     axis = view.operator.int("axis")
     if view.has(1):
@@ -111,7 +111,7 @@ def split(view: View) -> Expression:
 
 @TABLE.call("regraft.Unstack")
 def unstack(view: View) -> Expression:
-    """ops.unstack."""
+    """Emit ops.unstack."""
     axis = view.operator.int("axis")
     options = {"axis": axis} if axis else {}
     return Expression(call("ops.unstack", view.use(0), **options).parts, outputs=len(view.operator.types))
@@ -123,7 +123,7 @@ def _axes(view: View) -> list[int]:
 
 @TABLE.call("Unsqueeze")
 def unsqueeze(view: View) -> Expression:
-    """``x.expand_dims(axis)``; a number becomes a tuple of one."""
+    """Emit ``x.expand_dims(axis)``; a number becomes a tuple of one."""
     axes = _axes(view)
     if view.host(0) == "int":
         return Expression((Tuple((view.use(0),)),), host="tuple")
@@ -136,7 +136,7 @@ def unsqueeze(view: View) -> Expression:
 
 @TABLE.call("Squeeze")
 def squeeze(view: View) -> Expression:
-    """``x.squeeze(axis)``; a tuple of one becomes its number."""
+    """Emit ``x.squeeze(axis)``; a tuple of one becomes its number."""
     if view.host(0) == "tuple":
         return Expression((Element(view.atom(), 0),), host="int")
     axes = _axes(view)
@@ -147,7 +147,7 @@ def squeeze(view: View) -> Expression:
 
 @TABLE.call("Expand")
 def expand(view: View) -> Expression:
-    """ops.broadcast_to, an axis that stays is -1; ops.full for one number."""
+    """Emit ops.broadcast_to with -1 for axes that stay; ops.full for one number."""
     target, fill, to = view.constant(1), view.constant(0), view.output_type()
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
         size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
@@ -170,7 +170,7 @@ def expand(view: View) -> Expression:
 
 @TABLE.call("Tile")
 def tile(view: View) -> Expression:
-    """ops.tile."""
+    """Emit ops.tile."""
     repeats = view.constant(1)
     if repeats is None:
         return call("ops.tile", view.tensor(0), view.use(1))
@@ -179,7 +179,7 @@ def tile(view: View) -> Expression:
 
 @TABLE.call("Pad")
 def pad(view: View) -> Expression:
-    """ops.pad, last axis first."""
+    """Emit ops.pad, last axis first."""
     mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         view.operator.str("mode")
     ]
@@ -202,7 +202,7 @@ def pad(view: View) -> Expression:
 
 
 def _crop(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
-    """The value without what negative pads take away, which ops.pad gets wrong; they become 0."""
+    """Return the value cropped by negative pads, which ops.pad gets wrong, and set those pads to 0."""
     cut = [a for a in range(view.rank()) if min(begins.get(a, 0), ends.get(a, 0)) < 0]
     if not cut:
         return view.use(0)
@@ -216,7 +216,7 @@ def _crop(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
 
 
 def _pad_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int, int]) -> Expression:
-    """Modes and ranks that ops.pad does not have: every axis looked up in a table."""
+    """Return a padding by indexing, for modes and ranks that ops.pad does not have."""
     found: Part = view.use(0)
     shape = view.shape()
     for axis in sorted(begins):
@@ -233,7 +233,7 @@ def _pad_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int
 
 @TABLE.call("ConstantOfShape")
 def constant_of_shape(view: View) -> Expression:
-    """ops.full."""
+    """Emit ops.full."""
     value, to = view.operator.attribute("value"), view.output_type()
     fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
     if to is None:
@@ -245,7 +245,7 @@ def constant_of_shape(view: View) -> Expression:
 
 @TABLE.call("Range")
 def arange(view: View) -> Expression:
-    """ops.arange."""
+    """Emit ops.arange."""
     to = view.output_type()
     if to is None:
         raise Refused
@@ -254,7 +254,7 @@ def arange(view: View) -> Expression:
 
 @TABLE.call("DepthToSpace")
 def depth_to_space(view: View) -> Expression:
-    """ops.pixel_shuffle, for channels in torch's order."""
+    """Emit ops.pixel_shuffle, for channels in torch's order."""
     if view.operator.str("mode") != "CRD":
         raise Refused
     return call("ops.pixel_shuffle", view.use(0), view.operator.int("blocksize"))

@@ -37,21 +37,21 @@ def _require(view: View, *dtypes: str) -> None:
 
 @TABLE.call(*(f"regraft.{name}" for name in _FLOATING))
 def unary(view: View) -> Expression:
-    """ops.lgamma and its kin."""
+    """Emit ops.lgamma and its kin."""
     _require(view, "float16", "float32", "float64")
     return call(f"ops.{_FLOATING[view.operator.op_type]}", view.tensor(0))
 
 
 @TABLE.call(*(f"regraft.{name}" for name in _WHOLE))
 def divisors(view: View) -> Expression:
-    """ops.gcd, ops.lcm."""
+    """Emit ops.gcd, ops.lcm."""
     _require(view, "int32", "int64")
     return call(f"ops.{_WHOLE[view.operator.op_type]}", view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("regraft.Polygamma")
 def polygamma(view: View) -> Expression:
-    """ops.polygamma, whose order is a tensor."""
+    """Emit ops.polygamma, whose order is a tensor."""
     _require(view, "float32", "float64")
     if not view.operator.int("n"):
         raise Refused

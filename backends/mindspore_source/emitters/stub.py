@@ -28,7 +28,7 @@ STUB = '''class Unsupported(nn.Cell):
 
 @TABLE.call("regraft.Stub")
 def stub(view: View) -> Expression:
-    """An `Unsupported` of its own for every call."""
+    """Emit a call of an `Unsupported` cell of its own."""
     used = view.used_outputs()
     outputs = ", ".join(str(t) for t in view.operator.types[:used])
     name = "".join(

@@ -1,4 +1,4 @@
-"""MindSpore source's own passes: what a graph is brought to before classes are made of it."""
+"""MindSpore source's own passes, which prepare a graph to be written as classes."""
 
 from __future__ import annotations
 

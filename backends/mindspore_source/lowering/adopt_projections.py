@@ -71,7 +71,7 @@ class AdoptProjections(Pass):
 
 
 def _adopt(graph: Graph, key: int, operator: Operator) -> bool:
-    """Move the projection's parameters; False where they are not the module's alone."""
+    """Move the projection's parameters to the module; False if they are not that module's alone."""
     tree, module = graph.modules, graph.modules.module(key)
     operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
     projection = module.children.get("out_proj")

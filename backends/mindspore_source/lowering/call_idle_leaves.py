@@ -64,7 +64,7 @@ class CallIdleLeaves(Pass):
 
 
 def _candidates(graph: Graph) -> Iterator[tuple[Operator, int]]:
-    """(operator, leaf) where the operator's parameters are all of that leaf, which is never called."""
+    """Yield (operator, leaf) where the leaf is never called and holds all of the operator's parameters."""
     tree = graph.modules
     called = {c.module for c in tree.calls()}
     owners: dict[int, list[int]] = {}

@@ -70,6 +70,6 @@ class ChoosePreciseActivations(Pass):
 
 
 def _in_single(graph: Graph, *kinds: str) -> list[Operator]:
-    """The operators of these kinds whose results are float32."""
+    """Return the operators of these types whose results are float32."""
     found = [n for n in graph.operators() if n.qualified_name in kinds]
     return [n for n in found if (t := n.types[0]) is not None and t.dtype == "float32"]

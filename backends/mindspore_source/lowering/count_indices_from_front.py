@@ -52,7 +52,7 @@ class CountIndicesFromFront(Pass):
         places = Places(graph)
         changes: list[Change] = []
         for node in graph.operators():
-            counted = _counted(graph, node) if node.qualified_name in _SELECTING else None
+            counted = _count_from_front(graph, node) if node.qualified_name in _SELECTING else None
             if counted is not None:
                 graph.set_operand(node.key, 1, graph.add_constant(counted))
                 text = "counts its indices from the front"
@@ -62,8 +62,8 @@ class CountIndicesFromFront(Pass):
         return changes
 
 
-def _counted(graph: Graph, node: Operator) -> np.ndarray | None:
-    """The indices counted from the front; None where they are so already, or cannot be."""
+def _count_from_front(graph: Graph, node: Operator) -> np.ndarray | None:
+    """Return constant indices counted from the front; None if they already are, or cannot be."""
     data, at = graph.operands(node.key)[:2]
     indices = graph.constant_value(at)
     found = None if data is None else graph.type_of(data)

@@ -60,13 +60,13 @@ class DissolveCalls(Pass):
 
 
 def _dissolve(graph: Graph, key: int) -> None:
-    """Make the steps of a call steps of its caller; a region only ceases to be one with others."""
+    """Make the steps of a call steps of its caller; a region gets a module of its own instead."""
     tree = graph.modules
     parent = tree.call(key).parent
     assert parent is not None
     around = tree.call(parent).module
     if is_region(tree, tree.call(key).module):
-        tree.replace_call(key, module=_again(graph, key, around), parent=parent)
+        tree.replace_call(key, module=_add_region_again(graph, key, around), parent=parent)
         return
     for node in graph.operators():
         if node.call == key:
@@ -74,13 +74,13 @@ def _dissolve(graph: Graph, key: int) -> None:
     for call in tree.calls():
         if call.parent == key:
             apart = is_region(tree, call.module)
-            module = _again(graph, call.key, around) if apart else call.module
+            module = _add_region_again(graph, call.key, around) if apart else call.module
             tree.replace_call(call.key, module=module, parent=parent)
     tree.remove_call(key)
 
 
-def _again(graph: Graph, call: int, around: int) -> int:
-    """Another module for a region."""
+def _add_region_again(graph: Graph, call: int, around: int) -> int:
+    """Add another module for a region."""
     tree = graph.modules
     name = tree.path(tree.call(call).module).rpartition(".")[2].rstrip("0123456789")
     return add_region(tree, around, name or "body")

@@ -52,7 +52,7 @@ class FoldPreluSlopes(Pass):
         places = Places(graph)
         changes: list[Change] = []
         for node in graph.operators():
-            source = _stored(graph, node) if node.qualified_name == "PRelu" else None
+            source = _find_stored_slope(graph, node) if node.qualified_name == "PRelu" else None
             if source is not None:
                 text = "reads its slope as it is stored"
                 changes.append(Change("MS104", text, places.of(graph, node.key)))
@@ -63,8 +63,8 @@ class FoldPreluSlopes(Pass):
         return changes
 
 
-def _stored(graph: Graph, node: Operator) -> Value | None:
-    """The parameter that the slope is a Reshape of, or None."""
+def _find_stored_slope(graph: Graph, node: Operator) -> Value | None:
+    """Return the parameter that the slope is a Reshape of, or None."""
     slope = graph.operands(node.key)[1]
     assert slope is not None
     shaping = graph.node(slope.node)

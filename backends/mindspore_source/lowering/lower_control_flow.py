@@ -120,7 +120,7 @@ class _Flattening:
             entered.append(entry)
             given = dict(zip(body.captures, captured, strict=False))
             given |= dict(zip(body.inputs[2:], state, strict=True))
-            returned, inside = self._moved(body, given, call)
+            returned, inside = self._move_body(body, given, call)
             results += returned
             nested += inside
         for slot, source, _ in graph.flow.operands(node.key):
@@ -145,8 +145,8 @@ class _Flattening:
             self._modules[key] = add_region(self._tree, module, name)
         return self._tree.add_call(self._modules[key], around)
 
-    def _moved(self, body: Graph, given: dict[int, Value], region: int) -> tuple[list[Value], list[int]]:
-        """What a nested graph returns, moved to the graph around it; its operators with nested graphs."""
+    def _move_body(self, body: Graph, given: dict[int, Value], region: int) -> tuple[list[Value], list[int]]:
+        """Move a nested graph into the graph around; returns its results and operators with nested graphs."""
         graph = self._graph
         calls: dict[int | None, int] = dict.fromkeys([None, *self._tree.ancestors(self._node.call)], region)
         values: dict[Value, Value] = {Value(key): value for key, value in given.items()}
@@ -165,7 +165,7 @@ class _Flattening:
                     inner.domain,
                     inner.attributes,
                     inner.types,
-                    self._call_in(inner.call, calls),
+                    self._copy_call(inner.call, calls),
                     inner.location,
                     inner.hint,
                 )
@@ -178,10 +178,10 @@ class _Flattening:
                 assert isinstance(inner, (Input, Capture)), inner
         return [values[value] for _, value in body.outputs], nested
 
-    def _call_in(self, call: int | None, calls: dict[int | None, int]) -> int:
-        """The twin of a call in a region: made by the same modules, from the region on."""
+    def _copy_call(self, call: int | None, calls: dict[int | None, int]) -> int:
+        """Return the copy of a call in a region, made with its callers up to the region where needed."""
         if call not in calls:
             assert call is not None
             made = self._tree.call(call)
-            calls[call] = self._tree.add_call(made.module, self._call_in(made.parent, calls))
+            calls[call] = self._tree.add_call(made.module, self._copy_call(made.parent, calls))
         return calls[call]

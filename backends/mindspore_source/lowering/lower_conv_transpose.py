@@ -88,13 +88,13 @@ def _replace_by_convolution(graph: Graph, node: Operator) -> bool:
     ends = [r - p + m - s + 1 for r, p, m, s in zip(reach, pads[rank:], more, strides, strict=True)]
     b = Builder(graph)
     with b.inside(node.call, node.location):
-        x = _spread(b, data, sizes, strides)
+        x = _insert_zeros(b, data, sizes, strides)
         if any(begins) or any(ends):
             axes = b.constant(list(range(2, 2 + rank)))
             x = b.op("Pad", x, b.constant([*begins, *ends]), None, axes)
-        w = _turned(b, weight, form, group)
+        w = _turn_kernel(b, weight, form, group)
         if dilations[0] != 1 and rank == 3:  # which MindSpore's kernels lack
-            w = _spread(b, w, form[2:], dilations)
+            w = _insert_zeros(b, w, form[2:], dilations)
             cut = [r + 1 for r in reach]
             w = b.op("Slice", w, b.constant([0] * rank), b.constant(cut), b.constant([2, 3, 4]))
             form, dilations = [*form[:2], *cut], [1] * rank
@@ -106,8 +106,8 @@ def _replace_by_convolution(graph: Graph, node: Operator) -> bool:
     return True
 
 
-def _spread(b: Builder, x: Value, sizes: list[int], steps: list[int]) -> Value:
-    """With ``step - 1`` zeros after every element of each spatial axis."""
+def _insert_zeros(b: Builder, x: Value, sizes: list[int], steps: list[int]) -> Value:
+    """Insert ``step - 1`` zeros after every element of each spatial axis."""
     for at, step in enumerate(steps):
         if step == 1:
             continue
@@ -119,8 +119,8 @@ def _spread(b: Builder, x: Value, sizes: list[int], steps: list[int]) -> Value:
     return x
 
 
-def _turned(b: Builder, weight: Value, form: list[int], group: int) -> Value:
-    """(in, out / group, …) as a convolution's (out, in / group, …), back to front."""
+def _turn_kernel(b: Builder, weight: Value, form: list[int], group: int) -> Value:
+    """Return a weight (in, out / group, …) as a convolution's (out, in / group, …), flipped spatially."""
     into, out, *window = form
     rank = len(window)
     if group != 1:

@@ -105,7 +105,7 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
 
 
 def _weights(node: Operator, size: int, wanted: int, scale: float | None) -> np.ndarray:
-    """(size, wanted): the matrix by which the reference evaluator resizes one axis."""
+    """Return the (size, wanted) matrix by which the reference evaluator resizes one axis."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 

@@ -81,7 +81,7 @@ def _free_name(tree: ModuleTree, leaf: int, parent: Module) -> str:
 
 
 def _fill_sequence(tree: ModuleTree, module: Module) -> int:
-    """``Sequential(a, act, b, act)`` whose second `act` is no registration any more gets one again.
+    """Register again the second `act` of ``Sequential(a, act, b, act)``, which an earlier pass removed.
 
     Returns:
         How many places were filled.

@@ -70,7 +70,7 @@ class SplitSharedLayers(Pass):
 
 
 def _split(tree: ModuleTree, key: int, registered: list[tuple[int, str]]) -> int:
-    """Make twins of a leaf for the places that call it; returns how many, none for one never called there."""
+    """Make copies of a leaf for the places that call it; returns how many, 0 if it is never called there."""
     leaf = tree.module(key)
     turns: dict[int | None, int] = {}
     pending: list[tuple[int, int, int]] = []

@@ -66,7 +66,7 @@ class UnstackSlices(Pass):
 
 
 def _slices(graph: Graph) -> dict[tuple[Value, int, int | None], dict[int, Operator]]:
-    """(tensor, axis, call) -> index -> the Gather of that single slice."""
+    """Return (tensor, axis, call) -> index -> the Gather of that single slice."""
     slices: dict[tuple[Value, int, int | None], dict[int, Operator]] = {}
     for node in graph.operators():
         if node.qualified_name != "Gather":

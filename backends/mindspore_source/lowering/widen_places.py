@@ -75,7 +75,7 @@ class WidenPlaces(Pass):
 
 
 def _is_seen(graph: Graph, places: Value) -> bool:
-    """Whether something tells int32 from int64: neither a selection nor a cast."""
+    """Whether some user distinguishes int32 from int64: neither a selection nor a cast."""
     users = [(slot, graph.operator(key)) for key, slot in graph.users(places)]
     return graph.is_output(places) or not all(
         node.op_type == "Cast" or (node.op_type in _SELECTING and slot == 1) for slot, node in users

@@ -1,1 +1,1 @@
-"""From classes to Python text."""
+"""Prints classes as Python text."""

@@ -1,4 +1,4 @@
-"""The end of model.py: `build`, which names and loads, and `load`, which lets nothing be left over."""
+"""Writes the end of model.py: `build` makes the net and names it, `load` loads a checkpoint strictly."""
 
 from __future__ import annotations
 

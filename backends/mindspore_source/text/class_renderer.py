@@ -1,4 +1,4 @@
-"""Printing what is inside a class: constructor arguments stand for literals in which its instances differ."""
+"""Prints the inside of a class, with constructor arguments for literals in which its instances differ."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class ClassRenderer(Renderer):
         return id(literal) not in self.class_.holes
 
     def value(self, use: Use) -> tuple[str, int]:
-        """A constructor reads no values: it is an error of ours if one gets here."""
+        """Fail, because a constructor reads no values."""
         raise AssertionError(use)

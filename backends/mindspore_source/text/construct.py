@@ -1,4 +1,4 @@
-"""Writing a `construct`: one statement a layer, arithmetic inline, `x` reused along a chain."""
+"""Writes a `construct`: one statement per layer, arithmetic inline, `x` reused along a chain."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ class Construct(ClassRenderer):
         return name, ATOM
 
     def expression_of(self, use: Use) -> Expression | None:
-        """Return the expression that is written in the place of a value; None for a variable."""
+        """Return the expression written in place of a value; None if it is a variable."""
         return self.inlined.get(use.value)
 
     def text(self, part: Part) -> str:
-        """Return the text of a part, a tuple of all that a growing tuple holds by that one's name."""
+        """Return the text of a part; a tuple of all values of a growing tuple is that variable."""
         if isinstance(part, Tuple) and self._is_grown(part.items):
             return NAME
         return super().text(part)
 
     def arguments(self, call_: Call) -> str:
-        """Return the arguments of a call, all that a growing tuple holds by that one's name."""
+        """Return the arguments of a call; all values of a growing tuple become that variable."""
         values = [a.value for a in call_.arguments]
         if self._is_grown(values) and not any(a.name for a in call_.arguments):
             return f"*{NAME}"
@@ -145,7 +145,7 @@ class Construct(ClassRenderer):
         return kept
 
     def _nests(self, target: Value, pair: list[Statement]) -> bool:
-        """Whether a layer's call is best read inside the next step: normalised, activated, or added."""
+        """Whether a layer's call reads best inside the next step: normalised, activated, or added."""
         if len(pair) < 2:
             return False
         first, second = pair
@@ -179,7 +179,7 @@ class Construct(ClassRenderer):
         return first_call(statement.expression)
 
     def _values(self, expression: Expression) -> list[Value]:
-        """The variables that an expression reads, those of inlined expressions included."""
+        """Return the variables that an expression reads, also through inlined expressions."""
         out: list[Value] = []
         for use in uses(expression):
             inner = self.inlined.get(use.value)
@@ -244,7 +244,7 @@ class Construct(ClassRenderer):
     # -- statements ------------------------------------------------------------------------------
 
     def _lines(self) -> list[Line]:
-        """The lines of the body, the first run of steps that a growing tuple can serve written with one."""
+        """Return the lines of the body; the first run of steps that a growing tuple suits uses one."""
         for run in find_growing_tuples(self.steps, self._variable):
             lines = self._lines_with(run)
             if lines is not None:
@@ -252,7 +252,7 @@ class Construct(ClassRenderer):
         return self._statements(self.steps)
 
     def _lines_with(self, run: GrowingTuple) -> list[Line] | None:
-        """The lines with a growing tuple; None where a later step reads a part of it alone, or none of it."""
+        """Return the lines with a growing tuple; None if a later step reads one part of it, or none does."""
         rest, before = self.steps[run.stop :], list(self.needed)
         self._grown, self._reads_grown, self._named = run, False, set()
         written = self._statements(rest)
@@ -272,7 +272,7 @@ class Construct(ClassRenderer):
         return "" if value in self.inlined else self.names.get(value, "")
 
     def _statements(self, steps: Sequence[Statement]) -> list[Line]:
-        """The lines of steps, the last of them in the `return` where it makes all that is returned."""
+        """Return the lines of steps; the last one is the `return` if it makes all results."""
         outputs = [self._values(Expression((Use(v),))) for v in self.body.outputs]
         last = steps[-1] if steps else None
         value = None
@@ -293,7 +293,7 @@ class Construct(ClassRenderer):
         return [*lines, Line(f"return {returned}", returned=returned)]
 
     def _line(self, step: Statement) -> list[Line]:
-        """A step: an assignment, with what it calls where that is all it does; an `if` or a `while`."""
+        """Return the lines of a step: an `if` or `while`, or an assignment with the call that it makes."""
         names = [self.names[t] for t in step.targets]
         if step.branches is not None:
             return list(map(Line, self._branching(step.branches, names)))
@@ -308,7 +308,7 @@ class Construct(ClassRenderer):
         return [Line(text, targets, assigned, call.callee.steps, self.arguments(call), reads)]
 
     def _branching(self, branches: Branches, names: list[str]) -> list[str]:
-        """An `if`, or a `while` whose condition is one of its variables."""
+        """Return an `if`, or a `while` whose condition is one of its variables."""
         targets, test = ", ".join(names), self.text(branches.test)
         if branches.initial is None:
             first, second = (self._call(method, given, []) for method, given in branches.bodies)
@@ -325,7 +325,7 @@ class Construct(ClassRenderer):
         ]
 
     def _call(self, method: Method, given: Sequence[Part], state: list[str]) -> str:
-        """A call of a method, or what it returns where that is all it does."""
+        """Return a call of a method, or the method's expression if that is all it does."""
         found = Construct(self.class_, method).as_expression(given, state, self)
         if not found:
             self.needed.append(method)

@@ -1,6 +1,6 @@
-"""Expressions of the emitted source: a tree with literals and uses of values, printed once.
+"""Expressions of the emitted source: a tree of literals and uses of values, printed once.
 
-What is decided about an expression is read off this tree; nothing looks into the text that it prints.
+All decisions about an expression are made on this tree, none on printed text.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ IDENTITY = Call(NnClass("Identity"), (), is_exchangeable=True)
 
 
 def as_part(value: object, hint: str = "value") -> Part:
-    """Return a part as it is; any other Python value, a string too, as a literal."""
+    """Return a part unchanged; any other Python value, also a string, as a literal."""
     return value if isinstance(value, _NODES) else Literal(value, hint)
 
 
@@ -275,20 +275,20 @@ def infix(left: Part, operator: str, right: Part, level: int) -> Expression:
 
 
 def mark_light(expression: Expression) -> Expression:
-    """Return the same call, said to be read best around the layer before it."""
+    """Return the same call, marked as best read around the layer before it."""
     (found,) = expression.parts
     assert isinstance(found, Call)
     return replace(expression, parts=(replace(found, is_light=True),))
 
 
 def only_call(expression: Expression) -> Call | None:
-    """Return the call that an expression is; None where it is anything else, or more."""
+    """Return the call that an expression consists of; None if it is anything else."""
     (first, *others) = expression.parts
     return first if isinstance(first, Call) and not others else None
 
 
 def first_call(expression: Expression) -> Call | None:
-    """Return the call that an expression begins with, and of whose result it may take a member."""
+    """Return the call that an expression begins with; a member of its result may be taken."""
     found = expression.parts[0]
     found = found.owner if isinstance(found, Element) else found
     return found if isinstance(found, Call) else None

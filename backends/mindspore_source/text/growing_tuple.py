@@ -1,4 +1,4 @@
-"""Runs in which every step is given all that the steps before it gave: a tuple that grows, as in DenseNet."""
+"""Finds runs of steps that each take all earlier values of the run: a growing tuple, as in DenseNet."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def with_loops(lines: list[Line], definition: Definition, taken: Collection[str]
 
 
 def _lengths(definition: Definition) -> dict[str, int]:
-    """Name of a list -> its length."""
+    """Return the length of each list attribute by name."""
     found: dict[str, int] = {}
     for name, part in definition.attributes:
         if isinstance(part, Call) and part.callee in (CELL_LIST, SEQUENTIAL):
@@ -69,7 +69,7 @@ def _lengths(definition: Definition) -> dict[str, int]:
 
 
 def _loop_over(lines: list[Line], lengths: dict[str, int]) -> tuple[str, int]:
-    """The list whose members the first lines call one after the other, and how many; 0 for none."""
+    """Return the list whose members the first lines call in order, and their number; 0 for none."""
     first = lines[0]
     if len(first.access) != 2 or first.access[1] != 0 or not isinstance(first.access[0], str):
         return "", 0

@@ -1,4 +1,4 @@
-"""The text of model.py: header, imports, classes, `build`; formatted by ruff."""
+"""Writes model.py: header, imports, classes, `build`; formatted by ruff."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WIDTH = 78
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a parameter went: name, transform and shape in the emitted net."""
+    """The place of a parameter in the emitted net: name, transform and shape."""
 
     name: str
     transform: str
@@ -118,7 +118,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
         checkpoint,
         frozen=frozen,
         buffers=sorted(set(program.buffers)),
-        undrawn=sorted(program.targets[p.key].name for p in _undrawn(graph) if p.key in program.targets),
+        undrawn=sorted(program.targets[p.key].name for p in _find_undrawn(graph) if p.key in program.targets),
         holds=bool(program.targets or program.constants or program.extra),
     )
     program.text = format_source(_header(graph, classes) + _imports(body) + "\n" + body)
@@ -126,7 +126,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
 
 
 def _record_places(cells: Cells, program: Program) -> None:
-    """Where every parameter went, and module paths that changed."""
+    """Record where every parameter went, and the module paths that changed."""
     emitted: dict[int, str] = {0: ""}
     provenance = cells.graph.provenance
     sources = {**cells.modules.paths, **(provenance.modules if provenance else {})}
@@ -205,7 +205,7 @@ def _class_text(class_: Class, grouped: bool) -> str:
 
 
 def _construct_members(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:
-    """What the base of a class that is a container is given, and the lines before."""
+    """Return the constructor arguments of a container's base class, and the lines before."""
     members = sequence_of(class_.instances[0].base, "", part)
     if members is None:
         return [], renderer.text(part)
@@ -216,14 +216,14 @@ def _construct_members(class_: Class, renderer: ClassRenderer, part: Part) -> tu
 def _construct_attribute(
     class_: Class, renderer: ClassRenderer, name: str, part: Part
 ) -> tuple[list[str], str]:
-    """How an attribute is constructed, and the lines before."""
+    """Return the constructor of an attribute, and the lines before."""
     members = sequence_of("", name, part)
     lines = [] if members is None else _collect_members(class_, renderer, members)
     return lines, renderer.text(Call(SEQUENTIAL, (Argument("", "layers"),)) if lines else part)
 
 
 def _collect_members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:
-    """Statements that collect the members of a sequence; none where all instances have all of them."""
+    """Return statements that collect a sequence's members; none if all instances have all of them."""
     runs: list[tuple[str, list[Argument]]] = []
     for argument in members.arguments:
         condition = class_.conditions.get(id(argument.value))
@@ -243,7 +243,7 @@ def _collect_members(class_: Class, renderer: ClassRenderer, members: Call) -> l
 
 
 def _docstring(class_: Class, grouped: bool) -> str:
-    """What the class is: the source's, or one that only a pass has told."""
+    """Return a class's docstring: the source class, or that a pass found the structure."""
     definition = class_.instances[0]
     paths = [d.path for d in class_.instances if d.path]
     source = definition.source_class
@@ -255,7 +255,7 @@ def _docstring(class_: Class, grouped: bool) -> str:
 
 
 def _name_some(paths: list[str], count: int) -> str:
-    """The first few of several paths, and how many there are besides."""
+    """Name the first few of several paths, and how many more there are."""
     more = len(paths) - count
     return ", ".join(f"`{path}`" for path in paths[:count]) + (f" and {more} more" if more > 0 else "")
 
@@ -280,7 +280,7 @@ def _header(graph: Graph, classes: list[Class]) -> str:
 
 
 def _notes(graph: Graph) -> list[str]:
-    """What a reader should know: how it was captured, what passes changed, what nobody knows."""
+    """Return notes for the reader: how it was captured, what passes changed, what is unknown."""
     notes = [f"{note[:1].upper()}{note[1:]}." for note in graph.origin.notes]
     made: dict[str, list[str]] = {}
     for name, message in graph.provenance.changes if graph.provenance else ():
@@ -292,7 +292,7 @@ def _notes(graph: Graph) -> list[str]:
         notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
     if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
         notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
-    unknown = [p.name for p in _undrawn(graph)]
+    unknown = [p.name for p in _find_undrawn(graph)]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
@@ -302,8 +302,8 @@ def _notes(graph: Graph) -> list[str]:
     return notes
 
 
-def _undrawn(graph: Graph) -> list[Parameter]:
-    """Return the parameters that no law of the source's gives: another law would pass for it."""
+def _find_undrawn(graph: Graph) -> list[Parameter]:
+    """Return the parameters for which the source gives no distribution; another would be taken for it."""
     return [p for p in graph.parameters() if not p.is_buffer and law_of(p) is None]
 
 
@@ -312,7 +312,7 @@ def _wrap(note: str) -> list[str]:
 
 
 def _imports(body: str) -> str:
-    """The imports that the text needs, and no others."""
+    """Return the imports that the text needs, and no others."""
     names, called = names_of(body)
     lines = []
     if "math" in names:
@@ -351,7 +351,7 @@ def format_source(text: str) -> str:
 
 
 def _ruff() -> str:
-    """Return the path of the installed program: `python -m ruff` would run a `ruff.py` that lies about.
+    """Return the path of the installed ruff; `python -m ruff` could run a `ruff.py` in the working directory.
 
     Raises:
         BackendError: when it is not installed.

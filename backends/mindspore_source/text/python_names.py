@@ -1,4 +1,4 @@
-"""The names that emitted Python uses, from its syntax tree."""
+"""Finds the names that emitted Python uses, in its syntax tree."""
 
 from __future__ import annotations
 

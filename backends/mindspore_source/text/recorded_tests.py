@@ -1,4 +1,4 @@
-"""The text of test_model.py: each emitted class against what its source computed, on recorded values."""
+"""Writes test_model.py: each emitted class against recorded values of its source."""
 
 from __future__ import annotations
 
@@ -73,13 +73,15 @@ def write_tests(folder: Path, recording: Recording) -> list[Path]:
 
 
 def tests_source(recording: Recording) -> str:
-    """The text of test_model.py."""
+    """Return the text of test_model.py."""
     names: list[str] = []
     for call in recording.calls:
         name = test_name(call.class_name)
         names.append(f"{name}_{len(names)}" if name in names else name)
     tests = "\n\n".join(_test(call, name) for call, name in zip(recording.calls, names, strict=True))
-    return format_source(_HEADER.format(docstring=_docstring(recording), agrees=_agrees(recording)) + tests)
+    return format_source(
+        _HEADER.format(docstring=_docstring(recording), agrees=_check_function(recording)) + tests
+    )
 
 
 _HEADER = '''"""{docstring}"""
@@ -117,8 +119,8 @@ def recorded(prefix):
 '''
 
 
-def _agrees(recording: Recording) -> str:
-    """The function that compares; with branches only for what the recorded values need."""
+def _check_function(recording: Recording) -> str:
+    """Write the comparing function, with branches only for what the recorded values need."""
     whole = any(a.dtype.kind not in "fc" for call in recording.calls for a in call.outputs)
     compared = [
         "scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)",
@@ -185,7 +187,7 @@ def _docstring(recording: Recording) -> str:
 
 
 def _number(value: float) -> str:
-    """``1e-5``, ``0.002``."""
+    """Return a number in short form: ``1e-5``, ``0.002``."""
     return f"{value:g}".replace("e-0", "e-")
 
 

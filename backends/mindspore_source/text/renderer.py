@@ -1,4 +1,4 @@
-"""Printing expressions: the one place where parts become text."""
+"""Prints expressions: the one place where parts become text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REPEATED = 3
 
 
 class Renderer:
-    """Turns parts into text; a subclass says what literals and values are called."""
+    """Prints parts; a subclass names literals and values."""
 
     def literal(self, literal: Literal) -> str:
         """Return the text of a literal."""
@@ -45,7 +45,7 @@ class Renderer:
         raise NotImplementedError
 
     def expression_of(self, use: Use) -> Expression | None:  # noqa: ARG002 - subclasses decide
-        """Return the expression that is written in the place of a value; None for a variable."""
+        """Return the expression written in place of a value; None if it is a variable."""
         return None
 
     # -- text ------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Renderer:
         return "" if bound is None else str(bound) if isinstance(bound, int) else self.text(bound)
 
     def _element(self, part: Element) -> str:
-        """``x.shape[1]`` for ``x.shape[1:2][0]``, ``(n + 1)`` for ``(n + 1,)[0]``."""
+        """Return ``x.shape[1]`` for ``x.shape[1:2][0]``, ``(n + 1)`` for ``(n + 1,)[0]``."""
         if self._number(part.index) == 0:
             owner = self.resolve(part.owner)
             if isinstance(owner, Slice) and self._is_shape(owner.owner):
@@ -102,14 +102,14 @@ class Renderer:
         return isinstance(found, Attribute) and found.name == "shape"
 
     def _number(self, bound: Part | int | None) -> int | None:
-        """The number that a bound is wherever the text is used, where it counts from the front."""
+        """Return a bound's number, if it is the same wherever the text is used and not negative."""
         found = bound.value if isinstance(bound, Literal) and self.is_fixed(bound) else bound
         return found if type(found) is int and found >= 0 else None
 
     # -- structure -------------------------------------------------------------------------------
 
     def resolve(self, part: Part) -> Part:
-        """Return what a part is, behind expressions of one part and values written where they are used."""
+        """Return a part behind expressions of one part and inlined values."""
         while True:
             if isinstance(part, Expression) and len(part.parts) == 1:
                 part = part.parts[0]
@@ -141,14 +141,14 @@ class Renderer:
         )
 
     def _list(self, call_: Call) -> str:
-        """``[a, b]``; ``[Block(8) for _ in range(4)]`` where that is all."""
+        """Return ``[a, b]``, or ``[Block(8) for _ in range(4)]`` for equal members."""
         runs = self._runs(call_)
         if len(runs) == 1 and runs[0][1] > 1:
             return f"[{runs[0][0]} {_times(runs[0][1])}]"
         return f"[{self.arguments(call_)}]"
 
     def _runs(self, call_: Call) -> list[tuple[str, int]]:
-        """The arguments written, and how often in a row each of them, where it is a constructor's call."""
+        """Return the arguments written, each with its number of repetitions if it is a constructor call."""
         written = [a for a in call_.arguments if not self.is_default(a)]
         is_unpadded = any(
             a.name == "padding" and _same(a.default, 0) and self.is_default(a) for a in call_.arguments

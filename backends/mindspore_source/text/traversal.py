@@ -1,4 +1,4 @@
-"""Walking expressions: what a part is written of, what it has in common with another, and copies of it."""
+"""Walks expressions: their parts, common structure, and modified copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .expressions import (
 
 
 def children(part: Part) -> tuple[Part, ...]:
-    """Return what a part is written of, in writing order."""
+    """Return the parts that a part is written of, in order."""
     if isinstance(part, Expression):
         return part.parts
     if isinstance(part, Call):
@@ -47,8 +47,8 @@ def children(part: Part) -> tuple[Part, ...]:
     return (part.part,) if isinstance(part, OptionalMember) else ()
 
 
-def _mapped(part: Part, visit: Callable[[Part], Part]) -> Part:
-    """Return the part, written of what `visit` makes of each of its `children`."""
+def _rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
+    """Return the part with each of its `children` replaced by what `visit` returns for it."""
     if isinstance(part, Expression):
         return replace(part, parts=tuple(map(visit, part.parts)))
     if isinstance(part, Call):
@@ -71,7 +71,7 @@ def _mapped(part: Part, visit: Callable[[Part], Part]) -> Part:
 
 
 def literals(part: Part) -> Iterator[tuple[Literal, object]]:
-    """Yield every literal in writing order, with the default of the argument that it is the whole of."""
+    """Yield every literal in writing order, with its default if it is a whole argument."""
     if isinstance(part, Literal):
         yield part, MISSING
     elif isinstance(part, Call):
@@ -95,7 +95,7 @@ def accesses(part: Part) -> Iterator[Access]:
 
 
 def walk(part: Part) -> Iterator[Part]:
-    """Yield a part and all that it is written of, in writing order."""
+    """Yield a part and all its parts, in writing order."""
     yield part
     for inner in children(part):
         yield from walk(inner)
@@ -128,7 +128,7 @@ def substitute(part: Expression, old: Value, new: Value) -> Expression:
     def visit(part: Part) -> Part:
         if isinstance(part, Use):
             return Use(new, part.level) if part.value == old else part
-        return _mapped(part, visit)
+        return _rebuild(part, visit)
 
     found = visit(part)
     assert isinstance(found, Expression)
@@ -137,4 +137,4 @@ def substitute(part: Expression, old: Value, new: Value) -> Expression:
 
 def empty(part: Part) -> Part:
     """Return the part with every literal `ABSENT`."""
-    return Literal(ABSENT, part.hint) if isinstance(part, Literal) else _mapped(part, empty)
+    return Literal(ABSENT, part.hint) if isinstance(part, Literal) else _rebuild(part, empty)

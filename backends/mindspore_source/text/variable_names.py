@@ -1,4 +1,4 @@
-"""What the variables of a method are called: `x` reused along a chain, `shortcut` for what is added later."""
+"""Names the variables of a method: `x` reused along a chain, `shortcut` for what is added later."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class VariableNames:
         self._of_inputs = set(inputs.values())
 
     def of(self, steps: Sequence[Statement], outputs: Sequence[Value]) -> dict[Value, str]:
-        """Return the name of every value, that of one which nothing reads being ``_``.
+        """Return the name of every value; ``_`` for one that nothing reads.
 
         Args:
             steps: of the method, in order.
@@ -49,7 +49,7 @@ class VariableNames:
         names, last = self._names, self._last_reads(steps, outputs)
         live = {name: value for value, name in names.items() if value in last}
         for at, step in enumerate(steps):
-            reads, kept = self._reads(step.expression), self._kept(step)
+            reads, kept = self._reads(step.expression), self._find_kept_values(step)
             dying = [names[v] for v in reads if last.get(v) == at and v in names and v not in kept]
             live = {n: v for n, v in live.items() if last[v] > at or v in kept}
             if kept is not _NOTHING:
@@ -61,14 +61,14 @@ class VariableNames:
         return names
 
     def _last_reads(self, steps: Sequence[Statement], outputs: Sequence[Value]) -> dict[Value, int]:
-        """Value -> the number of the last step that reads it; of what is returned, one more than all."""
+        """Return value -> the number of the last step that reads it; results come after the last."""
         last = {value: at for at, step in enumerate(steps) for value in self._reads(step.expression)}
         for value in outputs:
             last |= dict.fromkeys(self._reads(Expression((Use(value),))), len(steps))
         return last
 
-    def _kept(self, step: Statement) -> Set[Value]:
-        """What a `while` reads in every turn, and its targets must not overwrite."""
+    def _find_kept_values(self, step: Statement) -> Set[Value]:
+        """Return what a `while` reads in every turn, which its targets must not overwrite."""
         if step.branches is None or step.branches.initial is None:
             return _NOTHING
         return {v for _, given in step.branches.bodies for v in self._reads(Expression(given))}
@@ -80,7 +80,7 @@ class VariableNames:
             return special
         hint = step.hints[number] if step.hints else ""
         if hint:
-            return hint if hint not in live else _numbered(hint, live)
+            return hint if hint not in live else _add_number(hint, live)
         if len(step.targets) == 1:
             named = bool(attribute) and len(attribute) <= _LONGEST and not is_generic(attribute)
             for name in dying:
@@ -90,17 +90,17 @@ class VariableNames:
                 return "x"
             if named:
                 name = variable_name(attribute)
-                return _numbered(name, live) if name in live else name
+                return _add_number(name, live) if name in live else name
         elif (
             len(step.targets) == len(_ATTENTION)
             and not step.hints
             and all(n not in live for n in _ATTENTION[number:])
         ):
             return _ATTENTION[number]
-        return next((name for name in _CHAIN if name not in live), "") or _numbered("x", live)
+        return next((name for name in _CHAIN if name not in live), "") or _add_number("x", live)
 
 
-def _numbered(name: str, live: Container[str]) -> str:
+def _add_number(name: str, live: Container[str]) -> str:
     n = 2
     while f"{name}{n}" in live:
         n += 1

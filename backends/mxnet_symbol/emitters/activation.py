@@ -20,26 +20,26 @@ _ACTIVATIONS = {
 
 @TABLE.op(*_ACTIVATIONS)
 def activation(e: View) -> Reference:
-    """Activation by `act_type`."""
+    """Emit Activation by `act_type`."""
     return e.node("Activation", e.inputs(), act_type=_ACTIVATIONS[e.operator.op_type])
 
 
 @TABLE.op("LeakyRelu", "Elu")
 def leaky(e: View) -> Reference:
-    """LeakyReLU, whose slope is also the alpha of elu."""
+    """Emit LeakyReLU, whose slope is also the alpha of elu."""
     kind = "leaky" if e.operator.op_type == "LeakyRelu" else "elu"
     return e.node("LeakyReLU", e.inputs(), act_type=kind, slope=e.operator.float("alpha"))
 
 
 @TABLE.op("Selu")
 def selu(e: View) -> Reference:
-    """LeakyReLU in its mode selu."""
+    """Emit LeakyReLU in its mode selu."""
     return e.node("LeakyReLU", e.inputs(), act_type="selu")
 
 
 @TABLE.op("Gelu")
 def gelu(e: View) -> Reference:
-    """LeakyReLU in its mode gelu, which is the exact one."""
+    """Emit LeakyReLU in its mode gelu, which is the exact one."""
     if e.operator.str("approximate") != "none":
         raise e.refused("expected the exact Gelu, the only one that MXNet has")
     return e.node("LeakyReLU", e.inputs(), act_type="gelu")
@@ -47,8 +47,8 @@ def gelu(e: View) -> Reference:
 
 @TABLE.op("PRelu")
 def prelu(e: View) -> Reference:
-    """LeakyReLU with one slope a channel, or one for all."""
-    gamma = e.held("gamma")
+    """Emit LeakyReLU with one slope a channel, or one for all."""
+    gamma = e.find_parameter("gamma")
     slope = e.input(1)
     before = e.producer(1)
     if before is not None and before.op_type == "Reshape":  # one slope a channel, made to broadcast
@@ -62,21 +62,21 @@ def prelu(e: View) -> Reference:
 
 @TABLE.op("HardSigmoid")
 def hard_sigmoid(e: View) -> Reference:
-    """hard_sigmoid."""
+    """Emit hard_sigmoid."""
     o = e.operator
     return e.node("hard_sigmoid", e.inputs(), alpha=o.float("alpha"), beta=o.float("beta"))
 
 
 @TABLE.op("Softmax", "LogSoftmax")
 def softmax(e: View) -> Reference:
-    """Softmax or log_softmax."""
+    """Emit Softmax or log_softmax."""
     op = "softmax" if e.operator.op_type == "Softmax" else "log_softmax"
     return e.node(op, e.inputs(), axis=e.operator.int("axis"))
 
 
 @TABLE.op("Dropout")
 def dropout(e: View) -> Reference:
-    """Dropout."""
+    """Emit Dropout."""
     ratio = e.constant(1) if e.has(1) else np.float32(0.5)
     if ratio is None:
         raise e.refused("expected a constant ratio")
@@ -85,6 +85,6 @@ def dropout(e: View) -> Reference:
 
 @TABLE.op("regraft.FeatureDropout")
 def feature_dropout(e: View) -> Reference:
-    """Dropout with one mask for all places of a channel."""
+    """Emit Dropout with one mask for all places of a channel."""
     ratio = round(e.operator.float("ratio"), 7)
     return e.node("Dropout", [e.input()], p=ratio, axes=tuple(range(2, len(e.type().shape or ()))))

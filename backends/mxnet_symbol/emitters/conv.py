@@ -8,7 +8,7 @@ TABLE = EmitterTable()
 
 
 def window(e: View, x: Reference, rank: int, value: float) -> tuple[Reference, list[int]]:
-    """The symmetric pads of a window; what is more at one end becomes a Pad before it."""
+    """Return symmetric pads of a window; excess at one end becomes a Pad before it."""
     o = e.operator
     automatic = o.str("auto_pad") if o.traits.windowed else "NOTSET"
     if automatic == "VALID":
@@ -27,7 +27,7 @@ def window(e: View, x: Reference, rank: int, value: float) -> tuple[Reference, l
 
 @TABLE.op("Conv")
 def convolution(e: View) -> Reference:
-    """Convolution; pads that differ come before it."""
+    """Emit Convolution; pads that differ come before it."""
     weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
     x, pad = window(e, e.input(), rank, 0.0)
@@ -40,7 +40,7 @@ def convolution(e: View) -> Reference:
 
 @TABLE.op("ConvTranspose")
 def deconvolution(e: View) -> Reference:
-    """Deconvolution."""
+    """Emit Deconvolution."""
     weight = e.static_shape(1)
     rank, o = len(weight) - 2, e.operator
     pads = o.spatial("pads", rank)

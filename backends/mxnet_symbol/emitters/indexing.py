@@ -10,7 +10,7 @@ TABLE = EmitterTable()
 
 @TABLE.op("Gather")
 def gather(e: View) -> Reference:
-    """Rows of a matrix by clipped indices are MXNet's Embedding; one index is a slice; the rest is take."""
+    """Emit Embedding for rows of a matrix by clipped indices, a slice for one index, take for the rest."""
     axis, indices = e.operator.int("axis"), e.constant(1)
     if indices is not None and indices.ndim == 0:
         at = int(indices)
@@ -27,7 +27,7 @@ def gather(e: View) -> Reference:
 
 
 def _clipped_indices(e: View, axis: int) -> Value | None:
-    """The value behind ``Clip(Cast(value), 0, size - 1)`` of an axis, else None."""
+    """Return the value behind ``Clip(Cast(value), 0, size - 1)`` of an axis, else None."""
     clip = e.producer(1)
     if clip is None or clip.op_type != "Clip":
         return None
@@ -45,7 +45,7 @@ def _clipped_indices(e: View, axis: int) -> Value | None:
 
 @TABLE.op("Where")
 def where(e: View) -> Reference:
-    """MXNet's where does not broadcast: a number becomes an array like the other operand."""
+    """Emit where, with numbers expanded to arrays because it does not broadcast."""
     on, off = (
         None if a is None or a.size != 1 else float(a.ravel()[0]) for a in (e.constant(1), e.constant(2))
     )

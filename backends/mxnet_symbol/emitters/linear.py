@@ -9,7 +9,7 @@ TABLE = EmitterTable()
 
 @TABLE.op("regraft.Linear")
 def fully_connected(e: View) -> Reference:
-    """FullyConnected, with the source layer's own flattening."""
+    """Emit FullyConnected, with the source layer's own flattening."""
     x, flatten = e.input(), len(e.shape()) == 2
     before = e.producer(0)
     if before is not None and before.op_type == "Flatten" and before.location == e.operator.location:
@@ -24,7 +24,7 @@ def fully_connected(e: View) -> Reference:
 
 @TABLE.op("MatMul")
 def matrix_product(e: View) -> Reference:
-    """Dot with a matrix, batch_dot or gemm2 with a stack of them."""
+    """Emit dot with a matrix, batch_dot or gemm2 with a stack of them."""
     left, right = e.shape(0), e.shape(1)
     if len(right) == 2:
         return e.node("dot", e.inputs())
@@ -35,7 +35,7 @@ def matrix_product(e: View) -> Reference:
 
 @TABLE.op("Gemm")
 def gemm(e: View) -> Reference:
-    """FullyConnected, when that is what it is."""
+    """Emit FullyConnected, if the product is one."""
     o = e.operator
     if not o.int("transB") or o.int("transA") or o.float("alpha") != 1 or o.float("beta") != 1:
         raise e.refused("expected a Gemm that is a fully connected layer")

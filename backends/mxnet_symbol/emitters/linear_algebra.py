@@ -9,26 +9,26 @@ TABLE = EmitterTable()
 
 @TABLE.op("regraft.Inverse", "regraft.Determinant")
 def inverse(e: View) -> Reference:
-    """The inverse, or the determinant."""
+    """Emit the inverse, or the determinant."""
     return e.node("_linalg_inverse" if e.operator.op_type == "Inverse" else "_linalg_det", e.inputs())
 
 
 @TABLE.op("regraft.LogDeterminant")
 def log_determinant(e: View) -> list[Reference]:
-    """The sign of the determinant, and the logarithm of its size."""
+    """Emit the sign of the determinant, and the logarithm of its size."""
     node, _ = e.node("_linalg_slogdet", e.inputs())
     return [(node, 0), (node, 1)]
 
 
 @TABLE.op("regraft.Cholesky")
 def cholesky(e: View) -> Reference:
-    """Cholesky's factor."""
+    """Emit Cholesky's factor."""
     return e.node("_linalg_potrf", e.inputs(), lower=not e.operator.int("upper"))
 
 
 @TABLE.op("regraft.SolveTriangular")
 def solve_triangular(e: View) -> Reference:
-    """The solution of triangular equations."""
+    """Emit the solution of triangular equations."""
     if e.operator.int("unit_diagonal"):
         raise e.refused("expected triangular matrices whose diagonal is read")
     if e.shape(0)[:-2] != e.shape(1)[:-2]:

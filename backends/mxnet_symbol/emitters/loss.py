@@ -16,7 +16,7 @@ def _label(e: View) -> Reference:
 
 @TABLE.op("regraft.SoftmaxOutput")
 def softmax_output(e: View) -> Reference:
-    """SoftmaxOutput, with its label."""
+    """Emit SoftmaxOutput, with its label."""
     o, axis = e.operator, e.operator.int("axis")
     ignore = o.attribute("ignore_label")
     alone = axis == -1 and len(e.shape()) > 2
@@ -30,13 +30,13 @@ def softmax_output(e: View) -> Reference:
 
 @TABLE.op("regraft.LinearRegressionOutput", "regraft.MAERegressionOutput", "regraft.LogisticRegressionOutput")
 def regression_output(e: View) -> Reference:
-    """The regression head of the same name, with its label."""
+    """Emit the regression head of the same name, with its label."""
     return e.node(e.operator.op_type, [e.input(), _label(e)], grad_scale=e.operator.float("grad_scale"))
 
 
 @TABLE.op("regraft.SVMOutput")
 def svm_output(e: View) -> Reference:
-    """SVMOutput, with its label."""
+    """Emit SVMOutput, with its label."""
     o = e.operator
     return e.node(
         "SVMOutput", [e.input(), _label(e)], margin=o.float("margin"),
@@ -47,7 +47,7 @@ def svm_output(e: View) -> Reference:
 
 @TABLE.op("regraft.MakeLoss")
 def make_loss(e: View) -> Reference:
-    """MakeLoss."""
+    """Emit MakeLoss."""
     o = e.operator
     return e.node(
         "MakeLoss", [e.input()], grad_scale=o.float("grad_scale"),

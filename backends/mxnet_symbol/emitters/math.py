@@ -64,7 +64,7 @@ _BINARY = {
 
 
 def _number(e: View, slot: int) -> float | None:
-    """The number that an operand is, when that does not change the rank of the result."""
+    """Return the number that an operand is, if using it keeps the result's rank; else None."""
     array = e.constant(slot)
     other = e.shape(1 - slot)
     return (
@@ -76,7 +76,7 @@ def _number(e: View, slot: int) -> float | None:
 
 @TABLE.op(*_BINARY)
 def binary(e: View) -> Reference:
-    """With a number, between equal shapes, or with broadcasting: three operators in MXNet."""
+    """Emit MXNet's operator for a number, for equal shapes, or for broadcasting: there are three."""
     equal, broadcast, last, first = _BINARY[e.operator.op_type]
     if len(e.operands) == 1:
         return e.input()
@@ -94,7 +94,7 @@ def binary(e: View) -> Reference:
 
 @TABLE.op("Sum")
 def add_n(e: View) -> Reference:
-    """add_n, which takes equal shapes only; else sums of two."""
+    """Emit add_n, which takes equal shapes only; else sums of two."""
     if len({e.type(at).shape for at in range(len(e.operands))}) > 1:
         total, *others = e.inputs()
         for other in others:
@@ -105,7 +105,7 @@ def add_n(e: View) -> Reference:
 
 @TABLE.op("Clip")
 def clip(e: View) -> Reference:
-    """clip, whose bounds are numbers."""
+    """Emit clip, whose bounds are numbers."""
     info = np.finfo(np.float32)
     bounds = [e.constant(i) if e.has(i) else np.array(d) for i, d in ((1, info.min), (2, info.max))]
     if bounds[0] is None or bounds[1] is None:
@@ -115,7 +115,7 @@ def clip(e: View) -> Reference:
 
 @TABLE.op("Cast")
 def cast(e: View) -> Reference:
-    """Cast; a condition is a comparison with 0."""
+    """Emit Cast; a condition is a comparison with 0."""
     target = e.operator.types[0]
     assert target is not None
     if target.dtype == "bool":  # MXNet's conditions are numbers

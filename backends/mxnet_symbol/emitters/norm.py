@@ -10,8 +10,8 @@ TABLE = EmitterTable()
 
 @TABLE.op("BatchNormalization")
 def batch_norm(e: View) -> Reference:
-    """BatchNorm; a scale of ones in a layer that holds a gamma is a fixed gamma."""
-    o, scale, gamma = e.operator, e.constant(1), e.held("gamma")
+    """Emit BatchNorm; a scale of ones in a layer that holds a gamma becomes fix_gamma."""
+    o, scale, gamma = e.operator, e.constant(1), e.find_parameter("gamma")
     fixed = scale is not None and gamma is not None and bool((scale == 1).all())
     weight = e.builder.values[Value(gamma)] if fixed and gamma is not None else e.input(1)
     return e.node(
@@ -23,7 +23,7 @@ def batch_norm(e: View) -> Reference:
 
 @TABLE.op("LayerNormalization")
 def layer_norm(e: View) -> Reference:
-    """LayerNorm."""
+    """Emit LayerNorm."""
     axis = e.operator.int("axis")
     if axis not in (-1, len(e.shape()) - 1) or not e.has(2):
         raise e.refused("expected a layer normalisation with a bias over the last axis")
@@ -32,13 +32,13 @@ def layer_norm(e: View) -> Reference:
 
 @TABLE.op("InstanceNormalization")
 def instance_norm(e: View) -> Reference:
-    """InstanceNorm."""
+    """Emit InstanceNorm."""
     return e.node("InstanceNorm", e.inputs(), eps=e.operator.float("epsilon"))
 
 
 @TABLE.op("LRN")
 def local_response_norm(e: View) -> Reference:
-    """LRN."""
+    """Emit LRN."""
     o = e.operator
     return e.node(
         "LRN", e.inputs(), nsize=o.int("size"), alpha=o.float("alpha"), beta=o.float("beta"),

@@ -31,7 +31,7 @@ def _pool(e: View, kind: str, convention: str = "valid", **extra: object) -> Ref
 
 @TABLE.op("MaxPool")
 def max_pool(e: View) -> Reference:
-    """Pooling."""
+    """Emit Pooling."""
     if len(e.operator.types) > 1:
         raise e.refused("expected a maximum pool without indices")
     return _pool(e, "max")
@@ -39,13 +39,13 @@ def max_pool(e: View) -> Reference:
 
 @TABLE.op("AveragePool")
 def average_pool(e: View) -> Reference:
-    """Pooling."""
+    """Emit Pooling."""
     return _pool(e, "avg", count_include_pad=bool(e.operator.int("count_include_pad")))
 
 
 @TABLE.op("regraft.FullPool")
 def full_pool(e: View) -> Reference:
-    """Pooling in the convention "full"."""
+    """Emit Pooling in the convention "full"."""
     mode = {"max": "max", "average": "avg", "sum": "sum"}[e.operator.str("mode")]
     if mode == "max":
         return _pool(e, mode, "full")
@@ -54,14 +54,14 @@ def full_pool(e: View) -> Reference:
 
 @TABLE.op("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(e: View) -> Reference:
-    """Pooling with `global_pool`."""
+    """Emit Pooling with `global_pool`."""
     kind = "avg" if e.operator.op_type == "GlobalAveragePool" else "max"
     return e.node("Pooling", e.inputs(), pool_type=kind, kernel=[1] * (len(e.shape()) - 2), global_pool=True)
 
 
 @TABLE.op("regraft.AdaptiveAveragePool")
 def adaptive_average_pool(e: View) -> Reference:
-    """_contrib_AdaptiveAvgPooling2D."""
+    """Emit _contrib_AdaptiveAvgPooling2D."""
     size = e.operator.ints("output_size")
     if len(size) != 2:
         raise e.refused("expected an adaptive pool over two axes, the only one that MXNet has")

@@ -18,7 +18,7 @@ _REDUCTIONS = {
 
 @TABLE.op(*_REDUCTIONS)
 def reduction(e: View) -> Reference:
-    """sum, mean, max, min or prod."""
+    """Emit sum, mean, max, min or prod."""
     axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     return e.node(
         _REDUCTIONS[e.operator.op_type], [e.input()], axis=axes, keepdims=bool(e.operator.int("keepdims"))
@@ -27,7 +27,7 @@ def reduction(e: View) -> Reference:
 
 @TABLE.op("ReduceL1", "ReduceL2")
 def norm(e: View) -> Reference:
-    """Norm of the order 1 or 2."""
+    """Emit norm of the order 1 or 2."""
     axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     keep = bool(e.operator.int("keepdims"))
     return e.node("norm", [e.input()], ord=int(e.operator.op_type[-1]), axis=axes, keepdims=keep)
@@ -35,7 +35,7 @@ def norm(e: View) -> Reference:
 
 @TABLE.op("ReduceSumSquare")
 def sum_of_squares(e: View) -> Reference:
-    """Sum of square."""
+    """Emit sum of square."""
     axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
     squared = e.node("square", [e.input()])
     return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims")))
@@ -43,7 +43,7 @@ def sum_of_squares(e: View) -> Reference:
 
 @TABLE.op("ArgMax", "ArgMin")
 def arg_extreme(e: View) -> Reference:
-    """Argmax or argmin, whose result is float32 in MXNet."""
+    """Emit argmax or argmin, whose result is float32 in MXNet."""
     o = e.operator
     found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis"), keepdims=bool(o.int("keepdims")))
     return e.node("Cast", [found], dtype="int64")

@@ -9,7 +9,7 @@ TABLE = EmitterTable()
 
 @TABLE.op("DepthToSpace")
 def depth_to_space(e: View) -> Reference:
-    """depth_to_space."""
+    """Emit depth_to_space."""
     if e.operator.str("mode") != "DCR":
         raise e.refused("expected the mode DCR, the only one that MXNet has")
     return e.node("depth_to_space", e.inputs(), block_size=e.operator.int("blocksize"))
@@ -17,13 +17,13 @@ def depth_to_space(e: View) -> Reference:
 
 @TABLE.op("SpaceToDepth")
 def space_to_depth(e: View) -> Reference:
-    """space_to_depth."""
+    """Emit space_to_depth."""
     return e.node("space_to_depth", e.inputs(), block_size=e.operator.int("blocksize"))
 
 
 @TABLE.op("Resize")
 def resize(e: View) -> Reference:
-    """UpSampling by a whole scale, or BilinearResize2D."""
+    """Emit UpSampling by a whole scale, or BilinearResize2D."""
     before, after = e.shape(), e.operator.types[0]
     o = e.operator
     scales = e.constant(2) if e.has(2) else None

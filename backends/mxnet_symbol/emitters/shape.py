@@ -9,7 +9,7 @@ TABLE = EmitterTable()
 
 @TABLE.op("Flatten")
 def flatten(e: View) -> Reference:
-    """Flatten."""
+    """Emit Flatten."""
     if e.operator.int("axis") != 1:
         raise e.refused("expected a Flatten from axis 1")
     return e.node("Flatten", e.inputs())
@@ -17,7 +17,7 @@ def flatten(e: View) -> Reference:
 
 @TABLE.op("Reshape")
 def reshape(e: View) -> Reference:
-    """Reshape, whose codes 0 and -1 are the same in MXNet, or reshape_like."""
+    """Emit Reshape, whose codes 0 and -1 are the same in MXNet, or reshape_like."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape":
         like = e.graph.operands(before.key)[0]
@@ -28,13 +28,13 @@ def reshape(e: View) -> Reference:
 
 @TABLE.op("Transpose")
 def transpose(e: View) -> Reference:
-    """Transpose."""
+    """Emit Transpose."""
     return e.node("transpose", e.inputs(), axes=e.operator.ints("perm") or list(range(len(e.shape())))[::-1])
 
 
 @TABLE.op("Unsqueeze")
 def unsqueeze(e: View) -> Reference:
-    """expand_dims for every axis."""
+    """Emit expand_dims for every axis."""
     rank, result = len(e.shape()) + len(e.ints(1)), e.input()
     for axis in sorted(a % rank for a in e.ints(1)):
         result = e.node("expand_dims", [result], axis=axis)
@@ -43,19 +43,19 @@ def unsqueeze(e: View) -> Reference:
 
 @TABLE.op("Squeeze")
 def squeeze(e: View) -> Reference:
-    """Squeeze."""
+    """Emit Squeeze."""
     return e.node("squeeze", [e.input()], axis=e.ints(1) if e.has(1) else None)
 
 
 @TABLE.op("Concat")
 def concat(e: View) -> Reference:
-    """Concat."""
+    """Emit Concat."""
     return e.node("Concat", e.inputs(), dim=e.operator.int("axis"), num_args=len(e.operands))
 
 
 @TABLE.op("Split")
 def split(e: View) -> list[Reference]:
-    """SliceChannel for equal parts, else _split_v2."""
+    """Emit SliceChannel for equal parts, else _split_v2."""
     axis, count = e.operator.int("axis"), len(e.operator.types)
     sizes = e.ints(1) if e.has(1) else [1] * count
     if len(set(sizes)) == 1:
@@ -68,7 +68,7 @@ def split(e: View) -> list[Reference]:
 
 @TABLE.op("Slice")
 def slice_(e: View) -> Reference:
-    """slice, whose open bounds are None."""
+    """Emit slice, whose open bounds are None."""
     rank = len(e.shape())
     starts, ends = e.ints(1), e.ints(2)
     axes = e.ints(3) if e.has(3) else list(range(len(starts)))
@@ -85,7 +85,7 @@ def slice_(e: View) -> Reference:
 
 @TABLE.op("Pad")
 def pad(e: View) -> Reference:
-    """Pad."""
+    """Emit Pad."""
     rank, widths = len(e.shape()), e.ints(1)
     axes = [a % rank for a in e.ints(3)] if e.has(3) else list(range(rank))
     value = e.constant(2)
@@ -101,13 +101,13 @@ def pad(e: View) -> Reference:
 
 @TABLE.op("Tile")
 def tile(e: View) -> Reference:
-    """Tile."""
+    """Emit Tile."""
     return e.node("tile", [e.input()], reps=e.ints(1))
 
 
 @TABLE.op("Expand")
 def expand(e: View) -> Reference:
-    """broadcast_to, broadcast_like, or zeros and ones like another value."""
+    """Emit broadcast_to, broadcast_like, or zeros and ones like another value."""
     before = e.producer(1)
     if before is not None and before.op_type == "Shape" and len(e.shape()) == 0:
         like = e.graph.operands(before.key)[0]
@@ -128,7 +128,7 @@ def expand(e: View) -> Reference:
 
 @TABLE.op("Shape")
 def shape(e: View) -> Reference:
-    """shape_array."""
+    """Emit shape_array."""
     if e.operator.int("start") or e.operator.attribute("end") is not None:
         raise e.refused("expected the whole shape")
     return e.node("shape_array", e.inputs())

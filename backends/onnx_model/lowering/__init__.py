@@ -1,4 +1,4 @@
-"""The ONNX backend's own passes: what a graph is brought to before it is written."""
+"""The ONNX backend's own passes, which prepare a graph to be written."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class NamePadAxes(Pass):
 
 
 def _of_all_axes(part: Graph, pad: Operator) -> list[int] | None:
-    """The pads of all axes; None where they are given so already, or not known."""
+    """Return the pads of all axes; None if they are given so already, or unknown."""
     data, amounts, *rest = part.operands(pad.key)
     axes = rest[1] if len(rest) > 1 else None
     given, named = part.constant_value(amounts), part.constant_value(axes)
