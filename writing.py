@@ -22,7 +22,7 @@ from .passes.base import Change, Pass
 from .verification import Recipes, Report
 from .verification.recipes.emitting import write_script
 from .verification.recording import record_calls
-from .verification.verify_written import VerificationError, comparable, verify_written
+from .verification.verify_written import VerificationError, choose_comparable, verify_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def rewrite_file(
             hint="leave out --emit-tests, or give --to mindspore without --no-verify",
         )
     if recipe is not None and not (
-        row.writes_tests and verified and comparable(graph, rewritten.graph) is graph
+        row.writes_tests and verified and choose_comparable(graph, rewritten.graph) is graph
     ):
         raise UsageError(
             "E001",
@@ -224,7 +224,7 @@ def rewrite_file(
             raise VerificationError(report, final)
         if emit_tests:
             grouped = None if emitted is rewritten.graph else emitted
-            source = comparable(graph, rewritten.graph)
+            source = choose_comparable(graph, rewritten.graph)
             files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))
         names += [f.name for f in files]
     return [parent / name for name in names], report

@@ -1,4 +1,4 @@
-"""Leads inputs into every region of the source's functions that bend: by draws, then by modules alone."""
+"""Finds inputs that reach every region of the source's piecewise functions: draws, then modules alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Region = tuple[int, int]
 
 
 class Bending:
-    """The bends of a graph and the regions of them that no inputs so far led into.
+    """The bends of a graph, and their regions that no input has reached so far.
 
     The graph runs in ONNX Runtime with the least and the largest of what enters each bend as further outputs.
 
@@ -49,11 +49,11 @@ class Bending:
         self._has_run = False
 
     def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Cross off the regions that inputs lead into; whether any of them was unseen."""
+        """Cross off the regions that inputs reach; returns whether any of them was unseen."""
         return self._note(inputs, range(len(self.bends)))
 
     def note_branches(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """The same of the branches of each Where alone: infinite inputs are in all regions of the others."""
+        """Cross off only branches of Where, as infinite inputs reach all regions of other bends."""
         numbers = [n for n, b in enumerate(self.bends) if self._graph.operator(b.node).op_type == "Where"]
         return any((n, r) in self.unseen for n in numbers for r in (0, 1)) and self._note(inputs, numbers)
 
@@ -89,7 +89,7 @@ class Bending:
         return len(self.unseen) < before
 
     def calls(self) -> dict[str, list[int]]:
-        """Name of a module call -> numbers of its own bends with regions that are unseen; "" for none."""
+        """Return name of a module call -> numbers of its own bends with unseen regions; "" for no call."""
         if not self._has_run:
             return {}
         names = self._graph.modules.call_names()
@@ -99,10 +99,10 @@ class Bending:
             found.setdefault("" if call is None else names[call], []).append(number)
         return found
 
-    def amplified(
+    def amplify(
         self, call: str, numbers: Sequence[int], record: CallRecord
     ) -> Iterator[tuple[float, list[np.ndarray], set[Region]]]:
-        """Factor and inputs of a module call alone, and the regions of its bends that only they lead into.
+        """Yield factors and multiplied inputs of one call that reach unseen regions, with those regions.
 
         Args:
             call: the call's name.
@@ -110,13 +110,13 @@ class Bending:
             record: what entered it in the source.
         """
         try:
-            run = self._alone(call, numbers, record)
+            run = self._make_probe(call, numbers, record)
         except RegraftError:  # the probe is for coverage: what it cannot see stays unseen
             return
         for factor in FACTORS:
             if run is None or not any(number in numbers for number, _ in self.unseen):
                 return
-            inputs = [multiplied(array, factor) for array in record.inputs]
+            inputs = [multiply_floats(array, factor) for array in record.inputs]
             try:
                 extremes = run(inputs)
             except ModelError:
@@ -125,24 +125,24 @@ class Bending:
             if self._cross_off(numbers, extremes):
                 yield factor, inputs, before - self.unseen
 
-    def _alone(
+    def _make_probe(
         self, call: str, numbers: Sequence[int], record: CallRecord
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]] | None:
-        """Runs the graph from the inputs of a call to its bends; None where they do not pair."""
+        """Return a function from a call's inputs to the extremes at its bends; None if inputs do not pair."""
         runner = self._runner()
         entering = runner.calls[call]["inputs"] if call in runner.calls else []
-        order = _paired([runner.dims(name) for name in entering], record.inputs)
+        order = _pair_shapes([runner.dims(name) for name in entering], record.inputs)
         if not order:
             return None
         part = runner.part(entering, [f"{name} {number}" for number in numbers for name in ("least", "most")])
         return lambda inputs: part([inputs[i] for i in order])
 
     def restore(self, regions: set[Region]) -> None:
-        """Regions into which inputs led that proved nothing."""
+        """Mark regions as unseen again, because the inputs that reached them proved nothing."""
         self.unseen |= regions
 
     def remark(self) -> list[str]:
-        """The regions that are unseen, in words: ``head.act`` never saw a value above 6."""
+        """Describe the unseen regions: ``head.act`` never saw a value above 6."""
         if any(self.bends[at].regions[region] for at, region in self.unseen) and not self._has_run:
             return ["which values reached functions that bend: the graph does not run by itself"]
         found: dict[str, list[str]] = {}
@@ -157,7 +157,9 @@ class Bending:
             place = f"`{path}`" if path else f"the model's own {self._graph.operator(bend.node).op_type}"
             place += f" in call {number}" if path and f"{path}#2" in several else ""
             found.setdefault(bend.regions[region], []).append(place)
-        return [f"{_listed(list(dict.fromkeys(places)))} never saw {what}" for what, places in found.items()]
+        return [
+            f"{_list_places(list(dict.fromkeys(places)))} never saw {what}" for what, places in found.items()
+        ]
 
 
 def _extremes(b: Builder, bend: Bend) -> tuple[Value, Value]:
@@ -168,7 +170,7 @@ def _extremes(b: Builder, bend: Bend) -> tuple[Value, Value]:
 
 
 def _regions(points: Sequence[float], low: float, high: float) -> Iterator[int]:
-    """The regions into which numbers from `low` to `high` reach."""
+    """Yield the regions that values from `low` to `high` reach."""
     edges = [-np.inf, *points, np.inf]
     for region, (start, end) in enumerate(itertools.pairwise(edges)):
         inner = (start + end) / 2 if np.isfinite(start) and np.isfinite(end) else None
@@ -180,8 +182,8 @@ def _regions(points: Sequence[float], low: float, high: float) -> Iterator[int]:
             yield region
 
 
-def _paired(wanted: Sequence[Sequence[int | None]], offered: Sequence[np.ndarray]) -> list[int] | None:
-    """For every shape, whose unknown sizes are None, the index of the next array that has it."""
+def _pair_shapes(wanted: Sequence[Sequence[int | None]], offered: Sequence[np.ndarray]) -> list[int] | None:
+    """Return, for every shape (None: unknown size), the index of the next fitting array; None without one."""
     free, order = list(range(len(offered))), list[int]()
     for dims in wanted:
         fitting = [
@@ -197,13 +199,13 @@ def _paired(wanted: Sequence[Sequence[int | None]], offered: Sequence[np.ndarray
     return order
 
 
-def multiplied(array: np.ndarray, factor: float) -> np.ndarray:
-    """Real numbers multiplied; anything else as it is."""
+def multiply_floats(array: np.ndarray, factor: float) -> np.ndarray:
+    """Return an array multiplied by a factor; integers and booleans unchanged."""
     if kind_of(array) != "f":
         return array
     return (array.astype(np.float32) * factor).astype(array.dtype)
 
 
-def _listed(places: list[str]) -> str:
+def _list_places(places: list[str]) -> str:
     shown = ", ".join(places[:2])
     return shown if len(places) < 3 else f"{shown} and {len(places) - 2} more"

@@ -1,4 +1,4 @@
-"""Which branches and loop bodies inputs lead into: the graph itself is made to count them."""
+"""Finds which branches and loop bodies inputs reach, in a copy of the graph that counts its own runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Branches:
             self._runner = OnnxRunner(counting)
 
     def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Cross off what inputs lead into; whether any of that was unseen.
+        """Cross off what inputs reach; returns whether any of it was unseen.
 
         Raises:
             ModelError: when ONNX Runtime cannot run the graph on them.
@@ -66,7 +66,7 @@ class Branches:
         return found
 
     def further(self, sizes: dict[str, int], seed: int) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """Number and arrays of drawn inputs, each of which leads into a branch that none before did."""
+        """Yield number and arrays of drawn inputs that reach a branch which none before did."""
         for draw in range(1, DRAWS):
             if not self.unseen:
                 return
@@ -78,7 +78,7 @@ class Branches:
                 continue
 
     def remark(self, drawn: bool) -> str:
-        """What was not compared, in words; empty where all of it was."""
+        """Describe what was not compared; empty if everything was."""
         if not self.unseen:
             return ""
         listed = ", ".join(self.names[number] for number in self.unseen)
@@ -87,7 +87,7 @@ class Branches:
 
 
 def branches(graph: Graph) -> Branches | None:
-    """The branches of a graph; None where it has none, or where they cannot be counted."""
+    """Return the branches of a graph; None if it has none, or if they cannot be counted."""
     if not any(node.op_type in _COUNTED for _, node in walk_operators(graph)):
         return None
     try:
@@ -97,7 +97,7 @@ def branches(graph: Graph) -> Branches | None:
 
 
 class _Counter:
-    """Gives every If a further result and every Loop further state: how often each nested graph ran.
+    """Adds a result to every If and a state to every Loop that count how often each nested graph ran.
 
     Args:
         numbers: (id of the graph, key of its operator, name of the nested graph) -> its number.
@@ -108,7 +108,7 @@ class _Counter:
         self._type = TensorType("int64", (len(numbers),))
 
     def count(self, part: Graph) -> Value:
-        """The counts of everything in a graph, as one vector; its operators are changed."""
+        """Return the counts of all nested graphs in a graph, as one vector; changes the graph's operators."""
         b = Builder(part)
         total = b.constant(np.zeros(len(self._numbers), np.int64))
         for node in part.operators():

@@ -1,4 +1,4 @@
-"""Which inputs are compared: the first with all modules, then outputs on other kinds of draws and sizes."""
+"""Chooses the inputs that are compared: first one with all modules, then other kinds of draws and sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import ModelError
-from .bending import WHOLE, Bending, multiplied
+from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
 from .compare import kind_of
 from .coverage import Covered
@@ -18,16 +18,16 @@ from .inputs import (
     KINDS,
     LARGEST,
     REPEATED,
+    add_nonfinite,
     batch_symbols,
     bindings,
-    equalised,
+    equalise_inputs,
     has_indices,
     is_varied,
-    largest_value,
     make_inputs,
-    not_all_finite,
+    measure_largest_value,
     other_sizes,
-    resized,
+    resize_inputs,
 )
 from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
@@ -67,7 +67,7 @@ class Cases:
     def rows(
         self, inputs: Arrays | None, modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
-        """Rows of outputs and module calls, and the call in which the target goes wrong.
+        """Return rows of outputs and module calls, and the call in which the target goes wrong.
 
         The user's own example comes first, then standard normal inputs with all modules, then what differs
         from them in kind and in size. Where the source gives nothing on normal ones, the example is what the
@@ -88,7 +88,7 @@ class Cases:
                 if self._gives_nothing(f"{case_of(sizes)}, normal", first):
                     first, name, drawn = example, "the example", False
                 else:
-                    outputs += self._compared(f"{case_of(sizes)}, the example", example)
+                    outputs += self._compare_outputs(f"{case_of(sizes)}, the example", example)
                     self.covered.draws.append("the example")
         assert first is not None
         self._usual = name
@@ -101,43 +101,43 @@ class Cases:
         self._bending.note(first)
         if mixed is not None:
             self._bending.note(mixed[1])
-        found, rows, culprit = self._first(self._case(sizes, name), first, modules)
+        found, rows, culprit = self._run_first(self._case(sizes, name), first, modules)
         outputs += found
         self.covered.add(name, sizes, batch_symbols(self.graph))
-        outputs += self._branches(first, sizes, drawn=drawn)
+        outputs += self._run_branches(first, sizes, drawn=drawn)
         if inputs is None and self.graph.origin.assumed:
-            outputs += self._contradicting(sizes)
+            outputs += self._contradict_assumptions(sizes)
         if varied:
-            outputs += self._kinds(sizes, mixed)
-            for factor, given in self._amplified(first).items():
-                outputs += self._another(sizes, f"x{factor:g}", given, self._redrawn(sizes, factor))
-            special = not_all_finite(first)
+            outputs += self._run_kinds(sizes, mixed)
+            for factor, given in self._amplify(first).items():
+                outputs += self._run_another(sizes, f"x{factor:g}", given, self._make_redraw(sizes, factor))
+            special = add_nonfinite(first)
             if self._bending.note_branches(special):
-                outputs += self._another(sizes, "with NaN and infinities", special)
-            equal = equalised(self.graph, first)
+                outputs += self._run_another(sizes, "with NaN and infinities", special)
+            equal = equalise_inputs(self.graph, first)
             if equal is not None:
-                outputs += self._another(sizes, "equal inputs", equal)
+                outputs += self._run_another(sizes, "equal inputs", equal)
         for other in further:
             kind, again = name, make_inputs(self.graph, other, self.seed + 1) if drawn else None
             if drawn and not varied and self._is_mixable(other) and has_indices(self.graph):
                 kind, again = REPEATED, make_inputs(self.graph, other, self.seed + 1, REPEATED)
             elif again is None:
-                again = resized(self.graph, first, other)
+                again = resize_inputs(self.graph, first, other)
             elif mixed is not None and all(other[symbol] == 1 for symbol in batch_symbols(self.graph)):
                 kind, again = "positive", {n: np.abs(a) if kind_of(a) == "f" else a for n, a in again.items()}
-            outputs += self._another(other, kind, again)
+            outputs += self._run_another(other, kind, again)
         self.covered.bends = sum(bool(region) for bend in self._bending.bends for region in bend.regions)
         self.covered.unreached += self._bending.remark()
         if modules and self._failed is not None and not any(row.passed is False for row in rows):
-            _, again, culprit = self._first(*self._failed, modules)  # where it goes wrong on those inputs
+            _, again, culprit = self._run_first(*self._failed, modules)  # where it goes wrong on those inputs
             wrong = {row.call: row for row in again if row.passed is False}
             rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
 
     def _fits(self, sizes: Mapping[str, int], usual: Mapping[str, int]) -> bool:
-        """Whether values at further sizes are no larger than at the usual ones, or small; noted where not."""
-        needed = largest_value(self.graph, sizes)
-        if needed <= max(LARGEST, largest_value(self.graph, usual)):
+        """Whether values at further sizes are small, or no larger than usual; notes it if not."""
+        needed = measure_largest_value(self.graph, sizes)
+        if needed <= max(LARGEST, measure_largest_value(self.graph, usual)):
             return True
         case = case_of(sizes)
         self.notes.append(f"{case} was not tried: one value takes {needed >> 20} MB there")
@@ -145,19 +145,19 @@ class Cases:
         return False
 
     def _case(self, sizes: Mapping[str, int], name: str) -> str:
-        """``N=2, x10``; the draw on which modules are compared is left out."""
+        """Return the name of a case, ``N=2, x10``; the usual draw is not mentioned."""
         return case_of(sizes) if name == self._usual else f"{case_of(sizes)}, {name}"
 
-    def _first(
+    def _run_first(
         self, case: str, inputs: Arrays, modules: bool
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
-        """Rows of one case whose modules are compared too; both sides must run it."""
+        """Compare one case, which both sides must run, with its modules."""
         source = self.sides.source.run(inputs, calls=modules)
         target = self.sides.target.run(inputs, calls=modules)
         rounding = self.sides.rounding(inputs, source, calls=modules)
         outputs = self.sides.outputs(case, source, target, rounding)
         if all(row.passed for row in outputs):
-            outputs += self._unfused(case, inputs, source, rounding)
+            outputs += self._find_faults_without_fusion(case, inputs, source, rounding)
         if not modules:
             return outputs, [], None
         runners = self.sides.source, self.sides.target
@@ -174,8 +174,10 @@ class Cases:
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
 
-    def _unfused(self, case: str, inputs: Arrays, source: Run, rounding: OutputRounding) -> list[OutputRow]:
-        """The outputs that are wrong as soon as the target's runtime does not fuse operators.
+    def _find_faults_without_fusion(
+        self, case: str, inputs: Arrays, source: Run, rounding: OutputRounding
+    ) -> list[OutputRow]:
+        """Return the outputs that are wrong once the target's runtime does not fuse operators.
 
         ONNX Runtime fuses a LayerNormalization behind an Add as one over the last axis, whatever its axis is:
         the file is wrong then, and the runtime that it was tried in is too.
@@ -184,7 +186,7 @@ class Cases:
         if not isinstance(runner, Fusing) or runner.runtime == self.sides.source.runtime:
             return []
         try:
-            with runner.unfused():
+            with runner.run_unfused():
                 target = runner.run(inputs, calls=False)
         except ModelError as error:
             self.notes.append(f"the target was not tried without fusion: {error.message}")
@@ -192,16 +194,16 @@ class Cases:
         rows = self.sides.outputs(f"{case}, operators one by one", source, target, rounding)
         return [row for row in rows if not row.passed]
 
-    def _compared(self, case: str, inputs: Arrays) -> list[OutputRow]:
-        """The outputs of one case that both sides must run."""
+    def _compare_outputs(self, case: str, inputs: Arrays) -> list[OutputRow]:
+        """Compare the outputs of one case that both sides must run."""
         source = self.sides.source.run(inputs, calls=False)
         target = self.sides.target.run(inputs, calls=False)
-        return self._kept(
+        return self._remember_failure(
             case, inputs, self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
         )
 
     def _gives_nothing(self, case: str, inputs: Arrays) -> bool:
-        """Whether the source refuses inputs, or gives no number on them; then that is noted."""
+        """Whether the source refuses inputs, or returns only NaN for them; notes it if so."""
         try:
             outputs = self.sides.source.run(inputs, calls=False).outputs
         except ModelError as error:
@@ -216,20 +218,20 @@ class Cases:
         self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")
         self.covered.refused.append(case)
 
-    def _branches(self, first: Arrays, sizes: dict[str, int], *, drawn: bool) -> list[OutputRow]:
-        """The outputs on further inputs, until every branch of the graph was taken; what was not is noted."""
+    def _run_branches(self, first: Arrays, sizes: dict[str, int], *, drawn: bool) -> list[OutputRow]:
+        """Compare further inputs until every branch of the graph was taken; notes those not taken."""
         found = branches(self.graph)
         if found is None:
             return []
         found.note(first)
-        rows = self._draws(found.further(sizes, self.seed) if drawn else (), sizes)
+        rows = self._run_draws(found.further(sizes, self.seed) if drawn else (), sizes)
         remark = found.remark(drawn)
         self.notes += [remark] if remark else []
         self.covered.unreached += [found.names[number] for number in found.unseen]
         return rows
 
     def _mixture(self, further: Sequence[dict[str, int]]) -> tuple[dict[str, int], Arrays] | None:
-        """The sizes among some at which a batch has an example for each kind of draw, and such inputs."""
+        """Return sizes at which a batch has one example per kind of draw, and such inputs; None without."""
         for sizes in further:
             if self._is_mixable(sizes):
                 inputs = mixed_inputs(self.graph, sizes, self.seed + 1)
@@ -237,27 +239,29 @@ class Cases:
         return None
 
     def _is_mixable(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a batch has an example for each kind of draw."""
+        """Whether a batch has room for exactly one example of each kind of draw."""
         return all(sizes.get(symbol) == len(MIXED) for symbol in batch_symbols(self.graph))
 
-    def _kinds(self, sizes: dict[str, int], mixed: tuple[dict[str, int], Arrays] | None) -> list[OutputRow]:
-        """The outputs on draws of every kind: as examples of one batch, or one after the other."""
-        together = None if mixed is None else self._together(sizes, *mixed)
+    def _run_kinds(
+        self, sizes: dict[str, int], mixed: tuple[dict[str, int], Arrays] | None
+    ) -> list[OutputRow]:
+        """Compare draws of every kind: as examples of one batch, or one after the other."""
+        together = None if mixed is None else self._run_together(sizes, *mixed)
         if together is not None:
             return together
         rows: list[OutputRow] = []
         for kind in KIND_OF_DRAW:
             given = make_inputs(self.graph, sizes, self.seed, kind)
             self._bending.note(given)
-            rows += self._another(sizes, kind, given, self._redrawn(sizes, kind))
+            rows += self._run_another(sizes, kind, given, self._make_redraw(sizes, kind))
         if mixed is not None:
-            rows += self._another(mixed[0], "normal", make_inputs(self.graph, mixed[0], self.seed + 1))
+            rows += self._run_another(mixed[0], "normal", make_inputs(self.graph, mixed[0], self.seed + 1))
         return rows
 
-    def _together(
+    def _run_together(
         self, sizes: dict[str, int], together: dict[str, int], inputs: Arrays
     ) -> list[OutputRow] | None:
-        """The outputs of one batch, an example of each kind; None where the source does not run with it."""
+        """Compare one batch with an example of each kind; None if the source does not run with it."""
         try:
             source = self.sides.source.run(inputs, calls=False)
         except ModelError:
@@ -272,52 +276,52 @@ class Cases:
         for at, kind in enumerate(MIXED):
             self.covered.add(kind, together, batch_symbols(self.graph))
             runs = example_of(source, at), example_of(target, at)
-            redrawn = self._redrawn(sizes, kind) if kind in KIND_OF_DRAW else None
+            redrawn = self._make_redraw(sizes, kind) if kind in KIND_OF_DRAW else None
             case = self._case(together, kind)
-            rows += self._judged(case, inputs, runs, ExampleRounding(rounding, at), redrawn)
+            rows += self._judge_rows(case, inputs, runs, ExampleRounding(rounding, at), redrawn)
         return rows
 
-    def _amplified(self, first: Arrays) -> dict[float, Arrays]:
-        """The first inputs multiplied, where that leads into regions that nothing else did."""
+    def _amplify(self, first: Arrays) -> dict[float, Arrays]:
+        """Return the first inputs multiplied, for factors that reach regions nothing else did."""
         found: dict[float, Arrays] = {}
         for factor in WHOLE if self._bending.unseen else ():
-            inputs = {name: multiplied(array, factor) for name, array in first.items()}
+            inputs = {name: multiply_floats(array, factor) for name, array in first.items()}
             if self._bending.note(inputs):
                 found[factor] = inputs
         return found
 
-    def _redrawn(self, sizes: dict[str, int], kind: str | float) -> Callable[[], Arrays]:
-        """Draws once more of a kind, or of the first inputs' kind and multiplied."""
+    def _make_redraw(self, sizes: dict[str, int], kind: str | float) -> Callable[[], Arrays]:
+        """Return a function that draws again: inputs of a kind, or multiplied normal inputs."""
         seed = self.seed + _ANOTHER
 
         def redrawn() -> Arrays:
             if isinstance(kind, str):
                 return make_inputs(self.graph, sizes, seed, kind)
             normal = make_inputs(self.graph, sizes, seed)
-            return {name: multiplied(array, kind) for name, array in normal.items()}
+            return {name: multiply_floats(array, kind) for name, array in normal.items()}
 
         return redrawn
 
-    def _contradicting(self, sizes: dict[str, int]) -> list[OutputRow]:
-        """The outputs on inputs of several kinds, for one of which what was assumed may not hold."""
+    def _contradict_assumptions(self, sizes: dict[str, int]) -> list[OutputRow]:
+        """Compare inputs of several kinds, which may violate what the capture assumed."""
         draws = ((n, make_inputs(self.graph, sizes, self.seed + n, n)) for n in range(1, KINDS))
-        rows = self._draws(draws, sizes)
+        rows = self._run_draws(draws, sizes)
         if not all(row.passed for row in rows):
             self.notes += self.graph.origin.assumed
         return rows
 
-    def _draws(self, draws: Iterable[tuple[int, Arrays]], sizes: dict[str, int]) -> list[OutputRow]:
-        """The outputs on further inputs of the same sizes, each with its number."""
-        return [row for n, given in draws for row in self._another(sizes, f"draw {n}", given)]
+    def _run_draws(self, draws: Iterable[tuple[int, Arrays]], sizes: dict[str, int]) -> list[OutputRow]:
+        """Compare further inputs of the same sizes."""
+        return [row for n, given in draws for row in self._run_another(sizes, f"draw {n}", given)]
 
-    def _another(
+    def _run_another(
         self,
         sizes: dict[str, int],
         name: str,
         inputs: Arrays,
         redrawn: Callable[[], Arrays] | None = None,
     ) -> list[OutputRow]:
-        """The outputs of a further case, where the source itself runs it.
+        """Compare the outputs of a further case, if the source itself runs it.
 
         Args:
             sizes: symbol -> size.
@@ -340,9 +344,9 @@ class Cases:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
             return _not_run(case, source, error)
-        return self._judged(case, inputs, (source, target), self.sides.rounding(inputs, source), redrawn)
+        return self._judge_rows(case, inputs, (source, target), self.sides.rounding(inputs, source), redrawn)
 
-    def _judged(
+    def _judge_rows(
         self,
         case: str,
         inputs: Arrays,
@@ -350,33 +354,33 @@ class Cases:
         rounding: OutputRounding,
         redrawn: Callable[[], Arrays] | None,
     ) -> list[OutputRow]:
-        """The rows of a further case: a draw that proves nothing is no fault."""
+        """Return the rows of a further case; a draw that proves nothing is no fault."""
         source, target = runs
         rows = self.sides.outputs(case, source, target, rounding)
         void = {name for name, array in source.outputs if _is_void(array)}
-        rows = [_excused(row) if row.name in void and not row.passed else row for row in rows]
+        rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
         failed = [row for row in rows if not row.passed]
         small = bool(failed) and all(row.max_rel < _SINGULAR for row in failed)
         if small and redrawn is not None and self._is_equal(case, redrawn()):
             why = "proves nothing: off here and not on another draw of this kind, as near a pole"
             rows = [row if row.passed else replace(row, passed=True, reason=why) for row in rows]
-        return self._kept(case, inputs, rows)
+        return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:
         """Whether all outputs agree on another draw of a kind."""
         try:
-            return all(row.passed for row in self._compared(case, again))
+            return all(row.passed for row in self._compare_outputs(case, again))
         except ModelError:
             return False
 
-    def _kept(self, case: str, inputs: Arrays, rows: list[OutputRow]) -> list[OutputRow]:
-        """The rows; the first case in which one of them fails is remembered, to find the module."""
+    def _remember_failure(self, case: str, inputs: Arrays, rows: list[OutputRow]) -> list[OutputRow]:
+        """Remember the first case with a failing row, to find the module later; returns the rows."""
         if self._failed is None and not all(row.passed for row in rows):
             self._failed = case, inputs
         return rows
 
     def _other_rank(self, sizes: Mapping[str, int], run: Run) -> str:
-        """How the source's outputs at batch 1 have fewer axes than at others (`squeeze`); empty where not."""
+        """Describe an output whose rank at batch 1 differs from other sizes (`squeeze`); empty if none."""
         if all(sizes.get(symbol) != 1 for symbol in batch_symbols(self.graph)):
             return ""
         for (name, value), (_, array) in zip(self.graph.outputs, run.outputs, strict=False):
@@ -387,7 +391,7 @@ class Cases:
 
 
 def case_of(sizes: Mapping[str, int]) -> str:
-    """``N=2``; "static" for a graph without symbols."""
+    """Return sizes as text, ``N=2``; "static" for a graph without symbols."""
     return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "static"
 
 
@@ -401,7 +405,7 @@ def _is_void(array: np.ndarray) -> bool:
     return kind_of(array) in "fc" and array.size > 0 and bool(np.isnan(array).all())
 
 
-def _excused(row: OutputRow) -> OutputRow:
-    """The row of an output that is no number in the source itself: that proves nothing, and is no fault."""
+def _excuse(row: OutputRow) -> OutputRow:
+    """Return a passed row for an output that is NaN everywhere in the source, which proves nothing."""
     why = "NaN everywhere"
     return replace(row, passed=True, reason=f"proves nothing: {why} in the source", unproven=why)

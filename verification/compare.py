@@ -1,4 +1,4 @@
-"""Compares arrays: how far apart they are, how far they may be, why they fail, and what agreement proves."""
+"""Compares arrays: how far apart they are and may be, why they fail, whether agreement proves anything."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Types = Literal["exact", "floats", "kind"]
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What an array may be off by; everything that takes a run is measured when it is asked for.
+    """The allowed error of an array; what takes a run is measured only when asked for.
 
     Attributes:
         exact: the source's result in float64, where there is one.
@@ -112,15 +112,15 @@ def compare(source: np.ndarray, target: np.ndarray, by: Yardstick | None = None)
     floating = kind_of(source) in "fc"
     strict = by.types == "exact" or (by.types == "floats" and floating)
     if kind_of(source) != kind_of(target) or (strict and str(wanted) != str(got)):
-        return _failed(shape, f"expected element type {wanted}, got {got}")
+        return _make_failure(shape, f"expected element type {wanted}, got {got}")
     if source.shape != target.shape:
-        return _failed(shape, f"expected shape {list(source.shape)}, got {list(target.shape)}")
+        return _make_failure(shape, f"expected shape {list(source.shape)}, got {list(target.shape)}")
     compared = _compare_floats if floating else _compare_discrete
     return compared(source, target, by)
 
 
 def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
-    """Integers and booleans: equal, but for elements that rounding alone decides."""
+    """Compare integers and booleans, which must be equal except where rounding alone decides."""
     s, t = source.astype(np.float64), target.astype(np.float64)
     differing = source != target
     wrong = int(np.count_nonzero(differing))
@@ -129,11 +129,11 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
     moved = by.noise(max(MULTIPLE, by.ulps)) if wrong and by.noise is not None else None
     if moved is not None and moved.shape == source.shape:
         if bool(np.isnan(moved).any()):
-            return _failed(tuple(source.shape), _RANDOM)
+            return _make_failure(tuple(source.shape), _RANDOM)
         decided = moved == 0
         if not bool(np.any(differing & decided)):
             remark = _undecided(wrong, source.size)
-    unproven = _constant(source[decided], source.size)
+    unproven = _explain_constant(source[decided], source.size)
     found = Comparison(tuple(source.shape), difference, _ratio(difference, scale), 0.0, not wrong)
     if wrong and not remark:
         return replace(found, reason=f"{wrong} of {source.size} elements differ")
@@ -149,9 +149,9 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
         wrong = int(np.count_nonzero(test(s) != test(t)))
         if wrong:
-            return _failed(shape, f"{wrong} of {s.size} elements are {name} on one side only")
+            return _make_failure(shape, f"{wrong} of {s.size} elements are {name} on one side only")
     if bool(np.any(np.isinf(s) & (s != t))):
-        return _failed(shape, "infinite elements of opposite sign")
+        return _make_failure(shape, "infinite elements of opposite sign")
     finite = np.isfinite(s)
     s, t = s[finite], t[finite]
     off = np.abs(s - t)
@@ -160,13 +160,13 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner)
     found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)
     if max_abs > close:
-        found = _measured(found, (s, t), finite, by, close)
+        found = _compare_by_rounding(found, (s, t), finite, by, close)
         if found is None:
             relative = max(DEFAULTS.get(real_type(dtype), 1e-4), by.ulps * _epsilon(dtype))
             allowed = relative * max(scale, 1e-6)
             found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
-    narrower = _narrower(source, target) if found.passed and max_abs else ""
+    narrower = _find_narrower_type(source, target) if found.passed and max_abs else ""
     if narrower:
         reason = f"{max_abs:.3g} apart: each value that differs is the source's, rounded to {narrower}"
         return replace(found, passed=False, reason=reason)
@@ -175,12 +175,14 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     if source.size and not s.size:
         unproven = f"{source.flat[0]} everywhere" if np.isnan(source).all() else "no finite element"
     else:
-        unproven = found.unproven or _constant(s, source.size) or _within(s, found.tolerance)
+        unproven = (
+            found.unproven or _explain_constant(s, source.size) or _explain_tolerance(s, found.tolerance)
+        )
     return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
 
 
-def _narrower(source: np.ndarray, target: np.ndarray) -> str:
-    """The narrower element type that the target's values went through and the source's did not; "" for none.
+def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
+    """Return the narrower element type that only the target's values went through; empty if none.
 
     Whatever the tolerance: values of float32 that all have the few digits of float16 are no rounding error.
     """
@@ -198,10 +200,10 @@ def _narrower(source: np.ndarray, target: np.ndarray) -> str:
     return ""
 
 
-def _measured(
+def _compare_by_rounding(
     found: Comparison, pair: tuple[np.ndarray, np.ndarray], finite: np.ndarray, by: Yardstick, close: float
 ) -> Comparison | None:
-    """The comparison by what rounding does to the source; None where that cannot be measured."""
+    """Compare by what rounding does to the source; None if that cannot be measured."""
     source, target = pair
     scale = float(np.abs(source).max(initial=0.0))
     exact = None if by.exact is None else by.exact()
@@ -244,13 +246,13 @@ def _measured(
         jumping = far > JUMP * max(MULTIPLE, by.ulps) * max(regular, close)
         if not bool(np.any(beyond & ~(jumping & (off <= MULTIPLE * far)))):
             said = _undecided(int(np.count_nonzero(beyond)), finite.size)
-            return replace(found, reason=said, unproven=_constant(source[~jumping], finite.size))
+            return replace(found, reason=said, unproven=_explain_constant(source[~jumping], finite.size))
     reason = f"{found.max_abs:.3g} apart, rounding alone moves the source by {noise:.3g}"
     return replace(found, passed=False, reason=f"{reason}; {remark}" if remark else reason)
 
 
-def exactly(arrays: Callable[[], Sequence[np.ndarray] | None], index: int, count: int) -> Exact:
-    """One of several float64 results, of which there must be `count`."""
+def pick_exact(arrays: Callable[[], Sequence[np.ndarray] | None], index: int, count: int) -> Exact:
+    """Return a function that picks one of `count` float64 results; None if there are others."""
 
     def array() -> np.ndarray | None:
         found = arrays()
@@ -260,7 +262,7 @@ def exactly(arrays: Callable[[], Sequence[np.ndarray] | None], index: int, count
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest absolute difference of two arrays of one shape; infinite where one only is not finite."""
+    """Return the largest absolute difference of two arrays; infinite where one alone is not finite."""
     if not a.size:
         return 0.0
     x, y = a.astype(np.complex128), b.astype(np.complex128)
@@ -270,18 +272,18 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def kind_of(array: np.ndarray) -> str:
-    """One letter for what the elements are: f, c, i (signed or not), b, or NumPy's own."""
+    """Return a letter for the kind of element: f, c, i (signed or not), b, or NumPy's own."""
     if array.dtype.name in EPSILON:
         return "f"
     return "i" if array.dtype.kind == "u" else array.dtype.kind
 
 
-def _failed(shape: tuple[int, ...], reason: str) -> Comparison:
+def _make_failure(shape: tuple[int, ...], reason: str) -> Comparison:
     return Comparison(shape, float("nan"), float("nan"), 0.0, False, reason)
 
 
 def real_type(dtype: str) -> str:
-    """The element type of real and imaginary parts."""
+    """Return the element type of real and imaginary parts."""
     return _COMPLEX.get(dtype, dtype)
 
 
@@ -305,8 +307,8 @@ def _remark(unproven: str) -> str:
     return f"proves nothing: {unproven}" if unproven else ""
 
 
-def _constant(decided: np.ndarray, size: int) -> str:
-    """Why elements prove nothing, of an array of `size`: there is none, or one value is all there is."""
+def _explain_constant(decided: np.ndarray, size: int) -> str:
+    """Explain why elements of an array of `size` prove nothing: there are none, or all are equal."""
     if not size:
         return "no elements"
     if not decided.size:
@@ -316,8 +318,8 @@ def _constant(decided: np.ndarray, size: int) -> str:
     return ""
 
 
-def _within(finite: np.ndarray, tolerance: float) -> str:
-    """Why elements prove nothing: a constant would be within the tolerance."""
+def _explain_tolerance(finite: np.ndarray, tolerance: float) -> str:
+    """Explain why elements prove nothing: a constant would be within the tolerance."""
     if not tolerance or kind_of(finite) == "c":
         return ""
     reach = (float(finite.max()) - float(finite.min())) / 2 if finite.size > 1 else float(np.abs(finite[0]))

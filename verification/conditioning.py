@@ -1,4 +1,4 @@
-"""How far rounding alone moves what a source computes: it runs again on values that are a unit apart."""
+"""Measures how far rounding alone moves a source's results, by runs on values one unit apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from ..ir import ModelError
-from .compare import EPSILON, Exact, Noise, Types, Yardstick, exactly, kind_of, real_type
+from .compare import EPSILON, Exact, Noise, Types, Yardstick, kind_of, pick_exact, real_type
 from .runners.runs import CallRecord, Run, Runner
 
 _EXACT = 2.0**16
@@ -23,14 +23,14 @@ Again = Callable[[Mapping[str, np.ndarray], bool], Run]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a pair of runtimes may cost: see `Yardstick.ulps` and `Yardstick.inner`."""
+    """The rounding that a pair of runtimes may add: see `Yardstick.ulps` and `Yardstick.inner`."""
 
     ulps: int
     inner: float = 0.0
 
 
 class Rounding:
-    """What rounding does in one run of a source; each measurement is made when it is asked for, once.
+    """The effect of rounding in one run of a source; each measurement is made once, on demand.
 
     Args:
         runner: the source's runner.
@@ -71,46 +71,48 @@ class Rounding:
         self._equal: list[np.ndarray] | None = None
 
     def output(self, index: int) -> Yardstick:
-        """What an output of the model may be off by."""
+        """Return the yardstick of an output of the model."""
         exact = None
         if self._exact is not None:
-            exact = exactly(self._exact_arrays, index, len(self._run.outputs))
+            exact = pick_exact(self._exact_arrays, index, len(self._run.outputs))
         noise: Noise = lambda ulps: self._at(self._outputs(ulps), index)  # noqa: E731
         return Yardstick(exact, noise, self._cost.ulps, self._cost.inner, self._types)
 
     def largest(self, name: str) -> float | None:
-        """How far rounding moves the output of that name at most; None where that cannot be measured."""
+        """Return how far rounding moves the output of that name at most; None if not measurable."""
         names = [n for n, _ in self._run.outputs]
         moved = self._at(self._outputs(1), names.index(name)) if name in names else None
         found = None if moved is None else float(moved.max(initial=0.0))
         return found if found is not None and np.isfinite(found) else None
 
     def entering(self, call: str, index: int) -> Yardstick:
-        """What an input of a module call in the whole model may be off by."""
+        """Return the yardstick of an input of a module call in the whole model."""
         return self._edge(call, "inputs", index)
 
     def boundary(self, call: str, index: int) -> Yardstick:
-        """What an output of a module call in the whole model may be off by."""
+        """Return the yardstick of an output of a module call in the whole model."""
         return self._edge(call, "outputs", index)
 
     def _edge(self, call: str, side: str, index: int) -> Yardstick:
         count = len(getattr(self._run.calls[call], side))
-        exact = None if self._exact is None else exactly(lambda: self._exact_call(call, side), index, count)
+        exact = (
+            None if self._exact is None else pick_exact(lambda: self._exact_call(call, side), index, count)
+        )
 
         def noise(ulps: int) -> np.ndarray | None:
-            moved = self._moved(ulps)
+            moved = self._find_moves(ulps)
             return None if moved is None else self._at(moved.edges.get((call, side)), index)
 
         return Yardstick(exact, noise, self._cost.ulps, self._cost.inner)
 
     def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
-        """What each output of a module call that runs alone on recorded inputs may be off by."""
+        """Return the yardsticks, by index, of the outputs of a module call run alone on recorded inputs."""
         outputs = cache(lambda: self._exact_alone(call, record))
-        moved = cache(lambda ulps: self._moved_alone(call, record, ulps))
+        moved = cache(lambda ulps: self._measure_alone(call, record, ulps))
         count, cost = len(record.outputs), self._alone(call)
 
         def yardstick(index: int) -> Yardstick:
-            exact: Exact | None = None if self._exact is None else exactly(outputs, index, count)
+            exact: Exact | None = None if self._exact is None else pick_exact(outputs, index, count)
             noise: Noise = lambda ulps: self._at(moved(ulps), index)  # noqa: E731
             return Yardstick(exact, noise, cost.ulps, cost.inner)
 
@@ -137,11 +139,11 @@ class Rounding:
             return None
 
     def _outputs(self, ulps: int) -> list[np.ndarray] | None:
-        moved = self._moved(ulps)
+        moved = self._find_moves(ulps)
         return None if moved is None else moved.outputs
 
-    def _moved(self, ulps: int) -> _Moved | None:
-        """How far everything that the run recorded moves; made in one go, since it takes whole runs."""
+    def _find_moves(self, ulps: int) -> _Moved | None:
+        """Return how far everything recorded moves, measured at once because it takes whole runs."""
         if ulps not in self._measured:
             try:
                 self._measured[ulps] = self._measure(ulps)
@@ -156,12 +158,12 @@ class Rounding:
             again = self._again(self._inputs, False).outputs
             self._equal = [_differs(a, b) for a, (_, b) in zip(arrays, again, strict=True)]
         moved = _Moved([a.copy() for a in self._equal])
-        for change in changes(ulps):
+        for change in make_changes(ulps):
             with self._runner.altered(change):
-                inputs = altered_inputs(self._inputs, change, self._coarsest)
+                inputs = change_inputs(self._inputs, change, self._coarsest)
                 run = self._again(inputs, bool(self._run.calls))
             for most, a, (_, b) in zip(moved.outputs, arrays, run.outputs, strict=True):
-                np.maximum(most, moves(a, b), out=most)
+                np.maximum(most, measure_moves(a, b), out=most)
             for name, record in self._run.calls.items():
                 for side in _SIDES if name in run.calls else ():
                     edges = zip(getattr(record, side), getattr(run.calls[name], side), strict=False)
@@ -170,16 +172,16 @@ class Rounding:
                     moved.edges[name, side] = [np.maximum(x, y) for x, y in zip(known, found, strict=False)]
         return moved
 
-    def _moved_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:
-        """The same of one call alone."""
+    def _measure_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:
+        """Return how far rounding moves the outputs of one call run alone."""
         try:
             arrays = self._runner.run_module(call, record.inputs)
             moved = [np.zeros(a.shape) for a in arrays]
-            for change in changes(ulps):
+            for change in make_changes(ulps):
                 with self._runner.altered(change, call):
                     found = self._runner.run_module(call, [change(a) for a in record.inputs])
                 for most, a, b in zip(moved, arrays, found, strict=True):
-                    np.maximum(most, moves(a, b), out=most)
+                    np.maximum(most, measure_moves(a, b), out=most)
         except (ModelError, KeyError, ValueError):
             return None
         return moved
@@ -187,7 +189,7 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """How far each element of each output moves, NaN where two equal runs differ; edges of calls at most."""
+    """How far each element of each output moves (NaN where equal runs differ), and edges of calls at most."""
 
     outputs: list[np.ndarray]
     edges: dict[tuple[str, str], list[np.ndarray]] = field(default_factory=dict)
@@ -195,13 +197,13 @@ class _Moved:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Gives an array with every element some units in the last place off, at the random signs of a seed."""
+    """Changes every element of an array by some units in the last place, with seeded random signs."""
 
     seed: int
     ulps: int
 
     def __call__(self, array: np.ndarray, dtype: str = "") -> np.ndarray:
-        """The array; in units of the element type `dtype` where that is coarser."""
+        """Return the changed array; units are those of the type `dtype` if that is coarser."""
         kind = kind_of(array)
         if kind not in "fc" or not array.size:
             return array
@@ -217,8 +219,8 @@ class Change:
         return np.where(kept, array, moved)
 
 
-def changes(ulps: int) -> list[Change]:
-    """Changes by so many units in the last place, at random signs.
+def make_changes(ulps: int) -> list[Change]:
+    """Return changes by some units in the last place, with random signs.
 
     A response to one unit is told from three patterns; what a choice hangs on moves either way when a pattern
     and its opposite are tried.
@@ -227,15 +229,15 @@ def changes(ulps: int) -> list[Change]:
     return [Change(seed, sign * ulps) for seed, sign in patterns]
 
 
-def altered_inputs(
+def change_inputs(
     inputs: Mapping[str, np.ndarray], change: Change, coarsest: str = "float64"
 ) -> dict[str, np.ndarray]:
-    """Inputs changed by units of the coarsest type that the model computes in."""
+    """Return inputs changed by units of the coarsest type that the model computes in."""
     return {name: change(array, coarsest) for name, array in inputs.items()}
 
 
-def moves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far each element is from its counterpart; infinite where one side only is finite."""
+def measure_moves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return how far each element is from its counterpart; infinite where one alone is finite."""
     if a.shape != b.shape:
         raise ValueError(f"a shape became {list(b.shape)}, from {list(a.shape)}")
     if kind_of(a) not in "fc":
@@ -248,14 +250,14 @@ def moves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Zeros; NaN throughout where two equal runs differ in more than the order of additions."""
-    found = moves(a, b)
+    """Return zeros, or all NaN if two equal runs differ by more than the order of additions explains."""
+    found = measure_moves(a, b)
     scale = float(np.abs(a[np.isfinite(a)].astype(np.float64)).max(initial=0.0)) if a.size else 0.0
     close = 4 * EPSILON.get(a.dtype.name, 2.0**-23) * scale if kind_of(a) in "fc" else 0.0
     return np.full(a.shape, np.nan if bool((found > close).any()) else 0.0)
 
 
 def _largest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The largest move of floats as a scalar array; each move of integers and booleans."""
-    found = moves(a, b)
+    """Return the largest move of floats as a scalar array, but each move of integers and booleans."""
+    found = measure_moves(a, b)
     return found if kind_of(a) not in "fc" else np.asarray(found.max(initial=0.0))

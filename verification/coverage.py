@@ -1,4 +1,4 @@
-"""What a comparison covered: draws, sizes, regions of functions that bend, parameters; and what not."""
+"""Records what a comparison covered: draws, sizes, regions of bends, parameters; and what it did not."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Covered:
     sensitivity: Sensitivity | None = None
 
     def add(self, draw: str, sizes: Mapping[str, int], batch: Collection[str]) -> None:
-        """A case that was compared."""
+        """Add a compared case."""
         if draw not in self.draws:
             self.draws.append(draw)
         found = {sizes[symbol] for symbol in batch if symbol in sizes}
         self.batches = sorted({*self.batches, *found})
 
     def of(self, rows: Sequence[ModuleRow]) -> Coverage:
-        """All of it, with how many modules were compared."""
+        """Return the coverage, with the number of compared modules."""
         compared = sum(row.passed is not None for row in rows)
         return Coverage(
             len(rows),
@@ -80,7 +80,7 @@ class Coverage:
     sensitivity: Sensitivity | None = None
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Return the coverage as one line."""
         parts = [f"{self.compared} of {self.calls} module calls"]
         if self.sensitivity is not None:
             parts.append(self.sensitivity.phrase())
@@ -95,7 +95,7 @@ class Coverage:
         return f"covered: {', '.join(parts)}"
 
     def unproved(self) -> list[str]:
-        """What was not proved, in words."""
+        """Describe what was not proved."""
         found = [] if self.sensitivity is None else self.sensitivity.unproved()
         found += self.unreached
         if self.refused:
@@ -122,23 +122,23 @@ class Sensitivity:
     unmeasured: str = ""
 
     def phrase(self) -> str:
-        """The numbers."""
+        """Return the numbers as a phrase."""
         if self.unmeasured and not self.moved:
             return f"{len(self.alone)} of {self.parameters} parameters moved their module's values"
         return f"{self.moved} of {self.parameters} parameters moved an output"
 
     def unproved(self) -> list[str]:
-        """The rest, in words."""
+        """Describe the parameters whose faults would not be noticed."""
         found: list[str] = []
         if self.unnoticed:
-            found.append(f"{_listed(self.unnoticed)} moved nothing")
+            found.append(f"{_list_names(self.unnoticed)} moved nothing")
         if self.alone and self.moved:
-            found.append(f"{_listed(self.alone)} moved no output, only what a module alone gives")
+            found.append(f"{_list_names(self.alone)} moved no output, only what a module alone gives")
         if self.unmeasured:
             found.append(f"parameters: {self.unmeasured}")
         return found
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Compares modules alone on inputs that no draw of the whole model makes: amplified, negative, small."""
+"""Compares modules alone on inputs that the whole model never gives them: amplified, negative, small."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import ModelError, ModuleTree, Operator
-from .bending import Bending, multiplied
+from .bending import Bending, multiply_floats
 from .compare import Comparison, compare, kind_of
 from .conditioning import Rounding
 from .modules import match
@@ -27,7 +27,7 @@ def drive(
     runs: tuple[Run, Run],
     rounding: Rounding,
 ) -> list[ModuleRow]:
-    """The rows, with what the innermost modules around unseen regions compute on amplified inputs.
+    """Return rows that include what the innermost modules around unseen regions compute on amplified inputs.
 
     A module is driven only where it agrees alone on what was recorded: then its values are known to pair.
 
@@ -45,13 +45,13 @@ def drive(
         if row is None or pairs is None:
             continue
         record = runs[0].calls[row.call]
-        for factor, inputs, regions in bending.amplified(row.call, numbers, record):
+        for factor, inputs, regions in bending.amplify(row.call, numbers, record):
             given = CallRecord(record.class_name, inputs, record.outputs)
-            worst = _compared(sides, row.call, given, pairs, rounding)
+            worst = _compare_call(sides, row.call, given, pairs, rounding)
             if worst is None or (worst.passed and worst.unproven):
                 bending.restore(regions)
             elif not worst.passed:
-                found[row.call] = _failed(row, worst, f"x{factor:g}")
+                found[row.call] = _make_failed_row(row, worst, f"x{factor:g}")
                 break
     return [found[row.call] for row in rows]
 
@@ -59,7 +59,7 @@ def drive(
 def sharpen(
     rows: Sequence[ModuleRow], sides: Sides, runs: tuple[Run, Run], rounding: Rounding
 ) -> list[ModuleRow]:
-    """The rows, with what modules alone compute on inputs that show what larger values hide.
+    """Return rows that include what modules alone compute on inputs that show what usual ones hide.
 
     The slope of a leaky activation is hidden by its positive side, the epsilon of a normalisation by a
     variance of 1.
@@ -73,7 +73,7 @@ def sharpen(
     found = {row.call: row for row in rows}
     names, done = sides.graph.modules.call_names(), set[tuple[str, str]]()
     for node in sides.graph.operators():
-        sharp = _sharp(node)
+        sharp = _find_sharper_inputs(node)
         row = None if sharp is None or node.call is None else _innermost(sides, found, names[node.call])
         pairs = None if row is None else _pairs(runs, row.call)
         if sharp is None or row is None or pairs is None or (row.call, sharp[0]) in done:
@@ -83,37 +83,37 @@ def sharpen(
         record = runs[0].calls[row.call]
         inputs = [change(array) if kind_of(array) == "f" else array for array in record.inputs]
         given = CallRecord(record.class_name, inputs, record.outputs)
-        worst = _compared(sides, row.call, given, pairs, rounding)
+        worst = _compare_call(sides, row.call, given, pairs, rounding)
         if worst is not None and not worst.passed:
-            found[row.call] = _failed(row, worst, words)
+            found[row.call] = _make_failed_row(row, worst, words)
     return [found[row.call] for row in rows]
 
 
-def _sharp(node: Operator) -> tuple[str, Callable[[np.ndarray], np.ndarray]] | None:
-    """Words for inputs that show more of this operator than usual ones do, and what makes them of those."""
+def _find_sharper_inputs(node: Operator) -> tuple[str, Callable[[np.ndarray], np.ndarray]] | None:
+    """Return (words, function) for inputs that show more of an operator than usual ones; None without."""
     traits = node.traits
     if traits.activation and traits.bends == (0.0,) and node.qualified_name != "Relu":
         return "made negative", lambda array: -np.abs(array)
     if traits.normalisation and not traits.trains_differently:
-        return f"x{_SMALL:g}", lambda array: multiplied(array, _SMALL)
+        return f"x{_SMALL:g}", lambda array: multiply_floats(array, _SMALL)
     return None
 
 
 def _innermost(sides: Sides, rows: Mapping[str, ModuleRow], call: str) -> ModuleRow | None:
-    """The row of the innermost call around one, itself included, that agrees alone."""
+    """Return the row of the innermost call, from this one outwards, that agrees alone."""
     return next((rows[c] for c in _around(sides.graph.modules, call) if _is_drivable(rows.get(c))), None)
 
 
 def _pairs(runs: tuple[Run, Run], call: str) -> tuple[list[int], list[int]] | None:
-    """Which of the source's values in a call are those that enter and leave it in the target."""
+    """Return the indices of the source's inputs and outputs of a call that the target has; None without."""
     record, other = runs[0].calls[call], runs[1].calls[call]
     entering = match(other.inputs, record.inputs) if other.inputs else []
     leaving = match(other.outputs, record.outputs)
     return None if not entering or leaving is None else (entering, leaving)
 
 
-def _failed(row: ModuleRow, worst: Comparison, words: str) -> ModuleRow:
-    """The row of a module that is wrong alone on its own inputs, changed as the words say."""
+def _make_failed_row(row: ModuleRow, worst: Comparison, words: str) -> ModuleRow:
+    """Return the row of a module that is wrong alone on its own inputs, changed as `words` say."""
     return replace(
         row,
         passed=False,
@@ -129,20 +129,20 @@ def _is_drivable(row: ModuleRow | None) -> bool:
 
 
 def _around(tree: ModuleTree, call: str) -> list[str]:
-    """Names of a call and of those around it, the innermost first."""
+    """Return the names of a call and of the calls around it, the innermost first."""
     names = tree.call_names()
     key = next((key for key, name in names.items() if name == call), None)
     return [names[each] for each in tree.ancestors(key)]
 
 
-def _compared(
+def _compare_call(
     sides: Sides,
     call: str,
     record: CallRecord,
     pairs: tuple[Sequence[int], Sequence[int]],
     rounding: Rounding,
 ) -> Comparison | None:
-    """The furthest of a call's outputs on other inputs; None where the source itself does not run on them."""
+    """Return the worst comparison of a call's outputs on other inputs; None if the source refuses them."""
     entering, leaving = pairs
     try:
         source = sides.source.run_module(call, record.inputs)

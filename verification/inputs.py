@@ -14,7 +14,7 @@ _BATCHES = (1, 2, 5)
 
 
 def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
-    """Further sizes of the graph's symbols that are worth a run, since a symbol alone promises nothing.
+    """Return further sizes of the graph's symbols to run at, because a symbol alone proves nothing.
 
     The batch (a symbol on axis 0 of an input) becomes 1, 2 and 5; then the other symbols double, which keeps
     what is divisible divisible.
@@ -34,8 +34,8 @@ LARGEST = 256 * 2**20
 """Bytes of one value up to which a larger batch is run: all of a model's values at once are many of them."""
 
 
-def largest_value(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Bytes of the largest value in a graph at these sizes of its symbols; expressions of them count as 1."""
+def measure_largest_value(graph: Graph, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of the largest value in a graph at these sizes; symbolic expressions count as 1."""
     found = 0
     for node in graph.operators():
         for type_ in node.types:
@@ -46,13 +46,13 @@ def largest_value(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def batch_symbols(graph: Graph) -> set[str]:
-    """The symbols on axis 0 of the inputs."""
+    """Return the symbols on axis 0 of the inputs."""
     leading = {node.type.shape[0] for node in graph.input_nodes() if node.type.shape}
     return {symbol for symbol in leading if isinstance(symbol, str)}
 
 
 def bindings(graph: Graph, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, int]:
-    """Symbol -> size, from the inputs given or else the graph's examples; 2 where there are none."""
+    """Return symbol -> size, from the inputs given or else the graph's examples; 2 without either."""
     found: dict[str, int] = {}
     for node in graph.input_nodes():
         example = (graph.origin.inputs if inputs is None else inputs).get(node.name)
@@ -100,7 +100,7 @@ REPEATED = "repeated"
 def make_inputs(
     graph: Graph, sizes: dict[str, int], seed: int = 0, draw: int | str = 0
 ) -> dict[str, np.ndarray]:
-    """Inputs by name: floats standard normal, indices within their table, other integers as the example.
+    """Draw inputs by name: floats standard normal, indices within their table, other integers as the example.
 
     Args:
         graph: the source graph.
@@ -119,12 +119,12 @@ def make_inputs(
 
 
 def is_varied(graph: Graph) -> bool:
-    """Whether some input differs between the kinds of draws: one of real numbers that selects nothing."""
+    """Whether some input differs between the kinds of draws: real numbers that do not select anything."""
     return any("float" in node.type.dtype and not _is_index(graph, node) for node in graph.input_nodes())
 
 
 def has_indices(graph: Graph) -> bool:
-    """Whether some input selects from a table, as words do."""
+    """Whether some input selects from a table, as word indices do."""
     return any(_is_index(graph, node) for node in graph.input_nodes())
 
 
@@ -132,8 +132,8 @@ def _is_index(graph: Graph, node: Input) -> bool:
     return next(_table_rows(graph, Value(node.key)), None) is not None
 
 
-def equalised(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-    """The same inputs with real ones of one type all equal; None where no two have one type.
+def equalise_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Return the inputs with real ones of one type made equal; None if no two have one type.
 
     What a net makes of a pair that does not differ is not seen on any other: the epsilon of a distance.
     """
@@ -146,8 +146,8 @@ def equalised(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nd
     return out if any(out[name] is not inputs[name] for name in inputs) else None
 
 
-def not_all_finite(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same inputs with NaN and infinities at the start of each array of real numbers."""
+def add_nonfinite(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the inputs with NaN and infinities at the start of each array of real numbers."""
     out = dict(inputs)
     for name, array in inputs.items():
         if "float" in array.dtype.name:
@@ -156,8 +156,10 @@ def not_all_finite(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return out
 
 
-def resized(graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
-    """The same inputs at other sizes of their symbols: cut, or repeated from the start."""
+def resize_inputs(
+    graph: Graph, inputs: Mapping[str, np.ndarray], sizes: dict[str, int]
+) -> dict[str, np.ndarray]:
+    """Return the inputs at other sizes of their symbols: cut, or repeated from the start."""
     out = dict(inputs)
     for node in graph.input_nodes():
         for axis, dim in enumerate(node.type.shape or ()):
@@ -225,7 +227,7 @@ def _shape(type_: TensorType, sizes: dict[str, int], example: np.ndarray | None)
 
 
 def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
-    """The number of rows of every table that a value, or a reshaped one, selects from."""
+    """Yield the number of rows of every table that a value, also reshaped, selects from."""
     stack, seen = [value], {value}
     while stack:
         current = stack.pop()

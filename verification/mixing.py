@@ -1,4 +1,4 @@
-"""One run in which every example of the batch is of another kind, compared example by example."""
+"""Runs a batch in which every example is of another kind of draw, compared example by example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("normal", *KIND_OF_DRAW)
 
 
 def mixed_inputs(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray] | None:
-    """Inputs of a batch with one example of each kind; None where some input or output has no batch axis.
+    """Draw a batch with one example of each kind; None if an input or output has no batch axis.
 
     Args:
         graph: the source's graph.
@@ -38,12 +38,12 @@ def mixed_inputs(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str,
 
 
 def example_of(run: Run, at: int) -> Run:
-    """The outputs of one example of a batch."""
+    """Return the outputs of one example of a batch."""
     return Run([(name, array[at : at + 1] if array.ndim else array) for name, array in run.outputs])
 
 
 class ExampleRounding:
-    """What rounding does to the outputs of one example of a batch.
+    """The effect of rounding on the outputs of one example of a batch.
 
     Args:
         rounding: of the whole run.
@@ -54,7 +54,7 @@ class ExampleRounding:
         self._rounding, self._at = rounding, at
 
     def output(self, index: int) -> Yardstick:
-        """What an output may be off by; see `Rounding`."""
+        """Return the yardstick of an output; see `Rounding`."""
         by = self._rounding.output(index)
         exact, noise = by.exact, by.noise
         return replace(

@@ -72,7 +72,7 @@ class ModuleComparison:
         self._counts = [Counter(map(_path, run.calls)) for run in runs]
 
     def rows(self, *, agree: bool) -> list[ModuleRow]:
-        """One row per call of the source but the root's own, in call order; `agree`: whether outputs do."""
+        """Return one row per call of the source, except the root's, in call order."""
         findings: dict[str, _Finding] = {}
         for name, record in self._source.calls.items():
             if _path(name):
@@ -86,7 +86,7 @@ class ModuleComparison:
             doubt = ""
             if finding.alone is not None and not finding.alone.passed and name not in wrong:
                 doubt = self._doubt(finding, findings, agree=agree)
-            rows[name] = _judged(finding, doubt, agree=agree)
+            rows[name] = _judge(finding, doubt, agree=agree)
             if rows[name].isolated_passed is False and name in parents:
                 wrong.add(parents[name])
         while not agree:  # the first to be named is looked at as closely as where outputs agree
@@ -95,7 +95,7 @@ class ModuleComparison:
                 break
             if self._takes(findings[name], findings):
                 break
-            rows[name] = _judged(findings[name], _LEAVES, agree=False)
+            rows[name] = _judge(findings[name], _LEAVES, agree=False)
         return [rows[name] for name in findings]
 
     def _parents(self) -> dict[str, str]:
@@ -132,9 +132,9 @@ class ModuleComparison:
             unproven=worst.unproven,
             reason=worst.reason,
         )
-        return self._isolated(_Finding(row, record, found, tuple(pairs)))
+        return self._run_isolated(_Finding(row, record, found, tuple(pairs)))
 
-    def _isolated(self, finding: _Finding) -> _Finding:
+    def _run_isolated(self, finding: _Finding) -> _Finding:
         """Run the target's module alone on what entered the source's."""
         found, record, call = finding.found, finding.record, finding.row.call
         assert found is not None
@@ -151,7 +151,7 @@ class ModuleComparison:
         return replace(finding, chosen=tuple(chosen), alone=worst)
 
     def _doubt(self, finding: _Finding, findings: Mapping[str, _Finding], *, agree: bool) -> str:
-        """Why a module that is wrong alone need not be wrong; empty where it is."""
+        """Explain why a module that is wrong alone may still be right; empty if it is wrong."""
         found, record, call = finding.found, finding.record, finding.row.call
         assert found is not None
         for i, array in zip(finding.chosen or (), found.inputs, strict=True):
@@ -167,7 +167,7 @@ class ModuleComparison:
         return _LEAVES if agree and not self._takes(finding, findings) else ""
 
     def _takes(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
-        """Whether the target stays as right as it is with the source's values of a call in place of its own.
+        """Whether the target stays right with the source's values of a call in place of its own.
 
         If something goes wrong then that was right, the target wants other values there than the source has:
         part of what the module did is done behind it.
@@ -179,17 +179,17 @@ class ModuleComparison:
             return False
         outputs = zip(self._source.outputs, self._target.outputs, run.outputs, strict=False)
         for index, ((_, wanted), (_, before), (_, now)) in enumerate(outputs):
-            if _worsened(wanted, before, now, self._rounding.output(index)):
+            if _is_worsened(wanted, before, now, self._rounding.output(index)):
                 return False
         for name, other in findings.items():
             before, now = other.found, run.calls.get(name)
             if before is None or now is None or len(now.outputs) != len(before.outputs):
                 continue
             for i, a, b in zip(other.pairs, before.outputs, now.outputs, strict=True):
-                if _worsened(other.record.outputs[i], a, b, self._rounding.boundary(name, i)):
+                if _is_worsened(other.record.outputs[i], a, b, self._rounding.boundary(name, i)):
                     return False
             for i, a, b in zip(other.chosen or (), before.inputs, now.inputs, strict=False):
-                if _worsened(other.record.inputs[i], a, b, self._rounding.entering(name, i)):
+                if _is_worsened(other.record.inputs[i], a, b, self._rounding.entering(name, i)):
                     return False
         return True
 
@@ -200,13 +200,13 @@ class ModuleComparison:
         pairs: Sequence[int],
         by: Callable[[int], Yardstick],
     ) -> Comparison:
-        """The comparison that is furthest beyond its tolerance."""
+        """Return the comparison that is furthest beyond its tolerance."""
         found = [compare(source[i], array, by(i)) for i, array in zip(pairs, target, strict=True)]
         worst = max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))
         return replace(worst, unproven=next((c.unproven for c in found if c.unproven), ""))
 
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:
-        """The call in which the target first goes wrong.
+        """Return the call in which the target first goes wrong.
 
         That is the first call whose isolated run diverges, followed down into the first of the calls inside
         it that does so too; where no isolated run diverges, the first call whose boundary does.
@@ -230,8 +230,8 @@ class ModuleComparison:
         return next(iter(inner), None)
 
 
-def _judged(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
-    """The row of a call: what is known of it, and what that proves."""
+def _judge(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
+    """Return the row of a call, from what is known of it and what that proves."""
     row, alone = finding.row, finding.alone
     if row.passed is None:
         return row
@@ -256,13 +256,13 @@ def _judged(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
     return replace(row, reason=f"at its boundary: {row.reason}")
 
 
-def _worsened(wanted: np.ndarray, before: np.ndarray, now: np.ndarray, by: Yardstick) -> bool:
-    """Whether a value of the target was within its bound and is not any more."""
+def _is_worsened(wanted: np.ndarray, before: np.ndarray, now: np.ndarray, by: Yardstick) -> bool:
+    """Whether a value of the target was within its bound before and is not now."""
     return not compare(wanted, now, by).passed and compare(wanted, before, by).passed
 
 
 def _replays(runner: Runner, call: str, record: CallRecord) -> bool:
-    """Whether a module alone gives again what it gave in the whole run."""
+    """Whether a module run alone returns what it returned in the whole run."""
     try:
         again = runner.run_module(call, record.inputs)
     except (ModelError, KeyError):
@@ -273,7 +273,7 @@ def _replays(runner: Runner, call: str, record: CallRecord) -> bool:
 
 
 def match(wanted: Sequence[np.ndarray], offered: Sequence[np.ndarray]) -> list[int] | None:
-    """For every array of one side the index of its counterpart on the other, or None.
+    """Return, for every array of one side, the index of its counterpart on the other; None without one.
 
     Arrays pair up by shape and kind of element; where several have one shape, the closest in value wins. None
     when there is nothing to pair or an array has no counterpart.

@@ -1,4 +1,4 @@
-"""What agreement does not prove: outputs that agree whatever was computed, and what stands in for them."""
+"""Finds outputs whose agreement proves nothing, and what proves them in its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .report import ModuleRow, OutputRow
 
 
 def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[ModuleRow]) -> dict[str, str]:
-    """Outputs that agree in every case and in none of them prove anything -> why.
+    """Return name of an output -> why no case proves it, though all cases agree.
 
     An output that is NaN or one number everywhere is proved by another draw on which it is not; or by the
     modules under it, where each operator from the last values that agree and prove something lies in a module
@@ -56,7 +56,7 @@ def _reads_input(graph: Graph, value: Value) -> bool:
 
 
 def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:
-    """Operators between an output and values that agree, in no module that agrees alone; the last first.
+    """Return operators between an output and agreeing values, outside modules that agree alone; last first.
 
     What only moves elements is none: its shapes are compared, and layers behind it see their order.
     """
@@ -71,7 +71,7 @@ def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set
 
 
 def _upstream(graph: Graph, value: Value, agreed: Set[Value]) -> list[int]:
-    """Keys of the nodes under a value, down to values that agree; nearest first."""
+    """Return the keys of the nodes under a value, down to values that agree; nearest first."""
     found: dict[int, None] = {}
     stack = [value]
     while stack:

@@ -58,21 +58,21 @@ class _Recorder:
         self._too_large = False
 
     def recording(self) -> Recording:
-        """At the example's sizes, or at batch 1 where they are too large and the models run with that."""
-        calls, untested = self._recorded()
+        """Record at the example's sizes, or at batch 1 where they are too large and the models allow it."""
+        calls, untested = self._record()
         leading = {node.type.shape[0] for node in self._graph.input_nodes() if node.type.shape}
         batch = {name: 1 for name, size in self._sizes.items() if name in leading and size > 1}
         if self._too_large and batch:
             given = self._sizes
             self._sizes = {**given, **batch}
             try:
-                calls, untested = self._recorded()
+                calls, untested = self._record()
             except ModelError:  # a model may need several examples: then the larger calls stay untested
                 self._sizes = given
         return Recording(calls, self._origin(), untested)
 
-    def _recorded(self) -> tuple[list[RecordedCall], dict[str, str]]:
-        """(one call of every class that has one, class -> why it has none)."""
+    def _record(self) -> tuple[list[RecordedCall], dict[str, str]]:
+        """Return (one call of every class that has one, class -> why it has none)."""
         inputs = make_inputs(self._graph, self._sizes, self._seed)
         source, target = self._source.run(inputs), self._target.run(inputs)
         root = CallRecord("", list(inputs.values()), [array for _, array in source.outputs])
@@ -83,13 +83,13 @@ class _Recorder:
         for class_name, candidates in self._target.emitted_calls().items():
             reason = "nothing calls it by itself"
             for call in candidates:
-                found = self._paired(call, target.calls[call.name], records.get(call.name))
+                found = self._pair(call, target.calls[call.name], records.get(call.name))
                 reason = found if isinstance(found, str) else _obstacle(found)
                 if not reason and isinstance(found, CallRecord):
                     distance = _distance(found.outputs, self._target.run_module(call.name, found.inputs))
                     if distance <= _ELSEWHERE:
                         place = _place(call.name, made=call.name in self._made)
-                        calls.append(_recorded_call(class_name, call, found, place, distance))
+                        calls.append(_make_recorded_call(class_name, call, found, place, distance))
                         break
                     reason = "a pass moved values across its edges"
                 self._too_large |= "bytes" in reason
@@ -97,8 +97,8 @@ class _Recorder:
                 untested[class_name] = reason
         return calls, untested
 
-    def _paired(self, call: EmittedCall, target: CallRecord, source: CallRecord | None) -> CallRecord | str:
-        """The source's values of a call in the emitted Cell's order; why not, where they do not pair up."""
+    def _pair(self, call: EmittedCall, target: CallRecord, source: CallRecord | None) -> CallRecord | str:
+        """Return the source's values of a call in the emitted Cell's order, or why they do not pair."""
         if call.arguments is None:
             return "it is called with more than tensors"
         if source is None:
@@ -125,7 +125,7 @@ class _Recorder:
 
 
 def _place(call: str, *, made: bool) -> str:
-    """A call in words; `made`: whether the source has only its operators, and a pass the module."""
+    """Describe a call; `made` says that a pass made the module of the source's operators."""
     path, _, number = call.rpartition("#")
     if not path:
         return "the whole net"
@@ -133,10 +133,10 @@ def _place(call: str, *, made: bool) -> str:
     return f"the part of the source that is `{path}` here{times}" if made else f"the source's `{path}`{times}"
 
 
-def _recorded_call(
+def _make_recorded_call(
     class_name: str, call: EmittedCall, record: CallRecord, place: str, distance: float
 ) -> RecordedCall:
-    """A call with its values; `distance`: of what MindSpore computes from them."""
+    """Return a call with its values; `distance` is how far MindSpore's results are from them."""
     assert call.arguments is not None
     return RecordedCall(
         class_name,
@@ -145,12 +145,12 @@ def _recorded_call(
         call.arguments,
         record.inputs,
         record.outputs,
-        TOLERANCE if distance <= TOLERANCE / 2 else _rounded_up(4 * distance),
+        TOLERANCE if distance <= TOLERANCE / 2 else _round_up(4 * distance),
     )
 
 
 def _obstacle(record: CallRecord) -> str:
-    """Why a call is not recorded; empty where nothing speaks against it."""
+    """Explain why a call is not recorded; empty if it can be."""
     arrays = [*record.inputs, *record.outputs]
     held = sum(a.nbytes for a in arrays)
     if held > LIMIT:
@@ -160,7 +160,7 @@ def _obstacle(record: CallRecord) -> str:
 
 
 def _distance(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
-    """The largest difference of floating-point outputs, measured as the tests do; 0 where there are none."""
+    """Return the largest difference of floating-point outputs, measured as the tests do; 0 without any."""
     worst = 0.0
     for wanted, array in zip(expected, found, strict=True):
         if wanted.dtype.kind in "fc" and wanted.size:
@@ -170,7 +170,7 @@ def _distance(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
     return worst
 
 
-def _rounded_up(value: float) -> float:
-    """To one significant digit, upwards."""
+def _round_up(value: float) -> float:
+    """Round up to one significant digit."""
     unit = 10.0 ** math.floor(math.log10(value))
     return float(f"{math.ceil(value / unit) * unit:.0e}")

@@ -181,11 +181,11 @@ class Report:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
+        """Return the report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
         return {name: _plain(value) for name, value in {"passed": self.passed, **asdict(self)}.items()}
 
     def render(self, *, brief: bool = False) -> str:
-        """The report as text: the verdict, the first divergence and its cause, what differs, the tables.
+        """Return the report as text: verdict, first divergence with its cause, differences, tables.
 
         Args:
             brief: a screenful: the worst rows of each table, without those that passed or only inherit.
@@ -193,7 +193,7 @@ class Report:
         return render(self, brief=brief)
 
     def summary(self) -> str:
-        """The verdict in one line."""
+        """Return the verdict in one line."""
         failed = sum(not row.passed for row in self.outputs) + sum(
             row.passed is False for row in [*self.modules, *self.training, *self.nodes]
         )

@@ -1,4 +1,4 @@
-"""The text of a report: the verdict, the first divergence with its cause, what differs, then the tables."""
+"""Writes a report as text: verdict, first divergence with its cause, differences, tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = TypeVar("Row")
 
 
 def render(report: Report, *, brief: bool) -> str:
-    """The report as text.
+    """Return the report as text.
 
     Args:
         report: what was found.
@@ -48,7 +48,7 @@ def render(report: Report, *, brief: bool) -> str:
 
 
 def _divergence(report: Report) -> list[str]:
-    """Where it goes wrong first, and what to write there."""
+    """Return where the target goes wrong first, and what to write there."""
     lines: list[str] = []
     typed = [row for row in report.outputs if not row.passed and row.reason.startswith(_TYPES)]
     if typed:
@@ -71,7 +71,7 @@ def _divergence(report: Report) -> list[str]:
 
 
 def _differences(report: Report) -> list[str]:
-    """What differs besides numbers."""
+    """Return the differences besides numbers."""
     lines: list[str] = []
     if report.nets is not None:
         lines += report.nets.differing_lines(agree=all(row.passed for row in report.outputs))
@@ -87,11 +87,13 @@ def _outputs(report: Report, *, brief: bool) -> list[str]:
     if brief:
         rows = [row for row in rows if not row.passed or row.name in report.unproven]
     head = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
-    return _shown(head, rows, _output_cells, lambda row: _times(row.max_abs, row.tolerance), brief=brief)
+    return _render_table(
+        head, rows, _output_cells, lambda row: _times(row.max_abs, row.tolerance), brief=brief
+    )
 
 
 def _modules(report: Report, *, brief: bool) -> list[str]:
-    """Calls of modules; brief: those that are wrong by themselves, or the first where none is."""
+    """Return the table of module calls; brief: those wrong by themselves, or the first if none is."""
     head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
     rows: Sequence[ModuleRow] = report.modules
     folded = 0
@@ -100,7 +102,7 @@ def _modules(report: Report, *, brief: bool) -> list[str]:
         wrong = [row for row in failed if row.isolated_passed is False or row.call == report.first_divergence]
         rows = wrong or failed
         folded = len(failed) - len(rows)
-    lines = _shown(head, rows, _module_cells, _times_of_module, brief=brief)
+    lines = _render_table(head, rows, _module_cells, _times_of_module, brief=brief)
     if folded:
         lines.append(
             f"{_many(folded, 'module call')} inherit{'s' if folded == 1 else ''} that (-v lists all)"
@@ -111,21 +113,21 @@ def _modules(report: Report, *, brief: bool) -> list[str]:
 def _nodes(report: Report, *, brief: bool) -> list[str]:
     head = ["node of the source", "operator", "max abs", "max rel", "alone", "tolerance", ""]
     rows = [row for row in report.nodes if row.passed is False]
-    return _shown(head, rows, _module_cells, None, brief=brief)
+    return _render_table(head, rows, _module_cells, None, brief=brief)
 
 
 def _training(report: Report, *, brief: bool) -> list[str]:
-    """Gradients and statistics; brief: none where other outputs explain them."""
+    """Return the table of gradients and statistics; brief: empty where other outputs explain them."""
     head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
     rows: Sequence[TrainingRow] = report.training
     if brief:
         rows = [row for row in rows if row.passed is False]
         if rows and any(not row.passed for row in report.outputs):
             return ["", f"{_many(len(rows), 'parameter or statistic')} trained otherwise, too (-v lists all)"]
-    return _shown(head, rows, _training_cells, _times_of_training, brief=brief)
+    return _render_table(head, rows, _training_cells, _times_of_training, brief=brief)
 
 
-def _shown(
+def _render_table(
     head: list[str],
     rows: Sequence[Row],
     cells: Callable[[Row], list[str]],
@@ -133,7 +135,7 @@ def _shown(
     *,
     brief: bool,
 ) -> list[str]:
-    """A table after an empty line; brief: its worst rows."""
+    """Return a table after an empty line; brief: its worst rows."""
     if not rows:
         return []
     kept = sorted(rows, key=worse, reverse=True) if brief and worse is not None else list(rows)
@@ -143,7 +145,7 @@ def _shown(
 
 
 def _times(error: float | None, tolerance: float | None) -> float:
-    """How many tolerances an error is; what is no number comes first."""
+    """Return how many tolerances an error is; NaN and infinities sort first."""
     if error is None:
         return 0.0
     if math.isnan(error) or not tolerance:

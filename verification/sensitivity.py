@@ -1,4 +1,4 @@
-"""Whether a wrong parameter would be noticed: each is changed by a hundredth, and what moves is measured."""
+"""Measures whether a wrong parameter would be noticed: changes each by a hundredth, and sees what moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Graph, ModelError, Operator, Parameter, Value
 from .compare import EPSILON, kind_of
 from .coverage import Sensitivity
-from .inputs import batch_symbols, bindings, resized
+from .inputs import batch_symbols, bindings, resize_inputs
 from .oracle.mxnet_runner import MXNetRunner
 from .report import ModuleRow, OutputRow
 from .runners.onnx_runner import OnnxRunner
@@ -95,7 +95,7 @@ class Measuring:
         return [float(a.max(initial=0.0)) for a in found]
 
     def sensitivity(self) -> Sensitivity | None:
-        """What changes of the parameters do; None where there are none."""
+        """Return the effects of changing the parameters; None if there are none."""
         if not self._names:
             return None
         if isinstance(self._runner, (OnnxRunner, MXNetRunner)):
@@ -113,8 +113,8 @@ class Measuring:
             why,
         )
 
-    def changed(self, array: np.ndarray) -> np.ndarray:
-        """A parameter with every element changed at a random sign; what is not finite stays.
+    def change(self, array: np.ndarray) -> np.ndarray:
+        """Return a parameter with every element changed at a random sign; non-finite ones stay.
 
         Ones and zeros, as of a mask, are exchanged: a comparison with them does not see a hundredth.
         """
@@ -127,14 +127,14 @@ class Measuring:
         return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
 
     def _by_runs(self, runner: OnnxRunner | MXNetRunner) -> Sensitivity:
-        """One run for each of some parameters, taken at even distances."""
+        """Measure with one run for each of some parameters, taken at even distances."""
         names = [self._graph.parameter(key).name for key in self._names]
         step = max(1, -(-len(names) // TRIED))
         tried = names[::step]
         expected = [array for _, array in self._run.outputs]
         moved: set[str] = set()
         try:
-            for name, found in runner.varied(self._inputs, tried, self.changed):
+            for name, found in runner.run_varied(self._inputs, tried, self.change):
                 rows = zip(expected, found, self._tolerances, strict=True)
                 if any(_distance(a, b) > tolerance for a, b, tolerance in rows):
                     moved.add(name)
@@ -145,14 +145,14 @@ class Measuring:
         return Sensitivity(len(tried), len(moved), [], unnoticed, untried)
 
     def _by_gradients(self, runner: Differentiable) -> tuple[set[int], str]:
-        """The parameters that move an output by more than its tolerance; why that is not known, or ""."""
+        """Return the parameters that move an output beyond its tolerance, and why that is unknown, or ""."""
         if sum(self._graph.parameter(key).data.nbytes for key in self._names) > LIMIT:
             return set(), "its parameters are too large for gradients beside them"
         sizes = bindings(self._graph, self._inputs)
         one = {**sizes, **dict.fromkeys(batch_symbols(self._graph) & set(sizes), 1)}
         why = ""
         large = sum(array.nbytes for array in self._inputs.values()) > _LARGE
-        for inputs in (*([resized(self._graph, self._inputs, one)] if large else []), self._inputs):
+        for inputs in (*([resize_inputs(self._graph, self._inputs, one)] if large else []), self._inputs):
             try:
                 run = self._run if inputs is self._inputs else self._runner.run(inputs, calls=False)
                 weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]
@@ -164,12 +164,12 @@ class Measuring:
         return set(), why
 
     def _masks(self) -> set[int]:
-        """Parameters of ones and zeros, which a comparison may read: it has no gradient."""
+        """Return the parameters of ones and zeros, which a comparison may read without a gradient."""
         return {key for key in self._names if _is_mask(self._graph.parameter(key).data.numpy())}
 
     def _moves_output(self, key: int) -> bool:
         try:
-            with self._runner.altered(self.changed, only=self._names[key]):
+            with self._runner.altered(self.change, only=self._names[key]):
                 found = self._runner.run(self._inputs, calls=False).outputs
         except ModelError:
             return False
@@ -177,7 +177,7 @@ class Measuring:
         return any(_distance(a, b) > tolerance for (_, a), (_, b), tolerance in rows)
 
     def _weights(self, at: int, array: np.ndarray) -> np.ndarray | None:
-        """Random numbers: a sum that they weigh moves by about 1 where the output moves by its bound."""
+        """Return random weights by which a sum moves by about 1 where the output moves by its bound."""
         if kind_of(array) != "f" or at >= len(self._tolerances) or not array.size:
             return None
         bound = self._tolerances[at] or EPSILON.get(array.dtype.name, 2.0**-23)
@@ -185,7 +185,7 @@ class Measuring:
         return np.where(np.isfinite(array), drawn / (bound * np.sqrt(array.size)), 0.0)
 
     def _is_moving(self, key: int, gradients: Mapping[str, np.ndarray]) -> bool:
-        """Whether a parameter changed as `changed` does moves an output by more than is tolerated."""
+        """Whether changing a parameter, as `change` does, moves an output beyond its tolerance."""
         gradient = gradients.get(self._names[key])
         value = self._graph.parameter(key).data.numpy()
         if gradient is None:
@@ -193,12 +193,12 @@ class Measuring:
         if gradient is None or gradient.shape != value.shape:
             return False
         with np.errstate(all="ignore"):
-            by = self.changed(value).astype(np.float64) - value.astype(np.float64)
+            by = self.change(value).astype(np.float64) - value.astype(np.float64)
             terms = gradient.astype(np.float64) * np.where(np.isfinite(by), by, 0.0)
         return float(np.sqrt(np.square(terms[np.isfinite(terms)]).sum())) > 1
 
     def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """The gradient of a running mean or variance, which frameworks do not give: from beta's or gamma's.
+        """Return the gradient of a running mean or variance, derived from beta's or gamma's.
 
         Of ``y = gamma * x + beta`` with ``x = (input - mean) / sqrt(variance + epsilon)``, the mean moves y
         as beta does times ``-gamma / sqrt(variance + epsilon)``, the variance as gamma does times
@@ -222,7 +222,7 @@ class Measuring:
         return node.data.numpy() if isinstance(node, Parameter) else self._graph.constant_value(value)
 
     def _moves_alone(self, key: int) -> bool:
-        """Whether a parameter moves what its module gives, or one around it, if that was compared alone."""
+        """Whether a parameter moves the results of a module around it that was compared alone."""
         names = self._graph.modules.call_names()
         for call in self._graph.modules.calls():
             if key not in self._graph.modules.module(call.module).parameters.values():
@@ -238,7 +238,7 @@ class Measuring:
     def _moves(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> bool:
         try:
             before = self._runner.run_module(call, record.inputs)
-            with self._runner.altered(self.changed, call, self._names[key]):
+            with self._runner.altered(self.change, call, self._names[key]):
                 after = self._runner.run_module(call, record.inputs)
         except (ModelError, KeyError):
             return False
@@ -267,7 +267,7 @@ def _is_measured(graph: Graph, parameter: Parameter) -> bool:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference; infinite where the shapes or what is finite differ."""
+    """Return the largest difference; infinite where shapes differ, or which elements are finite."""
     if a.shape != b.shape:
         return np.inf
     with np.errstate(all="ignore"):

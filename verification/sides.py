@@ -1,4 +1,4 @@
-"""A source and a target in their runtimes, and how far apart what they compute may be."""
+"""The source and the target in their runtimes, and the tolerances between their results."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ another order, 12 units off.
 
 
 class OutputRounding(Protocol):
-    """What rounding does to the outputs of a run."""
+    """The effect of rounding on the outputs of a run."""
 
     def output(self, index: int) -> Yardstick:
-        """What an output may be off by."""
+        """Return the yardstick of an output."""
         ...
 
 
@@ -83,7 +83,7 @@ class Sides:
         calls: bool = False,
         recorded: bool = False,
     ) -> Rounding:
-        """What rounding does in a run of the source.
+        """Return the effect of rounding in a run of the source.
 
         Args:
             inputs: of the run.
@@ -107,7 +107,7 @@ class Sides:
     def rounding_of_step(
         self, inputs: Mapping[str, np.ndarray], source: Run, exact: Run | None, again: Again
     ) -> Rounding:
-        """What rounding does in a training step of the source, as a run; `again` makes it on other inputs."""
+        """Return the effect of rounding in a training step; `again` makes the step on other inputs."""
         return Rounding(
             self.source,
             source,
@@ -131,7 +131,7 @@ class Sides:
         return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
 
     def outputs(self, case: str, source: Run, target: Run, rounding: OutputRounding) -> list[OutputRow]:
-        """One row per output of the source, paired by position."""
+        """Return one row per output of the source, paired by position."""
         rows: list[OutputRow] = []
         nan = float("nan")
         for index, (name, array) in enumerate(source.outputs):
@@ -151,7 +151,7 @@ class Sides:
         return rows
 
     def _exactly(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Callable[[], Run | None] | None:
-        """Makes the float64 run, which is made where something else does not decide before."""
+        """Return a function that makes the float64 run, on demand; None if there is none."""
         return None if self.exact is None else cache(lambda: self._exact_run(inputs, calls))
 
     def _exact_run(self, inputs: Mapping[str, np.ndarray], calls: bool) -> Run | None:
@@ -165,7 +165,7 @@ class Sides:
             return None
 
     def _cost_of(self, operators: Sequence[Operator]) -> Cost:
-        """What the runtimes' arithmetic in operators may cost; a float64 result shows the source's own."""
+        """Return the rounding that the runtimes may add in operators; a float64 run shows the source's."""
         if self.target.runtime == self.source.runtime:
             return Cost(_SAME)
         target, source = self.target.slack(operators), self.source.slack(operators)
@@ -175,7 +175,7 @@ class Sides:
         return Cost(max(target, source), max(inner, default=0.0))
 
     def _cost_alone(self, call: str) -> Cost:
-        """The same of the operators in one module call."""
+        """Return the rounding that the runtimes may add in one module call."""
         return self._cost_of(self._operators_of.get(call, []))
 
     @cached_property
@@ -188,7 +188,7 @@ class Sides:
         return found
 
     def yardstick(self) -> str:
-        """What is allowed, in words."""
+        """Describe what is allowed."""
         measured = (
             "its own float32 is from its float64 result"
             if self.exact is not None
@@ -201,12 +201,12 @@ class Sides:
         )
 
     def title(self, runner: Runner) -> str:
-        """What a side is, for the report."""
+        """Describe a side for the report."""
         reference = self.graph.origin.reference if runner is self.source else ""
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
 
 
 def _scale_of(node: Operator) -> float:
-    """How far below zero an operator of `_ELUS` goes."""
+    """Return how far below zero an operator of `_ELUS` goes."""
     outer = node.float("gamma") if node.op_type == "Selu" else 1.0
     return abs(node.float("alpha") * outer)

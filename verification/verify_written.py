@@ -1,4 +1,4 @@
-"""The comparison of what was written from a graph with its source."""
+"""Compares what was written from a graph with its source."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def verify_written(
     if find_target(target).is_read_back:  # what the target would read
         written = read(files[0], dict(rewritten.origin.inputs), LoadOptions())
         renames = next((f for f in files if f.name.endswith("renames.json")), None)
-    if comparable(graph, rewritten) is graph:
+    if choose_comparable(graph, rewritten) is graph:
         train = recipes is not None
         return verify(graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes)
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
 
 
-def comparable(graph: Graph, rewritten: Graph) -> Graph:
-    """The source, or the rewritten graph where passes added inputs or outputs."""
+def choose_comparable(graph: Graph, rewritten: Graph) -> Graph:
+    """Return the source, or the rewritten graph if passes added inputs or outputs."""
     same = len(graph.inputs) == len(rewritten.inputs) and len(graph.outputs) == len(rewritten.outputs)
     return graph if same else rewritten

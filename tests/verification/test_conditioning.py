@@ -11,7 +11,7 @@ from torch import nn
 import regraft
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, Value, validate
 from regraft.verification import Report, verify
-from regraft.verification.conditioning import Cost, Rounding, changes
+from regraft.verification.conditioning import Cost, Rounding, make_changes
 from regraft.verification.runners.select_runner import own_runner
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
@@ -41,14 +41,14 @@ class TestChanges:
     @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
     def test_every_element_moves_by_a_unit_or_two(self, dtype: type) -> None:
         x = X.astype(dtype)
-        for change in changes(1):
+        for change in make_changes(1):
             steps = np.abs(change(x) - x) / np.spacing(np.abs(x))
             assert steps.min() >= 0.9
             assert steps.max() <= 2
 
     def test_integers_masks_and_what_would_overflow_stay(self) -> None:
         kept = np.array([0, 1, -2, 1024, np.inf, -np.inf], np.float32)
-        for change in changes(4):
+        for change in make_changes(4):
             np.testing.assert_array_equal(change(kept), kept)
             assert np.isfinite(change(np.full(8, np.finfo(np.float32).max))).all()
             assert np.isnan(change(np.array([np.nan], np.float32))).all()
@@ -65,11 +65,11 @@ class TestRunners:
         loaded, _ = exported(net, tmp_path, torch.from_numpy(X))
         runner = own_runner(loaded)
         plain = runner.run({"input": X}).outputs[0][1]
-        with runner.altered(changes(1)[0]):
+        with runner.altered(make_changes(1)[0]):
             assert not torch.equal(net[0].weight, before["0.weight"])
             moved = runner.run({"input": X}).outputs[0][1]
         assert 0 < np.abs(moved - plain).max() < 1e-5
-        with runner.altered(changes(1)[0], "1#1"):
+        with runner.altered(make_changes(1)[0], "1#1"):
             assert torch.equal(net[0].weight, before["0.weight"])
         for name, value in net.state_dict().items():
             assert torch.equal(value, before[name])

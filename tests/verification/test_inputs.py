@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regraft.ir import Builder, Graph, TensorType, UsageError
-from regraft.verification.inputs import bindings, make_inputs, other_sizes, resized
+from regraft.verification.inputs import bindings, make_inputs, other_sizes, resize_inputs
 
 
 def lookup(rows: int = 50) -> Graph:
@@ -59,7 +59,7 @@ def test_symbols_take_the_examples_sizes_then_others() -> None:
 def test_given_inputs_are_resized_along_their_symbols() -> None:
     graph = lookup()
     given = {"x": np.arange(8).reshape(2, 4)}
-    found = resized(graph, given, {"N": 3, "S": 2})["x"]
+    found = resize_inputs(graph, given, {"N": 3, "S": 2})["x"]
     np.testing.assert_array_equal(found, [[0, 1], [4, 5], [0, 1]])
 
 

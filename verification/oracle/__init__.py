@@ -1,1 +1,1 @@
-"""Runs a source whose framework is not at hand in another Python that has it, in a process of its own."""
+"""Runs a source in another Python process, if its framework is not installed here."""

@@ -22,7 +22,7 @@ def main():
         try:
             if model is None:
                 model = Model(request)
-                answer = model.described()
+                answer = model.describe()
             else:
                 answer = model.run(request)
         except Exception as error:  # MXNet's own errors have no common base; the caller says what it means
@@ -60,8 +60,8 @@ class Model:
                 self.places.setdefault(key, number)
         self.operators = {node["name"]: node["op"] for node in nodes}
 
-    def described(self):
-        """The version, and what there is to be seen."""
+    def describe(self):
+        """Return the version of MXNet, and the names of what can be shown."""
         return {
             "version": self.mx.__version__,
             "values": [[name, output, self.operators[name]] for name, output in self.places],

@@ -1,4 +1,4 @@
-"""A symbol in MXNet itself, by way of a Python that has it."""
+"""Runs a symbol in MXNet itself, through a Python that has it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCRIPT = Path(__file__).with_name("mxnet_process.py")
 
 
 class MXNetRunner:
-    """The files of a symbol as MXNet reads and runs them.
+    """Runs the files of a symbol in MXNet, which reads them itself.
 
     Args:
         graph: the symbol, loaded and not rewritten.
@@ -87,13 +87,13 @@ class MXNetRunner:
         folder.mkdir()
         wanted = list(self._landmarks) if calls else []
         question = {
-            "inputs": self._saved(folder, inputs),
+            "inputs": self._save(folder, inputs),
             "filled": self._filled,
             "values": wanted,
             "folder": str(folder),
         }
         count = self._process.ask(question)["count"]
-        arrays = [self._loaded(folder / f"{i}.npy") for i in range(int(count))]
+        arrays = [self._load(folder / f"{i}.npy") for i in range(int(count))]
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
@@ -105,21 +105,21 @@ class MXNetRunner:
             self.nodes = dict(zip(wanted, arrays, strict=False))
         return Run(list(zip(names, outputs, strict=True)), self._calls(inputs) if calls else {})
 
-    def _saved(self, folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    def _save(self, folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
         files: dict[str, str] = {}
         for number, (name, array) in enumerate(arrays.items()):
             files[name] = str(folder / f"in{number}.npy")
             np.save(files[name], array, allow_pickle=False)
         return files
 
-    def _loaded(self, file: Path) -> np.ndarray:
+    def _load(self, file: Path) -> np.ndarray:
         try:
             return np.load(file, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise ModelError("E702", f"expected an array from MXNet, got `{file.name}`: {error}") from error
 
     def _calls(self, inputs: Mapping[str, np.ndarray]) -> dict[str, CallRecord]:
-        """Every module call; one at whose edges MXNet does not show every value has none."""
+        """Return the module calls; a call is left out if MXNet does not show every value at its edges."""
         values: dict[Value, np.ndarray] = {}
         for key, value in self._landmarks.items():
             values.setdefault(value, self.nodes[key])
@@ -137,15 +137,15 @@ class MXNetRunner:
         return records
 
     def landmarks(self) -> dict[tuple[str, int], Value]:
-        """The nodes that MXNet shows -> the value of the graph."""
+        """Return the nodes that MXNet shows -> the value of the graph."""
         return dict(self._landmarks)
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one call of the graph that the symbol was lowered to: MXNet runs it as a whole."""
+        """Run one call of the lowered graph, because MXNet runs the symbol as a whole."""
         return self._lowered.run_module(call, inputs)
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the graph that the symbol was lowered to with other values in place of a call's."""
+        """Run the lowered graph with other values in place of a call's."""
         return self._lowered.run_with(inputs, call, outputs)
 
     @cached_property
@@ -156,7 +156,7 @@ class MXNetRunner:
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> Iterator[None]:
-        """Give every floating-point parameter other values inside; see `Runner`."""
+        """Change every floating-point parameter in a with block; see `Runner`."""
         if call:  # which runs in the graph that was lowered
             with self._lowered.altered(change, call, only):
                 yield
@@ -173,19 +173,19 @@ class MXNetRunner:
                 file.unlink()
             self._filled = {}
 
-    def varied(
+    def run_varied(
         self,
         inputs: Mapping[str, np.ndarray],
         names: Sequence[str],
         change: Callable[[np.ndarray], np.ndarray],
     ) -> Iterator[tuple[str, list[np.ndarray]]]:
-        """The outputs with each of some parameters changed, one after the other."""
+        """Yield (name, outputs) with each of some parameters changed, one after the other."""
         for name in names:
             with self.altered(change, only=name):
                 yield name, [array for _, array in self.run(inputs, calls=False).outputs]
 
     def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
-        """Units in the last place that MXNet's arithmetic may cost; see `Runner`."""
+        """Return the units in the last place that MXNet's arithmetic may cost; see `Runner`."""
         return 64
 
     def close(self) -> None:

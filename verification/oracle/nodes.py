@@ -1,4 +1,4 @@
-"""Compares what every node of a source gave in its own framework with the graph that it was lowered to."""
+"""Compares what every node of a source returned in its own framework with the lowered graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .mxnet_runner import MXNetRunner
 def compare_nodes(
     graph: Graph, source: MXNetRunner, inputs: Mapping[str, np.ndarray], threads: int | None = None
 ) -> list[ModuleRow]:
-    """One row per output of a node that is a value of the graph, in the order of the run.
+    """Return one row per output of a node that is a value of the graph, in the order of the run.
 
     The graph runs in ONNX Runtime, unoptimised, with those values as further outputs. An error travels on:
     the first node that differs is the one that was lowered wrongly.

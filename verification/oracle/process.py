@@ -1,4 +1,4 @@
-"""A Python of another environment that answers questions, a line of JSON each, within bounded time."""
+"""Runs a script in a Python of another environment; it answers one JSON line each, in bounded time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Process:
             ) from error
 
     def ask(self, question: Mapping[str, object]) -> dict[str, Any]:
-        """The answer to a question.
+        """Return the answer to a question.
 
         Raises:
             ModelError: when it answers with an error, ends, or takes too long (E702).
@@ -76,7 +76,7 @@ class Process:
             self._process.stdin.write(json.dumps(question).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise self._ended() from error
+            raise self._make_end_error() from error
         line = self._line()
         try:
             answer = json.loads(line)
@@ -115,13 +115,13 @@ class Process:
                 part = os.read(stream.fileno(), 1 << 16)
                 found += part
                 if not part:
-                    raise self._ended()
+                    raise self._make_end_error()
                 if len(found) > _MOST:
                     self._process.kill()
                     raise self._refusal(f"gave an answer of more than {_MOST} bytes")
         return bytes(found)
 
-    def _ended(self) -> ModelError:
+    def _make_end_error(self) -> ModelError:
         self._process.wait()
         return self._refusal(f"ended with code {self._process.returncode}")
 

@@ -1,4 +1,4 @@
-"""The net of an emitted folder, imported from its ``model.py``."""
+"""Imports the net of an emitted folder from its ``model.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], str]:
-    """The net that ``build()`` constructs and fills from the checkpoint beside it.
+    """Return the net that ``build()`` constructs and fills from the checkpoint beside it.
 
     Returns:
         The net, the source's paths of its Cells by their ids, and the module's name in `sys.modules`.
@@ -29,7 +29,7 @@ def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], st
         ModelError: when ``model.py`` or ``renames.json`` cannot be used.
     """
     start()
-    module = _imported(folder / "model.py")
+    module = _import_module(folder / "model.py")
     try:
         net = module.build()
     except Exception as error:  # emitted code, which a user may have edited
@@ -39,13 +39,13 @@ def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], st
 
 
 def constructed(folder: Path) -> Graph:
-    """The tree of the net that an emitted folder's ``build(checkpoint=None)`` draws.
+    """Return the tree, with initial distributions, of the net that ``build(checkpoint=None)`` draws.
 
     Raises:
         ModelError: when ``model.py`` cannot be used.
     """
     start()
-    module = _imported(folder / "model.py")
+    module = _import_module(folder / "model.py")
     graph = Graph()
     try:
         net = module.build(checkpoint=None)
@@ -58,12 +58,12 @@ def constructed(folder: Path) -> Graph:
 
 
 def net_inputs(net: Any) -> list[str]:
-    """Names of the arguments of an emitted net's `construct`."""
+    """Return the names of the arguments of an emitted net's `construct`."""
     return list(inspect.signature(net.construct).parameters)
 
 
 def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:
-    """Id of a Cell -> the source's path or paths of it, as ``renames.json`` has them; its own without."""
+    """Return id of a Cell -> its path or paths in the source, by ``renames.json``; else its own."""
     sources: dict[str, tuple[str, ...]] = {}
     folded: set[str] = set()  # layers that others were folded into compute something of their own
     if (folder / "renames.json").exists():
@@ -84,7 +84,7 @@ def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:
     }
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_module(path: Path) -> ModuleType:
     name = f"regraft_emitted_{next(_numbers)}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

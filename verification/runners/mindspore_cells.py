@@ -1,4 +1,4 @@
-"""MindSpore's Cells: where they are in a net, how they are run, and what is said when they cannot be."""
+"""Handles MindSpore's Cells: where they are in a net, how they are run, and errors about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...ir import ModelError
 
 
 def start() -> None:
-    """Import MindSpore the way it is right and fast.
+    """Import MindSpore with correct and fast settings.
 
     Raises:
         ModelError: when it is not installed.
@@ -26,7 +26,7 @@ def start() -> None:
 
 
 def cells_of(net: Any) -> list[tuple[str, Any]]:
-    """(path, Cell) of every Cell, each once, under its first path; the net itself first."""
+    """Return (path, Cell) of every Cell, each once, under its first path; the net itself first."""
     found: dict[int, tuple[str, Any]] = {}
     stack = [("", net)]
     while stack:
@@ -42,12 +42,12 @@ def cells_of(net: Any) -> list[tuple[str, Any]]:
 
 
 def parameters_of(cells: Sequence[Any]) -> list[Any]:
-    """Every Parameter of the Cells, each once."""
+    """Return every Parameter of the Cells, each once."""
     return list({id(p): p for cell in cells for p in cell._params.values() if p is not None}.values())
 
 
 def source_expressions(net: Any) -> dict[int, str]:
-    """The identity of a Cell -> how source reaches it from ``net``."""
+    """Return id of a Cell -> the expression that reaches it from ``net``."""
     from mindspore import nn
 
     found: dict[int, str] = {}
@@ -66,19 +66,19 @@ def source_expressions(net: Any) -> dict[int, str]:
 
 @contextmanager
 def evaluating(cells: Sequence[Any]) -> Iterator[None]:
-    """PyNative and evaluation mode inside; afterwards the Cells are as they were."""
+    """Set PyNative and evaluation mode in a with block; the Cells are as before afterwards."""
     with borrowed(list(cells), parameters_of(cells)):
         yield
 
 
 def own_names(parameters: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Parameters with the names that they bear."""
+    """Return parameters with the names that they have."""
     return [(p, p.name) for p in parameters.values()]
 
 
 @contextmanager
-def named(names: Sequence[tuple[Any, str]]) -> Iterator[None]:
-    """Their own names inside, which an optimizer goes by, for Parameters that are borrowed."""
+def use_own_names(names: Sequence[tuple[Any, str]]) -> Iterator[None]:
+    """Give borrowed Parameters their own names in a with block, because an optimizer goes by names."""
     borrowed_names = [(p, p.name) for p, _ in names]
     try:
         for parameter, name in names:
@@ -90,8 +90,8 @@ def named(names: Sequence[tuple[Any, str]]) -> Iterator[None]:
 
 
 @contextmanager
-def intercepted(call: Callable[..., Any] | None) -> Iterator[None]:
-    """With `call` in place of `Cell.__call__`; None leaves it."""
+def intercept_calls(call: Callable[..., Any] | None) -> Iterator[None]:
+    """Replace `Cell.__call__` in a with block; None leaves it."""
     from mindspore.nn import Cell
 
     original = Cell.__call__
@@ -104,7 +104,7 @@ def intercepted(call: Callable[..., Any] | None) -> Iterator[None]:
 
 
 def refusal(what: str, error: Exception, place: str = "") -> ModelError:
-    """E702 for what was raised when a net was to be imported, built, run or trained."""
+    """Return the E702 error for an exception from importing, building, running or training a net."""
     text = next(iter(str(error).strip().splitlines()), "")
     return ModelError(
         "E702", f"MindSpore could not {what} the model: {type(error).__name__}: {text}", place=place

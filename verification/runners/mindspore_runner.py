@@ -24,21 +24,21 @@ from .emitted_net import emitted_net
 from .mindspore_cells import (
     cells_of,
     evaluating,
-    intercepted,
-    named,
+    intercept_calls,
     own_names,
     parameters_of,
     refusal,
     source_expressions,
     start,
+    use_own_names,
 )
 from .mindspore_values import (
     argument_sources,
     array_of,
-    filled,
-    mapped,
-    replaced,
-    results,
+    fill_slots,
+    flatten_results,
+    map_tensors,
+    replace_tensors,
     set_value,
     tensors_of,
 )
@@ -105,7 +105,7 @@ class MindSporeRunner:
 
     @staticmethod
     def of_graph(graph: Graph) -> MindSporeRunner:
-        """The live Cell that a graph came from."""
+        """Return a runner of the live Cell that a graph came from."""
         start()
         net = graph.origin.model
         walked = Graph()
@@ -120,7 +120,7 @@ class MindSporeRunner:
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
-        """The net that an emitted folder's ``build()`` constructs and fills from the checkpoint beside it.
+        """Return a runner of an emitted folder's net, built and filled from the checkpoint beside it.
 
         Raises:
             ModelError: when ``model.py`` or ``renames.json`` cannot be used.
@@ -133,7 +133,7 @@ class MindSporeRunner:
         return self._run(inputs, calls, {})
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the Cell with other values in place of what one call gives; see `Runner`."""
+        """Run the Cell with other values in place of what one call returns; see `Runner`."""
         return self._run(inputs, True, {call: outputs})
 
     def _run(
@@ -147,10 +147,10 @@ class MindSporeRunner:
             self._store = ValueStore()
             noting = settings.recording(training=False)
         recorder = self._recorder(records, given) if calls else None
-        with evaluating(self._cells), intercepted(recorder), noting:
+        with evaluating(self._cells), intercept_calls(recorder), noting:
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
-                arrays = [array_of(found) for found in results(self._net(*self._bind(inputs)))]
+                arrays = [array_of(found) for found in flatten_results(self._net(*self._bind(inputs)))]
             except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
                 raise refusal("run", error) from error
         if calls and self.settings is None:
@@ -161,7 +161,7 @@ class MindSporeRunner:
         return Run(list(zip(names, arrays, strict=True)), records, self._store)
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
-        """Arguments in the order of `construct`, by name where its parameters bear the inputs' names."""
+        """Return arguments in the order of `construct`, by name where it has parameters of their names."""
         from mindspore import Tensor
 
         tensors = {name: Tensor(np.array(value, copy=True)) for name, value in inputs.items()}
@@ -175,7 +175,7 @@ class MindSporeRunner:
         ]
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Give Parameters other values, by name, until `close`."""
+        """Set Parameters to other values, by name, until `close`."""
         for name, value in values.items():
             parameter = self._parameters[name]
             self._kept.append((parameter, array_of(parameter)))
@@ -185,14 +185,16 @@ class MindSporeRunner:
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> Iterator[None]:
-        """Give every floating-point Parameter other values inside; see `Runner`."""
+        """Change every floating-point Parameter in a with block; see `Runner`."""
         cells = [c for _, c in cells_of(self._arguments[call][0])] if call else self._cells
         chosen = [self._parameters[only]] if only else parameters_of(cells)
         kept = [(p, v) for p in chosen if kind_of(v := array_of(p)) in "fc"]
         try:
             for parameter, value in kept:
                 set_value(parameter, change(value))
-            with intercepted(_rounded(change) if isinstance(change, Change) and not only else None):
+            with intercept_calls(
+                _make_rounding_call(change) if isinstance(change, Change) and not only else None
+            ):
                 yield
         finally:
             for parameter, value in kept:
@@ -201,7 +203,7 @@ class MindSporeRunner:
     def _recorder(
         self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]
     ) -> Callable[..., Any]:
-        """What replaces `Cell.__call__` while recording; `given`: what calls are to give instead."""
+        """Return a recording replacement of `Cell.__call__`; `given`: results that replace calls' own."""
         from mindspore.nn import Cell
 
         original, keep = Cell.__call__, self._store.keep
@@ -223,13 +225,13 @@ class MindSporeRunner:
                 inputs.append(keep(tensor.asnumpy()))
                 return Slot(len(inputs) - 1)
 
-            self._arguments[name] = (cell, mapped((arguments, keywords), slot))
+            self._arguments[name] = (cell, map_tensors((arguments, keywords), slot))
             records[name] = CallRecord(
                 type(cell).__name__, inputs, []
             )  # keeps the place: parents before children
             result = original(cell, *arguments, **keywords)
             if name in given:
-                result = replaced(result, given[name])
+                result = replace_tensors(result, given[name])
             records[name].outputs.extend(keep(t.asnumpy()) for t in tensors_of(result))
             return result
 
@@ -240,7 +242,7 @@ class MindSporeRunner:
         from mindspore import Tensor
 
         cell, structure = self._arguments[call]
-        arguments, keywords = filled(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
+        arguments, keywords = fill_slots(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
         with evaluating([c for _, c in cells_of(cell)]):
             try:
                 return [array_of(t) for t in tensors_of(cell(*arguments, **keywords))]
@@ -248,7 +250,7 @@ class MindSporeRunner:
                 raise refusal("run", error) from error
 
     def emitted_calls(self) -> dict[str, list[EmittedCall]]:
-        """Class of the emitted file, in its order -> the calls of its Cells in the last `run`."""
+        """Return class of the emitted file, in its order -> calls of its Cells in the last `run`."""
         expressions = source_expressions(self._net)
         classes = [c for c in vars(sys.modules[self._imported]).values() if isinstance(c, type)]
         found: dict[str, list[EmittedCall]] = {
@@ -262,7 +264,7 @@ class MindSporeRunner:
         return found
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """One training step; see `training_step.Trainer`.
+        """Make one training step; see `training_step.Trainer`.
 
         Raises:
             ModelError: when the Cell cannot be trained (E702).
@@ -290,7 +292,7 @@ class MindSporeRunner:
     ) -> Reading:
         """Read a training script for this Cell; see `Learner`."""
         names = own_names(self._parameters)
-        with evaluating(self._cells), named(names):
+        with evaluating(self._cells), use_own_names(names):
             return self._training(function, reference).read(inputs, steps)
 
     def follow(
@@ -304,7 +306,7 @@ class MindSporeRunner:
         """Train for some steps by a training script; see `Learner`."""
         assert rules is None  # only torch's modules compute in float64, and only they stand in for others
         names = own_names(self._parameters)
-        with evaluating(self._cells), named(names):
+        with evaluating(self._cells), use_own_names(names):
             return self._training(function, reference).follow(batches, record)
 
     def _training(self, function: RecipeFunction, reference: str) -> MindSporeTraining:
@@ -316,7 +318,7 @@ class MindSporeRunner:
         return MindSporeTraining(self._net, self._cells, self._parameters, forward, function, reference)
 
     def held(self) -> list[Held]:
-        """The net's Parameters, each with every name that it is registered under."""
+        """Return the net's Parameters, each with every name that it is registered under."""
         names: dict[int, list[str]] = {}
         for path, cell in cells_of(self._net):
             for name, parameter in cell._params.items():
@@ -330,7 +332,7 @@ class MindSporeRunner:
     def gradients(
         self, inputs: Mapping[str, np.ndarray], weights: Sequence[np.ndarray | None]
     ) -> dict[str, np.ndarray]:
-        """The gradient of every Parameter that has one; see `Differentiable`."""
+        """Return the gradient of every Parameter that has one; see `Differentiable`."""
         import mindspore
         from mindspore import Tensor
 
@@ -340,7 +342,7 @@ class MindSporeRunner:
 
         def loss() -> Any:
             total = Tensor(0.0, mindspore.float32)
-            for output, weight in zip(results(self._net(*self._bind(inputs))), weights, strict=True):
+            for output, weight in zip(flatten_results(self._net(*self._bind(inputs))), weights, strict=True):
                 if weight is not None:
                     total = total + (output * Tensor(weight, output.dtype)).sum()
             return total
@@ -353,7 +355,7 @@ class MindSporeRunner:
                 raise refusal("differentiate", error) from error
 
     def slack(self, operators: Sequence[Operator]) -> int:
-        """Units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
+        """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
         # exp is good to 18, sigmoid to 7, but tanh ends at |x| = 5, 1e-4 (843 units) short of 1 (2.10 on x86)
         coarse = any(o.traits.recurrent or o.qualified_name == "Tanh" for o in operators)
         return 2048 if coarse else 64
@@ -368,8 +370,8 @@ class MindSporeRunner:
         sys.modules.pop(self._imported, None)
 
 
-def _rounded(change: Change) -> Callable[..., Any]:
-    """What replaces `Cell.__call__` to make what layers with weights give as far off as their rounding does.
+def _make_rounding_call(change: Change) -> Callable[..., Any]:
+    """Return a replacement of `Cell.__call__` that adds rounding errors to results of layers with weights.
 
     Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
     What rounding adds is a constant, which the gradient of a training step passes by.

@@ -1,4 +1,4 @@
-"""What MindSpore's Cells take and return: its tensors found, replaced, copied and written as source."""
+"""Finds, replaces, copies and prints the tensors that MindSpore's Cells take and return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .runs import Slot
 
 
 def argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """Recorded arguments as source, ``{0}`` for tensor 0; None where one is no tensor, tuple or None."""
+    """Return recorded arguments as source, ``{0}`` for tensor 0; None if one is no tensor, tuple or None."""
     try:
         return tuple(map(_argument_source, arguments))
     except TypeError:
@@ -29,43 +29,43 @@ def _argument_source(value: Any) -> str:
     raise TypeError(type(value).__name__)
 
 
-def mapped(value: Any, visit: Callable[[Any], Any]) -> Any:
-    """A structure of tuples, lists and dicts with its tensors replaced; a Parameter is no input and stays."""
+def map_tensors(value: Any, visit: Callable[[Any], Any]) -> Any:
+    """Replace the tensors in a structure of tuples, lists and dicts; a Parameter is no input and stays."""
     from mindspore import Parameter, Tensor
 
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return visit(value)
     if isinstance(value, (tuple, list)):
-        return type(value)(mapped(v, visit) for v in value) if type(value) in (tuple, list) else value
+        return type(value)(map_tensors(v, visit) for v in value) if type(value) in (tuple, list) else value
     if isinstance(value, dict):
-        return {k: mapped(v, visit) for k, v in value.items()}
+        return {k: map_tensors(v, visit) for k, v in value.items()}
     return value
 
 
-def filled(value: Any, tensors: Sequence[Any]) -> Any:
-    """The inverse of `mapped`."""
+def fill_slots(value: Any, tensors: Sequence[Any]) -> Any:
+    """Put tensors into a structure again; the inverse of `map_tensors`."""
     if isinstance(value, Slot):
         return tensors[value.index]
     if type(value) in (tuple, list):
-        return type(value)(filled(v, tensors) for v in value)
+        return type(value)(fill_slots(v, tensors) for v in value)
     if isinstance(value, dict):
-        return {k: filled(v, tensors) for k, v in value.items()}
+        return {k: fill_slots(v, tensors) for k, v in value.items()}
     return value
 
 
-def results(value: Any) -> list[Any]:
-    """What a net returns: tensors, and sizes and other numbers as ones."""
+def flatten_results(value: Any) -> list[Any]:
+    """Return what a net returned as a flat list: tensors, with sizes and other numbers as tensors."""
     from mindspore import Tensor
 
     if isinstance(value, (list, tuple)):
-        return [leaf for inner in value for leaf in results(inner)]
+        return [leaf for inner in value for leaf in flatten_results(inner)]
     if isinstance(value, (bool, int, float)):
         return [Tensor(np.asarray(value, np.float32 if isinstance(value, float) else None))]
     return tensors_of(value)
 
 
 def tensors_of(value: Any) -> list[Any]:
-    """The tensors of a result, in order."""
+    """Return the tensors of a result, in order."""
     from mindspore import Tensor
 
     if isinstance(value, Tensor):
@@ -75,8 +75,8 @@ def tensors_of(value: Any) -> list[Any]:
     return [t for v in value for t in tensors_of(v)] if isinstance(value, (tuple, list)) else []
 
 
-def replaced(value: Any, arrays: Sequence[np.ndarray]) -> Any:
-    """A result with other values for its tensors, in order."""
+def replace_tensors(value: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """Replace the tensors of a result, in order."""
     from mindspore import Tensor
 
     left = list(arrays)
@@ -92,12 +92,12 @@ def replaced(value: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 
 def set_value(parameter: Any, value: np.ndarray) -> None:
-    """Give a Parameter an array's values in its own element type."""
+    """Set a Parameter to an array's values, in its own element type."""
     from mindspore import Tensor
 
     parameter.set_data(Tensor(np.array(value, copy=True), parameter.dtype))
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """A tensor's values, in memory of their own."""
+    """Return a copy of a tensor's values."""
     return np.array(tensor.asnumpy(), copy=True)

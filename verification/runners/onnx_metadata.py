@@ -1,4 +1,4 @@
-"""What an ONNX file states in texts: its names, and the module calls in its metadata."""
+"""Reads names and module calls from an ONNX file's texts and metadata."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...backends.onnx_model import CALLS
 from ...ir import ModelError, parse_json, require_name
 
 
-def stated_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[str]]]:
-    """Call name -> the values that enter and leave it; none where the file states none.
+def read_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[str]]]:
+    """Return call name -> the values that enter and leave it; empty if the file states none.
 
     A call of which a tool fused values away, and left what we wrote of it, is none any more.
 

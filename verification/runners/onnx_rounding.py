@@ -1,4 +1,4 @@
-"""Rounds what an ONNX model adds up, element by element."""
+"""Adds rounding errors to sums of products in an ONNX model, element by element."""
 
 from __future__ import annotations
 

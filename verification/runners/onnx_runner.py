@@ -21,7 +21,7 @@ from ...ir.types import dtype_of_onnx
 from ..conditioning import Change
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
-from .onnx_metadata import require_names, stated_calls
+from .onnx_metadata import read_calls, require_names
 from .onnx_rounding import round_products
 from .onnx_slices import Slices
 from .records import IN_MEMORY, ValueStore
@@ -96,7 +96,7 @@ class OnnxRunner:
         place = "" if isinstance(model, (Graph, onnx.ModelProto)) else str(model)
         if place:
             require_names(self._model, place)
-        self.calls = stated_calls(self._model, place)
+        self.calls = read_calls(self._model, place)
         self._sliced = Slices(self._model)
         self._otherwise = list(model.origin.otherwise) if isinstance(model, Graph) else []
         self._session: onnxruntime.InferenceSession | None = None
@@ -113,15 +113,15 @@ class OnnxRunner:
         if isinstance(model, Graph):
             if sum(p.data.nbytes for p in model.parameters()) <= _IN_MEMORY:
                 return to_model(model)
-            return self._read(write(model, self._made_folder() / "model.onnx", external_data=True)[0])
+            return self._read(write(model, self._make_folder() / "model.onnx", external_data=True)[0])
         path = Path(model)
         if path.stat().st_size <= _IN_MEMORY:
             return self._read(path)
-        outside = self._made_folder() / "model.onnx"
+        outside = self._make_folder() / "model.onnx"
         onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
         return self._read(outside)
 
-    def _made_folder(self) -> Path:
+    def _make_folder(self) -> Path:
         folder = temporary_folder()
         self._scratch = weakref.finalize(self, folder.remove)
         return folder.path
@@ -138,7 +138,7 @@ class OnnxRunner:
             ) from error
 
     def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-        """A session on a model or a part of it."""
+        """Return a session on a model or a part of it."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # its errors come as exceptions
         if not self._optimised:
@@ -179,13 +179,13 @@ class OnnxRunner:
             n: None for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]] if n not in values
         }
         self._store = ValueStore()
-        for names in self._sliced.grouped(list(boundaries), feeds, IN_MEMORY):
+        for names in self._sliced.group_names(list(boundaries), feeds, IN_MEMORY):
             found = _run(self._whole(tuple(names)), names, feeds)
             values.update(zip(names, map(self._store.keep, found), strict=True))
         return Run(named, self._records(values), self._store)
 
     def _require_same(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Refuse sizes at which what the graph was read from computes something else."""
+        """Refuse sizes at which the graph's source computes something else."""
         sizes = self._sliced.sizes(feeds) if self._otherwise else {}
         for symbol, size, why in self._otherwise:
             if sizes.get(symbol) == size:
@@ -203,19 +203,19 @@ class OnnxRunner:
         }
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call gives; see `Runner`."""
+        """Run the model with other values in place of what one call returns; see `Runner`."""
         feeds = self._feeds(inputs)
         values = {**feeds, **dict(zip(self.calls[call]["outputs"], outputs, strict=True))}
         edges = [n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]]
         wanted = [n for n in dict.fromkeys([*self.outputs, *edges]) if n not in values]
         given, store = dict(values), ValueStore()
-        for names in self._sliced.grouped(wanted, feeds, IN_MEMORY):
+        for names in self._sliced.group_names(wanted, feeds, IN_MEMORY):
             found = _run(self.session(self._sliced.between(list(given), names)), names, given)
             values.update(zip(names, map(store.keep, found), strict=True))
         return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
 
     def _whole(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
-        """A session on the whole model, kept where it takes weights as inputs or has no further outputs."""
+        """Return a session on the whole model; cached unless it has further outputs and no weight inputs."""
         if self._altered:
             key = (self._rounding, further)
             if key not in self._taking:
@@ -230,13 +230,13 @@ class OnnxRunner:
             self._session = self.session(self._model)
         return self._session
 
-    def varied(
+    def run_varied(
         self,
         inputs: Mapping[str, np.ndarray],
         names: Collection[str],
         change: Callable[[np.ndarray], np.ndarray],
     ) -> Iterator[tuple[str, list[np.ndarray]]]:
-        """Name of a parameter and the outputs with it alone changed, for some of them, in one session."""
+        """Yield (name, outputs) with each of some parameters changed alone, in one session."""
         base = "" if self._folder is None else str(self._folder.resolve())
         arrays = {t.name: onnx.numpy_helper.to_array(t, base) for t in self._weights if t.name in names}
         taking = self._sliced.with_outputs(())
@@ -249,7 +249,7 @@ class OnnxRunner:
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> Iterator[None]:
-        """Give every floating-point parameter of a graph other values inside; see `Runner`."""
+        """Change every floating-point parameter of a graph in a with block; see `Runner`."""
         used = [t for t in self._weights if not only or t.name == only]
         if call:
             record = self.calls[call]
@@ -288,12 +288,12 @@ class OnnxRunner:
     def part(
         self, inputs: Sequence[str], outputs: Sequence[str]
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-        """Runs the part of the model between some values and others, any number of times in one session."""
+        """Return a function that runs the model between some values and others, any number of times."""
         session = self.session(self._sliced.between(inputs, outputs))
         return lambda arrays: _run(session, outputs, dict(zip(inputs, arrays, strict=True)))
 
     def dims(self, name: str) -> list[int | None]:
-        """The sizes of a value, None for those that are not known."""
+        """Return the sizes of a value; None for unknown ones."""
         dims = self._sliced.infos[name].type.tensor_type.shape.dim if name in self._sliced.infos else []
         return [d.dim_value if d.HasField("dim_value") else None for d in dims]
 
@@ -307,8 +307,8 @@ class OnnxRunner:
         return _run(self.session(part), record["outputs"], feeds)
 
     @contextmanager
-    def unfused(self) -> Iterator[None]:
-        """Run the operators one by one inside, as the standard defines them; see `Fusing`."""
+    def run_unfused(self) -> Iterator[None]:
+        """Run operators one by one in a with block, as the standard defines them; see `Fusing`."""
         kept = self._optimised, self._session, self._taking
         self._optimised, self._session, self._taking = False, None, {}
         try:
@@ -317,7 +317,7 @@ class OnnxRunner:
             self._optimised, self._session, self._taking = kept
 
     def held(self) -> list[Held]:
-        """The floating-point tensors that the model holds: initializers, and what Constant nodes hold."""
+        """Return the model's floating-point tensors: initializers, and values of Constant nodes."""
         graph = self._model.graph
         nodes = [n for n in graph.node if n.op_type == "Constant"]
         constants = [(n.output[0], a.t) for n in nodes for a in n.attribute if a.name == "value"]
@@ -328,14 +328,14 @@ class OnnxRunner:
         ]
 
     def ratios(self) -> list[float]:
-        """The ratios of the Dropouts in the model."""
+        """Return the ratios of the Dropouts in the model."""
         return ratios_in(self._model)
 
     def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
         return numpy_helper.to_array(tensor, str(self._folder or ""))
 
     def slack(self, operators: Sequence[Operator]) -> int:
-        """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
+        """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         if not any(o.traits.pool if o.domain else o.op_type in _SUMS for o in operators):
             return 16
         return math.ceil(64 * max(1.0, (self._longest_sum / _SUMMED) ** 0.5))
@@ -360,7 +360,7 @@ class OnnxRunner:
 
 
 def _weights(model: Graph | onnx.ModelProto | Path | str) -> set[str]:
-    """Names of the parameters that may be altered; constants of the arithmetic are none."""
+    """Return the names of the parameters that may be altered, without constants of the arithmetic."""
     known = ("float16", "float32", "float64")
     return (
         {p.name for p in model.parameters() if p.data.dtype in known} if isinstance(model, Graph) else set()
@@ -368,7 +368,7 @@ def _weights(model: Graph | onnx.ModelProto | Path | str) -> set[str]:
 
 
 def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
-    """Make inputs of some of a model's initializers."""
+    """Turn some of a model's initializers into inputs."""
     if not names:
         return
     taken = [t for t in model.graph.initializer if t.name in names]

@@ -20,14 +20,14 @@ class Slices:
         self.producer = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
 
     def with_outputs(self, further: Sequence[str]) -> onnx.ModelProto:
-        """The whole model with further values as outputs."""
+        """Return the whole model with further values as outputs."""
         new = onnx.ModelProto()
         new.CopyFrom(self.model)
         new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in further)
         return new
 
     def sizes(self, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Symbol -> size, from the arrays that are fed."""
+        """Return symbol -> size, from the arrays that are fed."""
         return {
             dim.dim_param: size
             for name, array in feeds.items()
@@ -35,8 +35,10 @@ class Slices:
             for dim, size in zip(self.infos[name].type.tensor_type.shape.dim, array.shape, strict=False)
         }
 
-    def grouped(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int) -> list[list[str]]:
-        """Names of values in groups, each of at most `budget` bytes or of one value."""
+    def group_names(
+        self, names: Sequence[str], feeds: Mapping[str, np.ndarray], budget: int
+    ) -> list[list[str]]:
+        """Return names of values in groups, each of at most `budget` bytes or of one value."""
         sizes = self.sizes(feeds)
         known = {name: self._bytes(name, sizes) for name in names}
         largest = max((size for size in known.values() if size is not None), default=0)
@@ -53,7 +55,7 @@ class Slices:
         return groups
 
     def _bytes(self, name: str, sizes: Mapping[str, int]) -> int | None:
-        """What a value takes in memory; None where its shape is not known."""
+        """Return the size of a value in memory; None if its shape is unknown."""
         info = self.infos.get(name)
         if info is None or not info.type.tensor_type.HasField("shape"):
             return None
@@ -65,7 +67,7 @@ class Slices:
         return item * math.prod(d for d in dims if d is not None)
 
     def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
-        """The part of the model that computes `outputs` from `inputs`."""
+        """Return the part of the model that computes `outputs` from `inputs`."""
         graph = self.model.graph
         needed, used, stack = set(inputs), set(), list(outputs)
         kept: set[int] = set()
@@ -90,7 +92,7 @@ class Slices:
 
 
 def _implicit(node: onnx.NodeProto) -> list[str]:
-    """Outer values that the nested graphs of a node use."""
+    """Return the outer values that the nested graphs of a node use."""
     found: list[str] = []
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:

@@ -1,4 +1,4 @@
-"""A target whose modules bear other names than the source's, run under the source's names."""
+"""Runs a target under the source's module names, if its own modules have other names."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class PairedRunner:
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the target; calls of modules without a pair are left out."""
-        return self._named(self._runner.run(self._cast(inputs), calls=calls))
+        return self._rename_calls(self._runner.run(self._cast(inputs), calls=calls))
 
     def _cast(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Integers in the types that the target takes."""
+        """Cast integers to the types that the target takes."""
         if len(self._integers) != len(inputs):
             return inputs
         return {
@@ -47,19 +47,21 @@ class PairedRunner:
             for (name, array), dtype in zip(inputs.items(), self._integers, strict=True)
         }
 
-    def _named(self, run: Run) -> Run:
-        return Run(run.outputs, {n: r for c, r in run.calls.items() if (n := _renamed(c, self._ours))})
+    def _rename_calls(self, run: Run) -> Run:
+        return Run(run.outputs, {n: r for c, r in run.calls.items() if (n := _rename_call(c, self._ours))})
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one call; see `Runner`."""
-        return self._runner.run_module(_renamed(call, self._theirs), inputs)
+        return self._runner.run_module(_rename_call(call, self._theirs), inputs)
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the target with other values in place of what one call gives; see `Runner`."""
-        return self._named(self._runner.run_with(self._cast(inputs), _renamed(call, self._theirs), outputs))
+        """Run the target with other values in place of what one call returns; see `Runner`."""
+        return self._rename_calls(
+            self._runner.run_with(self._cast(inputs), _rename_call(call, self._theirs), outputs)
+        )
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """One training step, with the target's own names of parameters."""
+        """Make one training step, with the target's own names of parameters."""
         return cast(Trainer, self._runner).step(self._cast(inputs), seed)
 
     def read_recipe(
@@ -84,7 +86,7 @@ class PairedRunner:
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> AbstractContextManager[None]:
         """See `Runner`."""
-        return self._runner.altered(change, _renamed(call, self._theirs) if call else "", only)
+        return self._runner.altered(change, _rename_call(call, self._theirs) if call else "", only)
 
     def slack(self, operators: Sequence[Operator]) -> int:
         """See `Runner`."""
@@ -95,7 +97,7 @@ class PairedRunner:
         self._runner.close()
 
 
-def _renamed(call: str, names: Mapping[str, str]) -> str:
-    """``path#n`` under another path; empty for a path without a pair."""
+def _rename_call(call: str, names: Mapping[str, str]) -> str:
+    """Return ``path#n`` under another path; empty for a path without a pair."""
     path, _, number = call.rpartition("#")
     return f"{names[path]}#{number}" if path in names else ""

@@ -1,4 +1,4 @@
-"""Keeps the values that a run records: equal ones once, and on disk beyond what memory may hold."""
+"""Keeps the values that a run records: equal ones once, and on disk beyond a memory budget."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class ValueStore:
         return np.frombuffer(mapped, np.uint8).view(array.dtype).reshape(array.shape)
 
     def release(self) -> None:
-        """Let go of the pages that reading values from the file has brought into memory."""
+        """Release the memory pages that reading values from the file filled."""
         for mapped in self._maps:
             mapped.madvise(mmap.MADV_DONTNEED)
 
     def clear(self) -> None:
-        """Forget all values; those that are still in use stay readable until they are not."""
+        """Forget all values; those still in use stay readable until they are released."""
         self._known.clear()
         self._maps.clear()
         self._held = self._end = 0

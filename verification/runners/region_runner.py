@@ -1,4 +1,4 @@
-"""Runs a flat source in ONNX Runtime, with the modules recorded that a pass made of parts of it."""
+"""Runs a flat source in ONNX Runtime, recording the modules that a pass made of its parts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RegionRunner(OnnxRunner):
 
 
 def _regions(source: Graph, grouped: Graph) -> dict[str, _Region]:
-    """Call -> its part of the source, for the modules that only passes made."""
+    """Return call -> its part of the source, for the modules that only passes made."""
     tree, names = grouped.modules, grouped.modules.call_names()
     known = grouped.provenance.modules if grouped.provenance is not None else {}
     return {

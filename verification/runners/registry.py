@@ -1,4 +1,4 @@
-"""The runtimes there are, a row each: whose models or outputs one runs, and the file that runs them.
+"""The runtimes, a row each: whose models or outputs one runs, and the file that runs them.
 
 A file has the functions that its row states: ``model_runner(graph)`` for live models,
 ``output_runner(path, threads)`` for what a target wrote, and ``exact_runner(graph)`` for a model in float64.
@@ -42,7 +42,7 @@ class Runtime:
         return import_module(f".{self.module}", __package__)
 
     def has_written(self, path: Path) -> bool:
-        """Whether there is an output at a path that this runs."""
+        """Whether this runtime runs an output at a path."""
         if self.entry and path.is_dir():
             return (path / self.entry).exists()
         return bool(self.suffix) and path.suffix == self.suffix and path.is_file()
@@ -68,5 +68,5 @@ def runtime_of_framework(framework: str) -> Runtime | None:
 
 
 def runtime_of_output(path: Path) -> Runtime | None:
-    """Return the runtime of what a target wrote to a path; None where nothing is there that one runs."""
+    """Return the runtime that runs what a target wrote to a path; None if there is none."""
     return next((row for row in RUNTIMES if row.has_written(path)), None)

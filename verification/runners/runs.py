@@ -1,4 +1,4 @@
-"""What running a model gives: its outputs, and what entered and left every module call."""
+"""The records of a model's run: its outputs, and what entered and left every module call."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Run:
     store: ValueStore | None = None
 
     def release(self) -> None:
-        """Let go of the memory that reading recorded values from disk took; they can be read again."""
+        """Release the memory that reading recorded values from disk took; they can be read again."""
         if self.store is not None:
             self.store.release()
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Stands for tensor number `index` among recorded arguments."""
+    """The place of tensor number `index` among recorded arguments."""
 
     index: int
 
@@ -68,7 +68,7 @@ class Runner(Protocol):
         ...
 
     def slack(self, operators: Sequence[Operator]) -> int:
-        """What the runtime's own arithmetic may cost, in units in the last place of the largest value.
+        """Return the error of the runtime's arithmetic, in units in the last place of the largest value.
 
         Args:
             operators: the operators in the model, as its graph has them.
@@ -84,13 +84,13 @@ class Runner(Protocol):
         ...
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call gives, in the order of its record."""
+        """Run the model with other values in place of what one call returns, in the order of its record."""
         ...
 
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> AbstractContextManager[None]:
-        """Give every floating-point weight other values inside.
+        """Change every floating-point weight in a with block.
 
         Args:
             change: makes the values of a weight.
@@ -100,7 +100,7 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the model back as it was, and free what was loaded for it."""
+        """Restore the model, and free what was loaded for it."""
         ...
 
 
@@ -108,14 +108,14 @@ class ModelRunner(Runner, Protocol):
     """A live model in its own framework."""
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Give parameters and buffers other values, by name, until `close`."""
+        """Set parameters and buffers to other values, by name, until `close`."""
         ...
 
 
 @runtime_checkable
 class Fusing(Protocol):
-    """A runner whose runtime puts operators together, and then computes what it takes them for."""
+    """A runner whose runtime fuses operators, and may compute something else by it."""
 
-    def unfused(self) -> AbstractContextManager[None]:
-        """Run the operators one by one inside."""
+    def run_unfused(self) -> AbstractContextManager[None]:
+        """Run operators one by one in a with block."""
         ...

@@ -20,7 +20,7 @@ Target = Graph | onnx.ModelProto | Path | str
 
 def own_runner(graph: Graph, threads: int | None = None) -> Runner:
     """Return a runner of the model behind a graph in its own framework, else of the graph in ONNX Runtime."""
-    runtime = _live(graph)
+    runtime = _find_live_runtime(graph)
     if runtime is not None:
         return runtime.load().model_runner(graph)
     # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
@@ -29,12 +29,12 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
 
 def exact_runner(graph: Graph) -> Runner | None:
     """Return a runner of the source in float64, where its framework can and it is cheap."""
-    runtime = _live(graph)
+    runtime = _find_live_runtime(graph)
     return None if runtime is None or not runtime.is_exact else runtime.load().exact_runner(graph)
 
 
-def _live(graph: Graph) -> Runtime | None:
-    """The runtime that can run the model behind a graph; None where the graph alone stands for it.
+def _find_live_runtime(graph: Graph) -> Runtime | None:
+    """Return the runtime for the model behind a graph; None if only the graph can be run.
 
     A pass may have added inputs (a siamese twin): then the live model is not what the graph computes.
     """
@@ -47,7 +47,7 @@ def _live(graph: Graph) -> Runtime | None:
 
 def can_train(source: Graph) -> bool:
     """Whether a source can be trained here: its live model, in its own framework."""
-    runtime = _live(source)
+    runtime = _find_live_runtime(source)
     return runtime is not None and runtime.trains
 
 
@@ -89,7 +89,7 @@ def paired_runner(
         modules: path of a module in the source -> in the target.
         threads: for ONNX Runtime.
     """
-    runtime = _live(graph)
+    runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
         for parameter in graph.parameters():
@@ -104,7 +104,7 @@ def paired_runner(
 
 
 def integers_of(graph: Graph) -> list[str | None]:
-    """The integer type of each input of a graph, in order; None for those of other types."""
+    """Return the integer type of each input of a graph, in order; None for those of other types."""
     types = [node.type.dtype for node in graph.input_nodes()]
     return [dtype if dtype in ("int32", "int64") else None for dtype in types]
 

@@ -1,4 +1,4 @@
-"""The module calls of a source, put around the operators of a target that has no modules of its own."""
+"""Puts the module calls of a source around the operators of a target without modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ir import Graph, ModelError, ModuleTree
 
 
 def in_source_calls(graph: Graph, renames: Path) -> Graph:
-    """A graph read from a flat target, in the module calls of the source that it was written from.
+    """Return a flat target's graph with its operators in the source's module calls.
 
     Args:
         graph: the target's graph, whose operators know the node that each came from.
@@ -33,7 +33,7 @@ def in_source_calls(graph: Graph, renames: Path) -> Graph:
 
 
 def _tree(rows: Any, place: str) -> tuple[ModuleTree, dict[str, int]]:
-    """The modules and calls of these rows, and the call of every node."""
+    """Return the modules and calls of these rows, and the call of every node."""
     tree, calls, of_node = ModuleTree(), dict[str, int](), dict[str, int]()
     modules = {"": tree.add("")}
     for row in rows if isinstance(rows, list) and rows else [None]:
@@ -52,7 +52,7 @@ def _tree(rows: Any, place: str) -> tuple[ModuleTree, dict[str, int]]:
 
 
 def _module(tree: ModuleTree, modules: dict[str, int], path: str) -> int:
-    """The module at a path, made with those around it where there is none yet."""
+    """Return the key of the module at a path; makes it, and those around it, if missing."""
     if path not in modules:
         around, _, name = path.rpartition(".")
         modules[path] = tree.add("", _module(tree, modules, around), name or "_")

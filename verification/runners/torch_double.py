@@ -1,4 +1,4 @@
-"""Runs torch code in float64 throughout: what it makes or casts in less is float64 too."""
+"""Runs torch code in float64 throughout, also where it asks for a narrower type."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 
-def unfolded(graph: Graph, node: Operator) -> int:
-    """Bytes of the windows that torch lays out side by side for a convolution in float64, of one example.
+def measure_unfolded(graph: Graph, node: Operator) -> int:
+    """Return the bytes of the windows that torch unfolds for a float64 convolution, of one example.
 
     In float32 another library computes it in place. 48 channels of 96 x 96 x 96 give 9 GB.
     """
@@ -32,7 +32,7 @@ def unfolded(graph: Graph, node: Operator) -> int:
 
 
 def in_double() -> AbstractContextManager[object]:
-    """A with block in which nothing is rounded to less than float64 or complex128.
+    """Return a with block in which nothing is rounded to less than float64 or complex128.
 
     A model in float64 is not computed in float64 where it says `.float()`, `dtype=torch.float32` or
     `torch.arange(16.0)`: sines of `time * exp(...)` then are as far off as in float32. Inside, the element
@@ -61,21 +61,21 @@ def in_double() -> AbstractContextManager[object]:
             if func is aten.view.dtype and args[0].dtype.itemsize != args[1].itemsize:
                 raise TypeError("a tensor of another element type has other bits")
             if torch.Tag.nondeterministic_seeded in func.tags:
-                return _widened(func(*args, **_drawn_in_float(func, args, given)))
+                return _widen(func(*args, **_draw_in_float(func, args, given)))
             shares = any(a.alias_info is not None for a in schema.arguments)
             if shares and func is not aten.lift_fresh.default:  # a view, or a write in place
                 return func(*args, **given)
-            args, given = _widened(args), _widened(given)
+            args, given = _widen(args), _widen(given)
             if func in (aten._softmax.default, aten._log_softmax.default):
                 args = (*args[:2], False)  # whether to make float32 of float16
-            return _widened(func(*args, **given))
+            return _widen(func(*args, **given))
 
     return InDouble()
 
 
 @cache
 def _wide() -> dict[torch.dtype, torch.dtype]:
-    """Element type -> the wide one that takes its place."""
+    """Return element type -> the wide one that takes its place."""
     import torch
 
     real = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
@@ -83,7 +83,7 @@ def _wide() -> dict[torch.dtype, torch.dtype]:
 
 
 def _cast(tensor: Any, keywords: dict[str, Any]) -> Any:
-    """What a cast gives that changes nothing here; None for any other."""
+    """Return the result of a cast that changes nothing in float64; None for any other operator."""
     import torch
 
     wanted = keywords.get("dtype")
@@ -94,8 +94,8 @@ def _cast(tensor: Any, keywords: dict[str, Any]) -> Any:
     return tensor if as_it_is else tensor.clone()
 
 
-def _drawn_in_float(func: Any, args: Any, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Keywords with which numbers like those of a wide tensor are drawn in float32."""
+def _draw_in_float(func: Any, args: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return keywords by which numbers like a widened tensor's are drawn in float32, as in the model."""
     import torch
 
     takes = any(a.name == "dtype" for a in func._schema.arguments)
@@ -103,8 +103,8 @@ def _drawn_in_float(func: Any, args: Any, keywords: dict[str, Any]) -> dict[str,
     return {**keywords, "dtype": torch.float32} if like and takes and not keywords.get("dtype") else keywords
 
 
-def _widened(values: Any) -> Any:
-    """Values with their tensors and element types wide."""
+def _widen(values: Any) -> Any:
+    """Return values with their tensors and element types widened."""
     import torch
     from torch.utils import _pytree as pytree
 

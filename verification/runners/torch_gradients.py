@@ -14,7 +14,7 @@ from ...ir import ModelError
 def gradients_of(
     model: Any, tensors: Mapping[str, Any], forward: Callable[[], Any], weights: Sequence[np.ndarray | None]
 ) -> dict[str, np.ndarray]:
-    """Name of a parameter or buffer -> the gradient of the outputs' sum, weighed.
+    """Return name of a parameter or buffer -> the gradient of the outputs' weighted sum.
 
     Running statistics have none in torch and are left out. Frozen parameters and other buffers have one.
 

@@ -1,4 +1,4 @@
-"""Rounding that torch's own arithmetic does not have, and that of the runtimes has."""
+"""Adds rounding errors that other runtimes have and torch's own arithmetic does not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PROBE = 0.75
 """What a change is asked about: no integer, which it would leave alone."""
 
 
-def rounded_inside(change: Callable[[np.ndarray], np.ndarray]) -> AbstractContextManager[object]:
-    """A with block in which an ELU is off by what `change` does to half of its alpha.
+def round_inside(change: Callable[[np.ndarray], np.ndarray]) -> AbstractContextManager[object]:
+    """Return a with block in which an ELU is off by what `change` does to half of its alpha.
 
     Runtimes compute it as `exp(x) - 1`: that is half a unit in the last place of 1 off (5.6e-8 in ONNX
     Runtime) however small the result, and torch's `expm1` is not.

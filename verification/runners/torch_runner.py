@@ -78,7 +78,7 @@ class TorchRunner:
         return self._run(inputs, calls, {})
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the module with other values in place of what one call gives; see `Runner`."""
+        """Run the module with other values in place of what one call returns; see `Runner`."""
         return self._run(inputs, True, {call: outputs})
 
     def _run(
@@ -118,7 +118,7 @@ class TorchRunner:
         )
 
     def _widening(self) -> AbstractContextManager[object]:
-        """In which what the model makes or casts in less than float64 is float64."""
+        """Return a with block that widens to float64 what the model makes or casts in less."""
         if not self._widens:
             return nullcontext()
         from .torch_double import in_double
@@ -126,7 +126,7 @@ class TorchRunner:
         return in_double()
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], dict[str, Any]]:
-        """Inputs by keyword where `forward` has parameters of their names, else by position."""
+        """Return inputs by keyword where `forward` has parameters of their names, else by position."""
         tensors = {name: tensor_of(value) for name, value in inputs.items()}
         if self._double:
             tensors = {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
@@ -140,8 +140,8 @@ class TorchRunner:
                 return [], tensors
         return list(tensors.values()), {}
 
-    def _named(self) -> dict[str, Any]:
-        """Parameters and buffers by the names that the graph has for them."""
+    def _named_tensors(self) -> dict[str, Any]:
+        """Return parameters and buffers by the names that the graph has for them."""
         held = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
         return {
             name: held[path]
@@ -154,7 +154,7 @@ class TorchRunner:
     def gradients(
         self, inputs: Mapping[str, np.ndarray], weights: Sequence[np.ndarray | None]
     ) -> dict[str, np.ndarray]:
-        """The gradient of every parameter; see `Differentiable`."""
+        """Return the gradient of every parameter; see `Differentiable`."""
         from .torch_gradients import gradients_of
 
         def forward() -> Any:
@@ -162,13 +162,13 @@ class TorchRunner:
             return self._model(*arguments, **keywords)
 
         with _Frozen(self._model, keep=self._programme), Untouched(self._model), plainly():
-            return gradients_of(self._model, self._named(), forward, weights)
+            return gradients_of(self._model, self._named_tensors(), forward, weights)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Give parameters and buffers other values, by name, until `close`."""
+        """Set parameters and buffers to other values, by name, until `close`."""
         import torch
 
-        named = self._named()
+        named = self._named_tensors()
         with torch.no_grad():
             for name, value in values.items():
                 self._kept.append((named[name], named[name].detach().clone()))
@@ -178,27 +178,27 @@ class TorchRunner:
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
     ) -> Iterator[None]:
-        """Give every floating-point parameter and buffer other values inside; see `Runner`."""
+        """Change every floating-point parameter and buffer in a with block; see `Runner`."""
         import torch
 
-        from .torch_rounding import rounded_inside
+        from .torch_rounding import round_inside
 
         module = self._arguments[call][0] if call else self._model
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         if only:
-            held = {0: self._named().get(only)}
+            held = {0: self._named_tensors().get(only)}
         tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
         with values_kept(tensors):
             with torch.no_grad():
                 for tensor in tensors:
                     tensor.copy_(tensor_of(change(array_of(tensor))))
-            with rounded_inside(change):
+            with round_inside(change):
                 yield
 
     def _hook(
         self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]], kept: Untouched
     ) -> list[Any]:
-        """Hooks that record every call; values are kept, as a later in-place operator may change them.
+        """Add hooks that record every call; values are copied, because in-place operators may change them.
 
         Args:
             records: where to.
@@ -272,7 +272,7 @@ class TorchRunner:
         return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """One training step; see `training_step.Trainer`.
+        """Make one training step; see `training_step.Trainer`.
 
         Raises:
             ModelError: for an exported programme, which has lost its training mode, and see `torch_step`.
@@ -327,7 +327,7 @@ class TorchRunner:
         return TorchTraining(self._model, paths, forward, function, reference, double=self._double)
 
     def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
-        """Units in the last place that the runtime's arithmetic may cost; see `Runner`."""
+        """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         return 16
 
     def close(self) -> None:
@@ -368,7 +368,7 @@ class _Frozen:
 
 
 def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
-    """Module object -> canonical path in the tree, following the registrations of both."""
+    """Return module object -> canonical path in the tree, following the registrations of both."""
     found: dict[Any, str] = {}
     stack = [(model, 0)]
     while stack:
@@ -395,7 +395,7 @@ def _is_alterable(tensor: Any) -> bool:
 
 
 def _is_transformed() -> bool:
-    """Whether a function runs that `torch.vmap` or its like transforms: its tensors show no values."""
+    """Whether code runs under a transform like `torch.vmap`, in which tensors have no values to read."""
     import torch
 
     library: Any = torch._C
@@ -403,12 +403,12 @@ def _is_transformed() -> bool:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """A copy of a tensor's values, which later calls may overwrite."""
+    """Return a copy of a tensor's values, because later calls may overwrite them."""
     return np.array(array_of(tensor), copy=True)
 
 
 def _number(value: Any) -> np.ndarray:
-    """A number of Python's as a tensor of torch's default type."""
+    """Return a Python number as a tensor of torch's default type."""
     return np.asarray(value, np.float32 if isinstance(value, float) else None)
 
 
@@ -421,9 +421,9 @@ def exact_runner(graph: Graph) -> TorchRunner | None:
     """Return a runner of a float64 copy, or None where that is not cheap or not possible; see `registry`."""
     if sum(p.data.nbytes for p in graph.parameters()) > DOUBLE_LIMIT:
         return None
-    from .torch_double import unfolded
+    from .torch_double import measure_unfolded
 
-    if any(unfolded(graph, node) > DOUBLE_LIMIT for node in graph.operators()):
+    if any(measure_unfolded(graph, node) > DOUBLE_LIMIT for node in graph.operators()):
         return None
     try:
         return TorchRunner(graph, double=True)

@@ -1,1 +1,1 @@
-"""What a comparison of numbers does not show: which weights are one, and what acts in training only."""
+"""Compares what numbers do not show: which weights are shared, and what acts in training only."""

@@ -1,4 +1,4 @@
-"""Compares what numbers do not show: a source, and what was written from it."""
+"""Compares a source with what was written from it, in what numbers do not show."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHOWN = 3
 
 @runtime_checkable
 class Describing(Protocol):
-    """A runner that tells the tensors of its model, and what in it acts in training only."""
+    """A runner that lists its model's tensors, and what acts in training only."""
 
     settings: list[Setting] | None
 
     def held(self) -> list[Held]:
-        """Every tensor, each once."""
+        """Return every tensor, each once."""
         ...
 
 
@@ -34,7 +34,7 @@ def compare_structure(
     *,
     train: bool,
 ) -> tuple[Structure, list[str]]:
-    """What differs, and notes.
+    """Return the differences, and notes.
 
     Args:
         source: the source's graph, before any pass.
@@ -52,7 +52,7 @@ def compare_structure(
 
 
 def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
-    """What is to be said of an ONNX target's Dropouts; empty where the source has none.
+    """Return a remark on an ONNX target's Dropouts; empty if the source has none.
 
     Args:
         source: the source's graph.

@@ -1,4 +1,4 @@
-"""What a run of MindSpore Cells comes by that acts in training only."""
+"""Records training-only settings of MindSpore Cells while they run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAYERS = {
 
 
 class SettingsRecorder:
-    """Records them while Cells run.
+    """Records training-only settings while Cells run.
 
     Args:
         cells: every Cell that may run, with the ratios that they have now.
@@ -48,7 +48,7 @@ class SettingsRecorder:
 
     @contextmanager
     def recording(self, *, training: bool) -> Iterator[None]:
-        """Record what runs inside, from the start.
+        """Record the calls made in a with block, from scratch.
 
         Args:
             training: whether only what does drop counts, rather than what would in training.
@@ -108,7 +108,7 @@ def _is_whole(cell: Any) -> bool:
 
 
 def _settings_of(cell: Any) -> list[tuple[str, float]]:
-    """(kind, value) of each that a call of a Cell comes by itself."""
+    """Return (kind, value) of each training-only setting that a Cell's call uses itself."""
     name = type(cell).__name__
     if not _of_mindspore(cell):
         return []
@@ -126,7 +126,7 @@ def _settings_of(cell: Any) -> list[tuple[str, float]]:
 
 
 def _ratio(cell: Any) -> float:
-    """The share that a Dropout drops, whichever of its attributes holds it."""
+    """Return the share that a Dropout drops, whichever attribute holds it."""
     values = vars(cell)
     for name in ("p", "prob"):
         if isinstance(values.get(name), float):

@@ -1,4 +1,4 @@
-"""What a report says of faults that numbers do not show."""
+"""Reports faults that numbers do not show."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class SharedRow:
     def __str__(self) -> str:
         if len(self.targets) > len(self.sources):
             return (
-                f"{_listed(self.sources)} is {_counted(self.sources)} in the source and "
-                f"{len(self.targets)} tensors in the target: {_listed(self.targets)}"
+                f"{_list_names(self.sources)} is {_count_names(self.sources)} in the source and "
+                f"{len(self.targets)} tensors in the target: {_list_names(self.targets)}"
             )
         return (
-            f"{_listed(self.sources)} are {_counted(self.sources)} in the source and "
-            f"{len(self.targets)} in the target: {_listed(self.targets)}"
+            f"{_list_names(self.sources)} are {_count_names(self.sources)} in the source and "
+            f"{len(self.targets)} in the target: {_list_names(self.targets)}"
         )
 
 
@@ -55,7 +55,7 @@ class SettingRow:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A tensor of a target that is not what ``renames.json`` or a pass says: the source's, or made of it.
+    """A tensor of a target whose values are not what ``renames.json`` or a pass says.
 
     Attributes:
         source: the parameter's path in the source.
@@ -79,7 +79,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What was found besides numbers in what was written from a source.
+    """The differences, besides numbers, between a source and what was written from it.
 
     Attributes:
         shared: weights that are one on one side and several on the other.
@@ -101,7 +101,7 @@ class Structure:
         return not self.shared and not self.values and not (self.train and self.settings)
 
     def differences(self) -> str:
-        """What differs and counts, in a few words."""
+        """Summarise the differences that count."""
         counts = [
             (len(self.values), "tensor"),
             (len(self.shared), "shared weight"),
@@ -110,7 +110,7 @@ class Structure:
         return ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
 
     def lines(self) -> list[str]:
-        """The text of all this."""
+        """Return the text lines of the differences."""
         lines: list[str] = []
         if self.values:
             lines += ["", f"tensors that are not the source's: {len(self.values)} of {self.tensors}"]
@@ -131,10 +131,10 @@ class Structure:
         return lines
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     shown = ", ".join(f"`{name}`" for name in names[:4])
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _counted(names: tuple[str, ...]) -> str:
+def _count_names(names: tuple[str, ...]) -> str:
     return f"{len(names)} parameter{'s' if len(names) > 1 else ''}"

@@ -1,4 +1,4 @@
-"""What acts in training only: Dropouts in the order of the run, momenta, and scales that are trained."""
+"""Compares training-only settings: Dropouts in the order of the run, momenta, and trained scales."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_NORMALISATIONS = (MOMENTUM, SCALE)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One layer or function that does something in training only, as a run comes by it.
+    """A layer or function that acts in training only, in the order of a run.
 
     Attributes:
         kind: `MOMENTUM`, `SCALE`, or what is dropped: `DROPOUT`, `CHANNELS`…
@@ -36,28 +36,28 @@ class Setting:
     module: str = ""
 
     @property
-    def told(self) -> tuple[str, float]:
-        """What is compared, without its place; as exact as a ratio is written."""
+    def key(self) -> tuple[str, float]:
+        """What is compared, without its place, to the digits that ratios are written with."""
         return self.kind, float(f"{self.value:.5g}")
 
 
 def settings_of(graph: Graph) -> list[Setting] | None:
-    """Those of a graph in the order of its run; None where a branch or a loop has any.
+    """Return the settings of a graph in the order of its run; None if a branch or a loop has any.
 
     Attention that drops is one Dropout, a recurrent layer one between every two of its layers: so many it is
     when it is written in parts.
     """
-    if any(_found(part, o, "") for part in list(graph.subgraphs())[1:] for o in part.operators()):
+    if any(_find_settings(part, o, "") for part in list(graph.subgraphs())[1:] for o in part.operators()):
         return None
     names = graph.modules.call_names()
     found: list[Setting] = []
     for operator in sorted(graph.operators(), key=lambda o: o.key):
         path = "" if operator.call is None else names[operator.call].rpartition("#")[0]
-        found += _found(graph, operator, path)
+        found += _find_settings(graph, operator, path)
     return found
 
 
-def _found(graph: Graph, operator: Operator, path: str) -> list[Setting]:
+def _find_settings(graph: Graph, operator: Operator, path: str) -> list[Setting]:
     traits = operator.traits
     if not traits.trains_differently:
         return []
@@ -85,7 +85,7 @@ def _dropping(kind: str, ratio: float, path: str) -> list[Setting]:
 
 
 def ratios_in(model: onnx.ModelProto) -> list[float]:
-    """The ratios of the Dropouts that an ONNX model has."""
+    """Return the ratios of the Dropouts that an ONNX model has."""
     values = {t.name: t for t in model.graph.initializer if not t.external_data}
     nodes = [n for n in model.graph.node if n.op_type == "Constant"]
     values |= {n.output[0]: a.t for n in nodes for a in n.attribute if a.name == "value"}
@@ -98,7 +98,7 @@ def ratios_in(model: onnx.ModelProto) -> list[float]:
 
 
 def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> list[SettingRow]:
-    """What differs, in the order of the source's run.
+    """Return the differing settings, in the order of the source's run.
 
     Two that run in the same order are equal wherever they lie, and so are two that have the same in every
     module: branches side by side may run in either order. What normalisations have is compared only where
@@ -112,23 +112,23 @@ def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> li
         )
         if kind and len(mine) != len(theirs):
             continue
-        if [s.told for s in mine] == [s.told for s in theirs]:
+        if [s.key for s in mine] == [s.key for s in theirs]:
             continue
-        if Counter((s.module, s.told) for s in mine) == Counter((s.module, s.told) for s in theirs):
+        if Counter((s.module, s.key) for s in mine) == Counter((s.module, s.key) for s in theirs):
             continue
-        rows += _aligned(mine, theirs)
+        rows += _align(mine, theirs)
     return rows
 
 
-def _aligned(mine: Sequence[Setting], theirs: Sequence[Setting]) -> list[SettingRow]:
-    """Rows of what differs: module by module where both have the same, else in the order of the run."""
+def _align(mine: Sequence[Setting], theirs: Sequence[Setting]) -> list[SettingRow]:
+    """Return rows of differences: by module where both have the same ones, else in the order of the run."""
     paths = dict.fromkeys(s.module for s in mine)
     if set(paths) >= {s.module for s in theirs}:
         groups = [([s for s in mine if s.module == p], [s for s in theirs if s.module == p]) for p in paths]
     elif len(mine) == len(theirs):
         groups = [([a], [b]) for a, b in zip(mine, theirs, strict=True)]
     else:
-        matcher = SequenceMatcher(None, [s.told for s in mine], [s.told for s in theirs], autojunk=False)
+        matcher = SequenceMatcher(None, [s.key for s in mine], [s.key for s in theirs], autojunk=False)
         groups = [(mine[a:b], theirs[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
     return [row for one, other in groups for a, b in zip_longest(one, other) for row in _rows(a, b)]
 

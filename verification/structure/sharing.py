@@ -1,8 +1,8 @@
-"""Which weights are one: told from the tensors that a target holds, whatever its ``renames.json`` says.
+"""Compares which weights are shared, by the tensors that a target holds and not by its ``renames.json``.
 
-A weight that is written twice computes the same until it is trained or changed. Tensors are told by what they
-hold: two of equal elements, in any order of the axes, are copies of one; a tensor in which all elements are
-equal tells nothing, and there the names decide.
+A weight that is written twice computes the same until it is trained or changed. Tensors are identified by
+their content: two of equal elements, in any order of the axes, are copies of one; where all elements of a
+tensor are equal, its name decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Held:
 
     @staticmethod
     def of(names: Iterable[str], data: TensorData, *, constant: bool = False) -> Held:
-        """A tensor behind a handle."""
+        """Return a tensor behind a handle."""
         return Held(tuple(names), data.dtype, tuple(data.shape), data.numpy, constant)
 
 
@@ -53,7 +53,7 @@ _CHUNK = 1 << 18
 
 
 def held_by_graph(graph: Graph) -> list[Held]:
-    """The tensors of a target that is a graph: what was read back from the files of another framework."""
+    """Return the tensors of a target graph that was read back from another framework's files."""
     paths = graph.parameter_paths()
     found = [
         Held.of(dict.fromkeys([*paths.get(p.key, []), p.declared]), p.data)
@@ -66,7 +66,7 @@ def held_by_graph(graph: Graph) -> list[Held]:
 def compare_sharing(
     source: Graph, target: Sequence[Held], rows: Rows | None
 ) -> tuple[list[SharedRow], list[str]]:
-    """The weights that are one on one side and several on the other, and notes.
+    """Return the weights that are one on one side and several on the other, and notes.
 
     Args:
         source: the source's graph, before any pass.
@@ -74,12 +74,12 @@ def compare_sharing(
         rows: the parameters of its ``renames.json``; None without. A tie that they state was asked for: it is
             a note.
     """
-    return _Comparison(source, target, rows).found()
+    return _Comparison(source, target, rows).compare()
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A weight of the source: parameters on one memory are one."""
+    """A weight of the source; parameters on one memory are one weight."""
 
     parameters: tuple[Parameter, ...]
     names: tuple[str, ...]
@@ -99,7 +99,7 @@ class _Comparison:
         self.known = {row.target for row in rows or () if row.source}
         self.asked: list[str] = []
 
-    def found(self) -> tuple[list[SharedRow], list[str]]:
+    def compare(self) -> tuple[list[SharedRow], list[str]]:
         # what elements of one size hold is looked at only where there are several tensors of it
         theirs: dict[tuple[str, int], list[Held]] = {}
         for held in self.target:
@@ -116,7 +116,7 @@ class _Comparison:
             weights = mine.get(size, [])
             if size[1] > 1 and _is_float(size[0]) and len(held) + len(weights) > 2:
                 result += self._of_one_size(weights, held, constants.get(size, []))
-        result += self._by_names(result)
+        result += self._compare_by_names(result)
         names = ", ".join(self.asked)
         note = f"one weight in the target, as `renames.json` says that they were tied: {names}"
         return result, [note] if self.asked else []
@@ -137,15 +137,17 @@ class _Comparison:
                 continue
             same = mine.get(contents, [])
             trained = [w for w in same if not all(p.is_buffer for p in w.parameters)]
-            if len(tensors) > len(same) + plain.count(contents) and (trained or self._folded_twice(tensors)):
+            if len(tensors) > len(same) + plain.count(contents) and (
+                trained or self._is_folded_twice(tensors)
+            ):
                 names = tuple(w.names[0] for w in same) or self._sources_of(tensors)
                 rows.append(SharedRow(names, tuple(map(_name, tensors))))
             elif self.rows is not None and trained:
-                rows += self._merged(trained, tensors)
+                rows += self._find_merged(trained, tensors)
         return rows
 
-    def _folded_twice(self, tensors: Sequence[Held]) -> bool:
-        """Whether one of these is a weight that took a normalisation in, and another is nothing known."""
+    def _is_folded_twice(self, tensors: Sequence[Held]) -> bool:
+        """Whether one of these tensors took a normalisation in, and another is unknown."""
         known = [t for t in tensors if self.known & set(t.names)]
         return bool(known) and len(known) < len(tensors) and bool(self._sources_of(tensors))
 
@@ -158,8 +160,8 @@ class _Comparison:
         )
         return tuple(dict.fromkeys(found))[:1]
 
-    def _merged(self, weights: Sequence[_Source], tensors: Sequence[Held]) -> list[SharedRow]:
-        """Weights that are fewer in the target, and neither computed into others, nor dropped, nor tied."""
+    def _find_merged(self, weights: Sequence[_Source], tensors: Sequence[Held]) -> list[SharedRow]:
+        """Return weights that the target has fewer of, and that were not computed, dropped or tied."""
         left: list[_Source] = []
         for weight in weights:
             told = [row for name in weight.names for row in self.by_source.get(name, [])]
@@ -174,8 +176,8 @@ class _Comparison:
             return []
         return [SharedRow(tuple(w.names[0] for w in left), tuple(map(_name, tensors)))]
 
-    def _by_names(self, found: Sequence[SharedRow]) -> list[SharedRow]:
-        """What the names show where the elements tell nothing: rows that lead to more or fewer tensors."""
+    def _compare_by_names(self, found: Sequence[SharedRow]) -> list[SharedRow]:
+        """Return differences by name, for tensors whose elements do not identify them."""
         if self.rows is None:
             return []
         tensors = {name: held for held in self.target for name in held.names}
@@ -204,7 +206,7 @@ class _Comparison:
 
 
 def _weights(graph: Graph) -> list[_Source]:
-    """The source's weights; parameters of one memory and size that hold the same are one."""
+    """Return the source's weights; parameters of one memory and size with equal values are one."""
     paths = graph.parameter_paths()
     groups: dict[object, list[Parameter]] = {}
     for p in graph.parameters():
@@ -252,7 +254,7 @@ def _contents_of(data: TensorData) -> Contents:
 
 
 def _contents(array: np.ndarray) -> Contents:
-    """Equal for tensors of equal elements in any order; empty where all elements are equal.
+    """Return a hash of a tensor's elements regardless of order; empty if all elements are equal.
 
     The sum of the elements' bits and of their squares, modulo 2^64: what rounding cannot blur.
     """

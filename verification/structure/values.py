@@ -1,7 +1,7 @@
-"""Which tensors of a target are not those of the source, by what ``renames.json`` or passes say of each.
+"""Finds tensors of a target whose values differ from what ``renames.json`` or passes say of them.
 
-A comparison of outputs sees a weight that is a little off only where its error is larger than rounding's. The
-tensors themselves are compared to the bit.
+A comparison of outputs notices a small change of a weight only if its effect exceeds rounding. The tensors
+themselves are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROUNDED = 4
 
 
 def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple[list[ValueRow], int]:
-    """The tensors that differ, and how many were compared.
+    """Return the tensors that differ, and how many were compared.
 
     Args:
         source: the source's graph, before any pass.
@@ -38,7 +38,7 @@ def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple
     seen: set[str] = set()
     for row in mapping.rows:
         tensor = held.get(row.target)
-        expected = None if tensor is None else _expected(row, mapping, given)
+        expected = None if tensor is None else _find_expected(row, mapping, given)
         if tensor is None or expected is None:
             continue
         seen.add(row.target)
@@ -57,7 +57,7 @@ def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple
 def values_in(
     source: Graph, target: Sequence[Held], mapping: Map, rows: Sequence[ValueRow]
 ) -> dict[str, np.ndarray] | None:
-    """What a target holds of some of the source's parameters, by their first paths and in their layout.
+    """Return the target's values of some of the source's parameters, by first path, in the source's layout.
 
     Args:
         source: as in `compare_values`, as are the next two.
@@ -96,7 +96,7 @@ def expected_in(
     by_target = {row.target: row for row in mapping.rows}
     found: dict[str, np.ndarray] = {}
     for differing in rows:
-        expected = _expected(by_target[differing.target], mapping, given)
+        expected = _find_expected(by_target[differing.target], mapping, given)
         if expected is None or differing.max_relative is None:
             return None
         found[differing.target] = _cast(expected, held[differing.target].dtype).numpy()
@@ -104,7 +104,7 @@ def expected_in(
 
 
 def compare_parameters(source: Graph, target: Graph) -> tuple[list[ValueRow], int, dict[str, np.ndarray]]:
-    """As `compare_values`, of a graph that passes made of the source's, by what they recorded.
+    """Compare the tensors of a graph that passes made from the source's, as `compare_values` does.
 
     What a pass computed is held to the source's values as well, but for rounding: if others make up for it,
     the source itself tells. What took a normalisation in is not compared.
@@ -143,7 +143,7 @@ def _unit(dtype: str) -> float:
 
 
 def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
-    """The source's tensors under the names that the map has for them."""
+    """Return the source's tensors under the names that the map has for them."""
     paths = source.parameter_paths()
     by_path = {path: p.data for p in source.parameters() for path in paths.get(p.key, ())}
     declared = Counter(p.declared for p in source.parameters())
@@ -156,8 +156,8 @@ def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
     return found
 
 
-def _expected(row: Rename, mapping: Map, given: dict[str, TensorData]) -> TensorData | None:
-    """What the map says a tensor of the target holds; None where it does not say."""
+def _find_expected(row: Rename, mapping: Map, given: dict[str, TensorData]) -> TensorData | None:
+    """Return what the map says a tensor of the target holds; None if it does not say."""
     if row.tie and row.by == "tie-weights":
         return None
     if row.norms:

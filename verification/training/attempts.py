@@ -65,7 +65,7 @@ def train(
 def _step(
     sides: Sides, inputs: Mapping[str, np.ndarray] | None, seed: int, target: Pairing | Path
 ) -> TrainingAttempt:
-    """One training step on both sides, and in float64 where that can be had."""
+    """Make one training step on both sides, and in float64 if possible."""
     sizes = bindings(sides.graph, inputs)
     first = make_inputs(sides.graph, sizes, seed) if inputs is None else dict(inputs)
     source, other = (cast(Trainer, r).step(first, seed) for r in (sides.source, sides.target))

@@ -40,10 +40,10 @@ class TrainingComparison:
     noise: Callable[[str], float | None]
 
     def rows(self, target: Pairing | Path) -> list[TrainingRow]:
-        """One row per parameter and floating-point buffer of the source, in its order."""
+        """Return one row per parameter and floating-point buffer of the source, in its order."""
         pairs = paired(self.graph, self.source.tensors, self.target.tensors, target)
         held = [t for t in self.source.tensors.values() if t.before.dtype.name in EPSILON]
-        statistics = [_scale(t.forward) for t in held if not t.trainable and _moved(t)]
+        statistics = [_scale(t.forward) for t in held if not t.trainable and _is_moved(t)]
         largest = (max((_scale(t.gradient) for t in held), default=0.0), max(statistics, default=0.0))
         rows = [row for pair in pairs if (row := self._row(pair, largest)) is not None]
         known = {pair.target for pair in pairs}
@@ -55,11 +55,11 @@ class TrainingComparison:
 
     def _row(self, pair: Pair, largest: tuple[float, float]) -> TrainingRow | None:
         name = " + ".join(pair.sources)
-        source = _summed(self.source, pair)
+        source = _sum_gradients(self.source, pair)
         if source.before.dtype.name not in EPSILON:
             return None  # a counter of batches, a table of positions
         if pair.target not in self.target.tensors:
-            reached = bool(_scale(source.gradient)) or _moved(source)
+            reached = bool(_scale(source.gradient)) or _is_moved(source)
             reason = "not in the target" if reached else "not in the target; nothing reaches it in the source"
             return TrainingRow(name, pair.target, passed=not reached, reason=reason)
         target = self.target.tensors[pair.target]
@@ -71,7 +71,7 @@ class TrainingComparison:
             return TrainingRow(name, pair.target, passed=False, reason=found)
         if not np.array_equal(_wide(source.before), _wide(target.before), equal_nan=True):
             return TrainingRow(name, pair.target, passed=False, reason="the sides start from other values")
-        exact = None if self.exact is None else _summed(self.exact, pair)
+        exact = None if self.exact is None else _sum_gradients(self.exact, pair)
         if not source.trainable and not target.trainable:
             return self._statistic(name, pair.target, source, target, exact, largest[1])
         return self._gradient(name, pair.target, source, target, exact, largest[0])
@@ -91,7 +91,7 @@ class TrainingComparison:
         noise = self._noise("forward", name)
         tolerance, error, remark = self._tolerance(mine, other, precise, epsilon, largest, noise)
         passed = error <= tolerance  # NaN fails
-        frozen = passed and not _moved(source)
+        frozen = passed and not _is_moved(source)
         reason = "frozen" if frozen else remark if passed else f"{error:.3g} off after the forward"
         return TrainingRow(
             name,
@@ -114,8 +114,8 @@ class TrainingComparison:
         mine, other = _gradient_of(source), _gradient_of(target)
         undefined = np.isnan(mine)
         if undefined.any() and np.array_equal(undefined, np.isnan(other)):
-            source, target = _without(source, undefined), _without(target, undefined)
-            exact = None if exact is None else _without(exact, undefined)
+            source, target = _clear_undefined(source, undefined), _clear_undefined(target, undefined)
+            exact = None if exact is None else _clear_undefined(exact, undefined)
             row = self._gradient(name, paired_with, source, target, exact, largest)
             return replace(row, reason=row.reason or "NaN in places, in the same ones on both sides")
         distance, scale = _distance(mine, other), _scale(mine)
@@ -147,7 +147,7 @@ class TrainingComparison:
         )
 
     def _noise(self, kind: str, sources: str) -> Callable[[], float | None]:
-        """How far rounding alone moves what the parameters of a row sum up to."""
+        """Return how far rounding alone moves the sum of a row's parameters."""
 
         def largest() -> float | None:
             found = [self.noise(f"{kind} {name}") for name in sources.split(" + ")]
@@ -164,7 +164,7 @@ class TrainingComparison:
         largest: float,
         noise: Callable[[], float | None],
     ) -> tuple[float, float, str]:
-        """(what is allowed, the target's error, a remark); see `compare`, of which this is the like."""
+        """Return (tolerance, the target's error, a remark), by the rules of `compare`."""
         scale, apart = _scale(mine), _distance(mine, other)
         close = self.ulps * epsilon * scale
         remark = "no gradient on either side" if not scale and not _scale(other) else ""
@@ -190,7 +190,7 @@ class TrainingComparison:
 
 
 def as_run(step: Step) -> Run:
-    """A step as a run, whose outputs are its own, then what became of every tensor."""
+    """Return a step as a run, whose outputs are its own and then every tensor of the step."""
     found = list(step.outputs)
     for name, trained in step.tensors.items():
         found.append((f"gradient {name}", _gradient_of(trained)))
@@ -199,7 +199,7 @@ def as_run(step: Step) -> Run:
 
 
 def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
-    """Where training first goes wrong, in words; None where it does not.
+    """Describe where training first goes wrong; None if it does not.
 
     Statistics follow the forward: the first module in call order. Errors of gradients propagate backwards:
     the last module in call order whose gradients are off is the one nearest to the cause.
@@ -220,7 +220,7 @@ def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
 
 
 def _call_order(graph: Graph) -> dict[str, tuple[int, int]]:
-    """Module path -> (place of its first call, of its last)."""
+    """Return module path -> (place of its first call, of its last)."""
     found: dict[str, tuple[int, int]] = {}
     for place, name in enumerate(graph.modules.call_names().values()):
         path = name.rpartition("#")[0]
@@ -229,7 +229,7 @@ def _call_order(graph: Graph) -> dict[str, tuple[int, int]]:
 
 
 def _holder(parameter: str, order: Mapping[str, tuple[int, int]]) -> str:
-    """The innermost module on the parameter's path that is called."""
+    """Return the innermost called module on the parameter's path."""
     path = parameter.partition(" + ")[0]
     while path:
         path = path.rpartition(".")[0]
@@ -238,8 +238,8 @@ def _holder(parameter: str, order: Mapping[str, tuple[int, int]]) -> str:
     return ""
 
 
-def _summed(step: Step, pair: Pair) -> Trained:
-    """The source's side of a pair in the target's layout; gradients of what the target holds once add up."""
+def _sum_gradients(step: Step, pair: Pair) -> Trained:
+    """Return the source's side of a pair in the target's layout; gradients of tied parameters add up."""
     parts = [step.tensors[name] for name in pair.sources]
     first = parts[0]
     gradients = [
@@ -255,20 +255,20 @@ def _summed(step: Step, pair: Pair) -> Trained:
     return Trained(before, pair.applied(first.forward), after, gradient, any(p.trainable for p in parts))
 
 
-def _without(trained: Trained, undefined: np.ndarray) -> Trained:
-    """With zeros in place of what has no gradient, and so no value after the step."""
+def _clear_undefined(trained: Trained, undefined: np.ndarray) -> Trained:
+    """Return a tensor with a gradient of zero, and unchanged by the step, where its gradient is undefined."""
     gradient = None if trained.gradient is None else np.where(undefined, 0, trained.gradient)
     after = np.where(undefined, trained.before, trained.after)
     return replace(trained, gradient=gradient, after=after)
 
 
 def _gradient_of(trained: Trained) -> np.ndarray:
-    """In float64; zeros where the framework gave none."""
+    """Return the gradient in float64; zeros if the framework gave none."""
     return np.zeros(trained.before.shape) if trained.gradient is None else _wide(trained.gradient)
 
 
-def _moved(trained: Trained) -> bool:
-    """Whether the forward itself changed it."""
+def _is_moved(trained: Trained) -> bool:
+    """Whether the forward itself changed the tensor."""
     return not np.array_equal(trained.before, trained.forward, equal_nan=True)
 
 
@@ -281,13 +281,13 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference; equal infinities, as in masks, have none."""
+    """Return the largest difference; equal infinities, as in masks, do not differ."""
     with np.errstate(invalid="ignore"):
         return float(np.where(a == b, 0.0, np.abs(a - b)).max(initial=0.0))
 
 
 def _scale(array: np.ndarray | None) -> float:
-    """The largest finite magnitude."""
+    """Return the largest finite magnitude."""
     if array is None:
         return 0.0
     wide = _wide(array)

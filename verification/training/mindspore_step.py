@@ -29,7 +29,7 @@ def mindspore_step(
     seed: int,
     array: Callable[[Any], np.ndarray],
 ) -> Step:
-    """One forward in training mode, one backward, one step of `nn.SGD`.
+    """Make one forward in training mode, one backward, one step of `nn.SGD`.
 
     Args:
         net: the Cell, already borrowed: whoever calls puts its attributes back.
@@ -86,7 +86,7 @@ def mindspore_step(
 
 
 def start_training(net: Any, cells: Sequence[Any]) -> bool:
-    """Training mode, and Dropouts that keep everything; whether there was one."""
+    """Set training mode, with Dropouts that keep everything; returns whether there was a Dropout."""
     zeroed = False
     net.set_train(True)
     for cell in cells:
@@ -104,7 +104,7 @@ def start_training(net: Any, cells: Sequence[Any]) -> bool:
 
 @contextmanager
 def without_functions() -> Iterator[list[float]]:
-    """`ops.dropout` and its kin give their input back inside; gives the ratios of those that would drop."""
+    """Disable `ops.dropout` and its kin in a with block; gives the ratios of those that would drop."""
     from mindspore import ops
 
     names = ("dropout", "dropout1d", "dropout2d", "dropout3d")
@@ -132,7 +132,7 @@ def _refuse_random(
     before: Mapping[str, np.ndarray],
     array: Callable[[Any], np.ndarray],
 ) -> None:
-    """Two forwards from the same state must give the same."""
+    """Refuse a forward that returns something else the second time."""
     first = [array(t) for t in forward()]
     _restore(parameters, before)
     second = [array(t) for t in forward()]
@@ -149,7 +149,7 @@ def _refuse_random(
 
 @contextmanager
 def restored(parameters: Mapping[str, Any]) -> Iterator[None]:
-    """A with block after which Parameters have the values that they had, and are trained as they were."""
+    """Restore the values and training flags of Parameters after a with block."""
     kept = {name: (p.asnumpy().copy(), p.requires_grad) for name, p in parameters.items()}
     try:
         yield

@@ -32,7 +32,7 @@ class Pair:
     others: dict[str, str] = field(default_factory=dict)
 
     def applied(self, array: np.ndarray, source: str = "") -> np.ndarray:
-        """An array of a source's shape, by default the first's, in the target's."""
+        """Return an array of a source's shape, by default the first's, in the target's shape."""
         kind, _, order = self.others.get(source, self.transform).partition(":")
         if kind == "transpose":
             return array.transpose([int(axis) for axis in order.split(",")])
@@ -42,7 +42,7 @@ class Pair:
 def paired(
     graph: Graph, source: Collection[str], target: Collection[str], other: Pairing | Path
 ) -> list[Pair]:
-    """The pairs, in the source's order: every parameter of the source is in one.
+    """Pair every parameter of the source, in its order.
 
     Args:
         graph: the source's graph.
@@ -81,7 +81,7 @@ def _by_map(graph: Graph, source: Collection[str], folder: Path) -> list[Pair]:
 
 
 def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairing) -> list[Pair]:
-    """The pairs that were made before anything ran, under the names that the steps have."""
+    """Return the pairs found before anything ran, under the names that the steps use."""
     names = [
         _step_names(known, net.graph) for known, net in ((source, pairing.source), (target, pairing.target))
     ]
@@ -93,6 +93,6 @@ def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairi
 
 
 def _step_names(known: Collection[str], graph: Graph) -> dict[int, str]:
-    """Key of a parameter -> its name in a step."""
+    """Return key of a parameter -> its name in a step."""
     paths = graph.parameter_paths()
     return {p.key: n for p in graph.parameters() for n in (*paths.get(p.key, ()), p.declared) if n in known}

@@ -1,4 +1,4 @@
-"""What one training step gives: outputs in training mode; values and gradient of every parameter."""
+"""The record of one training step: outputs in training mode, values and gradient of every parameter."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Trainer(Protocol):
     """A runner that can train."""
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """One step of plain SGD on the loss of `output_weights`; the model is left as it was."""
+        """Make one step of plain SGD on the loss of `output_weights`; the model is left as it was."""
         ...
 
 
 def output_weights(shape: tuple[int, ...], seed: int, index: int) -> np.ndarray:
-    """What output `index` is multiplied with before it is summed into the loss: normal, float64."""
+    """Draw the float64 normal weights of output `index` in the loss, which is their weighted sum."""
     return np.random.default_rng([seed, index, *shape]).standard_normal(shape)

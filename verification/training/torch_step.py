@@ -42,7 +42,7 @@ def torch_step(
     seed: int,
     array: Callable[[Any], np.ndarray],
 ) -> Step:
-    """One forward in training mode, one backward, one SGD step.
+    """Make one forward in training mode, one backward, one SGD step.
 
     Args:
         model: the module.
@@ -62,9 +62,9 @@ def torch_step(
     tensors = tensors_of(paths)
     with borrowed(model, tensors), without_dropout(model) as dropped, plainly():
         _refuse_frozen(model, paths)
-        inference = _traced(model, paths, forward, training=False)
+        inference = _trace(model, paths, forward, training=False)
         with values_kept(tensors.values()):  # the trace in training mode has moved the running statistics
-            training = _traced(model, paths, forward, training=True)
+            training = _trace(model, paths, forward, training=True)
         _refuse_other_differences(inference, training)
         _refuse_other_dropouts(dropped)
         before = {name: array(tensor) for name, tensor in tensors.items()}
@@ -149,7 +149,7 @@ def _backward(outputs: Sequence[Any], seed: int) -> None:
 
 
 def tensors_of(paths: Mapping[Any, str]) -> dict[str, Any]:
-    """Path -> every parameter and buffer, each tensor once, in the tree's order."""
+    """Return path -> every parameter and buffer, each tensor once, in the tree's order."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
     for module, path in paths.items():
@@ -162,7 +162,7 @@ def tensors_of(paths: Mapping[Any, str]) -> dict[str, Any]:
 
 @contextmanager
 def borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
-    """Without gradients inside; afterwards flags, tensors, values, gradients, random state as before."""
+    """Give a with block the model without gradients; restores flags, values, gradients, random state."""
     import torch
 
     modules = list(model.modules())
@@ -189,7 +189,7 @@ def borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[_Dropped]:
-    """Every Dropout's ratio is 0 inside, of modules and of functions; gives what was changed and called."""
+    """Set every Dropout's ratio to 0 in a with block; gives what was changed and called."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -234,10 +234,10 @@ def without_dropout(model: Any) -> Iterator[_Dropped]:
             setattr(module, attribute, ratio)
 
 
-def _traced(
+def _trace(
     model: Any, paths: Mapping[Any, str], forward: Callable[[], Any], *, training: bool
 ) -> list[tuple[str, str, bool]]:
-    """Run once and list (innermost module's path, operator, whether it draws random numbers) in order."""
+    """Run once and list, in order, (innermost module's path, operator, whether it draws random numbers)."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -279,7 +279,7 @@ def _traced(
 
 
 def _refuse_frozen(model: Any, paths: Mapping[Any, str]) -> None:
-    """Refuse a model whose own `train` keeps a module in evaluation: the target trains all of it."""
+    """Refuse a model whose own `train` keeps a module in evaluation mode, as the target trains all of it."""
     model.train()
     frozen = [(path, module) for module, path in paths.items() if not module.training]
     if frozen:
@@ -296,7 +296,7 @@ def _refuse_frozen(model: Any, paths: Mapping[Any, str]) -> None:
 def _refuse_other_differences(
     inference: Sequence[tuple[str, str, bool]], training: Sequence[tuple[str, str, bool]]
 ) -> None:
-    """Refuse a module whose training mode is not its inference mode with Dropout and batch statistics."""
+    """Refuse a module that trains differently in more than Dropout and batch statistics."""
     random = next(((path, name) for path, name, drawn in training if drawn), None)
     if random is not None:
         raise ModelError(
@@ -319,7 +319,7 @@ def _refuse_other_differences(
 
 
 def _refuse_other_dropouts(dropped: _Dropped) -> None:
-    """Refuse dropout functions that are called in one mode only: the target has those of inference."""
+    """Refuse dropout functions called in one mode only, because the target has those of inference."""
     inference, training = dropped.called[False], dropped.called[True]
     if inference != training:
         name = (training or inference)[0]
@@ -332,6 +332,6 @@ def _refuse_other_dropouts(dropped: _Dropped) -> None:
 
 
 def tree_paths(paths: Mapping[Any, str], tree: ModuleTree) -> dict[Any, str]:
-    """The same mapping in the tree's registration order."""
+    """Return the same mapping in the tree's registration order."""
     order = {tree.path(module.key): i for i, module in enumerate(tree)}
     return dict(sorted(paths.items(), key=lambda item: order[item[1]]))
