@@ -25,7 +25,7 @@ class Preparation:
     Attributes:
         passes: their names in order, with options as on the command line; without a change by the first, the
             graph stays as it is.
-        option: of `save`; false leaves them out.
+        option: option of `save` that leaves them out if false.
         only_flat: whether they are left out for models of frameworks that have modules.
     """
 
@@ -43,16 +43,16 @@ class Target:
     """A target that a graph can be written for.
 
     Attributes:
-        name: as ``--to`` says.
-        writes: what its output path names, in words.
+        name: its name for ``--to``.
+        writes: what an output path denotes, in words.
         folder: its package here, which has `write` and `LOWERING`, the backend's own passes in order.
-        preparation: what else is done for it before; None for nothing.
-        suffix: of the one file that it writes; empty for a directory.
-        domain: of the operators that only it has, in the package's `operators.TABLE`; empty for none.
-        holds_stubs: whether it can leave a place for what a person is to write; its package then has `stubs`.
+        preparation: further passes that it gets before; None for none.
+        suffix: suffix of its file; empty if it writes a directory.
+        domain: domain of its own operators, in the package's `operators.TABLE`; empty for none.
+        holds_stubs: whether it can write stubs for a person to fill in; its package then has `stubs`.
         writes_tests: whether its package has `write_tests`.
-        further: names of files that depend on options; ``{}`` is that of the first file.
-        is_read_back: whether what was written is compared as our own frontend reads it, the first file.
+        further: names of files that depend on options; ``{}`` stands for the first file's name.
+        is_read_back: whether verification reads the first file back by our own frontend.
     """
 
     name: str
@@ -145,7 +145,7 @@ def lower_for(graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], N
 
     Args:
         graph: the graph, after the passes that are no backend's own.
-        name: of the target.
+        name: name of the target.
         print_after: called after each pass with the pass and the graph.
 
     Raises:
@@ -171,8 +171,8 @@ def find_stale_files(files: Sequence[Path], name: str) -> list[Path]:
     """Return files that an earlier output with other options left beside these.
 
     Args:
-        files: what `write` gave.
-        name: of the target.
+        files: the files that `write` returned.
+        name: name of the target.
     """
     first = files[0]
     beside = [first.with_name(further.format(first.name)) for further in find_target(name).further]

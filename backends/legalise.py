@@ -16,16 +16,16 @@ CanEmit = Callable[[Graph, Operator], bool]
 
 @dataclass(frozen=True)
 class Legalise(Pass):
-    """Expand what the target cannot say until every operator is one that it can.
+    """Expand composites until the target can write every operator.
 
     What it does:
         Replaces each composite that the target has no form for by its expansion, nested graphs included,
-        until nothing is left to expand. With `partial`, an operator that has no expansion either becomes a
-        stub, to be written by hand.
+        until nothing is left to expand. With `partial`, an operator without a form or an expansion becomes
+        a stub, to be written by hand.
 
     Why:
-        A composite is one layer in one target and several operators in another. The target says which it
-        can emit; no list of names stands between.
+        A composite is one layer in one target and several operators in another. The target states which it
+        can emit; there is no list of names besides.
 
     Leaves alone:
         Every operator that the target emits as it stands.

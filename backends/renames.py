@@ -26,7 +26,7 @@ class Norm:
 
     Attributes:
         statistics: gamma, beta, mean and variance: module paths in the source; "" for what it does not hold.
-        values: of each that the source does not hold, the elements (`packed`); "" for the others.
+        values: elements (`packed`) of each statistic that the source does not hold; "" for the others.
         epsilon: what is added to the variance.
         axis: the weight's axis of output channels in the source's layout; -1 for the bias.
     """
@@ -56,7 +56,7 @@ class Rename:
         tie: target name of the parameter that holds the values, when this one was tied into it.
         buffer: whether no gradient reaches it by design.
         values: the elements in the target's shape (`packed`), of what the source's checkpoints do not hold.
-        norms: the normalisations that the values take in, in order.
+        norms: the normalisations folded into the values, in order.
     """
 
     source: str

@@ -47,7 +47,7 @@ class RegraftError(Exception):
     Args:
         code: a key of `CODES`.
         message: what was expected and what was found, lower case.
-        place: where, e.g. a module path, a file and line, or a line of IR text.
+        place: location of the fault: a module path, a file and line, or a line of IR text.
         hint: what to do about it.
     """
 

@@ -26,7 +26,7 @@ class Graph(Nested):
         captures: keys of the `Capture` nodes, in order of their index (nested graphs only).
         outputs: (name, value) pairs, in order.
         updates: parameter key -> the value that replaces it after a run.
-        origin: where it came from.
+        origin: the model that the graph came from.
         provenance: the source's state before any pass; None until passes run.
     """
 

@@ -40,13 +40,13 @@ class Provenance:
         modules: key of a module -> its path in the source.
         dropped: key -> name of the pass after which it was gone, other than by being tied.
         tied: key -> the key of the parameter that it was tied into.
-        turned: key of one that was tied transposed -> the axes of the other that its own are, in order.
-        merged: key of a module that is gone -> the key of the one whose further calls stand for its calls.
+        turned: key of a parameter that was tied transposed -> the holder's axis for each of its own.
+        merged: key of a removed module -> key of the module whose further calls replace its calls.
         folds: key of a parameter -> the normalisations that it took in, in order.
-        folded: key of a call whose result is nowhere, as a normalisation was folded into it -> the key of the
-            normalisation's call, whose result its own is now; None where more than that layer ran in it.
-        entered: keys of calls that other values enter now than the source's, as what they began with is done
-            before them.
+        folded: key of a call into whose layer a normalisation was folded -> key of the normalisation's call,
+            whose result the former now gives; None where the call runs more than that layer.
+        entered: keys of calls whose inputs are not the source's, because a normalisation that they began with
+            is now done before them.
         changes: (name of the pass, what it changed in words), in the order in which it was done.
     """
 

@@ -22,7 +22,7 @@ class LossRule:
 
     Attributes:
         kind: "cross entropy", "squared error", …; empty where nothing tells.
-        settings: by name: "reduction", "label smoothing", …
+        settings: name ("reduction", "label smoothing", …) -> value.
         written: the class or function in the script, for messages.
         measured: whether kind and settings were told from values, as of a function.
     """
@@ -39,7 +39,7 @@ class UpdateRule:
 
     Attributes:
         kind: "SGD", "Adam", "RMSprop" or "Adagrad", whatever the class is called.
-        settings: by name; those without effect (the decay's kind where nothing decays) are left out.
+        settings: name -> value, without settings of no effect (the decay's kind where nothing decays).
         rates: the learning rate of each step from the first, as far as it was asked for.
     """
 

@@ -92,7 +92,7 @@ def prepare(
 
     Args:
         graph: after the passes that every target has.
-        passes: in order; where the first one changes nothing, the others have nothing to do.
+        passes: the passes in order; if the first one changes nothing, the others do not run.
         print_after: called after each pass with the pass and the graph.
     """
     new = graph.copy()

@@ -17,7 +17,7 @@ class Change:
 
     Attributes:
         code: stable code of the kind of finding, e.g. ``RP101``.
-        message: in words what was (or would be) changed and why.
+        message: what was (or would be) changed and why, in words.
         place: module path, parameter name or source line.
         severity: how bad the source's own state was.
         fixed: whether the pass changed the graph; False for what it only reports.

@@ -14,10 +14,10 @@ from .places import Places
 
 @dataclass(frozen=True)
 class DeduplicateModules(Pass):
-    """Tell apart, and clean up, what is registered, called or written more than once.
+    """Report, and clean up, what is registered, called or written more than once.
 
     What it does:
-        Reports three different things as such. A module *registered twice* keeps the registrations by way of
+        Tells three different things apart. A module *registered twice* keeps the registrations through
         which it is called; the others are removed. A module *called twice* stays one module with two
         calls. Modules of the *same structure* with parameters of their own share one class definition; they
         are found by bottom-up hashes, in linear time. Identical pure operators on identical inputs, in one

@@ -13,7 +13,7 @@ from .places import Places
 
 @dataclass(frozen=True)
 class ExpandComposites(Pass):
-    """Write layers out that are one operator in the graph.
+    """Expand layers that are one operator in the graph.
 
     What it does:
         Replaces the operators named in `ops` by their definition: MultiheadAttention by its projections, the
@@ -28,7 +28,7 @@ class ExpandComposites(Pass):
         Composites that are not named, those within the definitions included.
 
     Refuses:
-        Names that no composite bears. It is in no pipeline.
+        Names that no composite has. The pass is in no pipeline.
 
     Example:
         >>> from regraft.ir import parse

@@ -36,9 +36,9 @@ class FoldConstants(Pass):
 
     What it does:
         Runs an ONNX operator whose operands are all constants in the ONNX reference evaluator and puts the
-        result, up to `limit` elements, in its place. A value of static shape without elements, whatever it
-        is made of, is a constant too. A Where whose condition is one constant everywhere, though it be
-        repeated to the batch, gives way to what it takes, and an attention loses a mask that hides nothing:
+        result, up to `limit` elements, in its place. A value of static shape without elements counts as
+        constant, whatever computes it. A Where whose condition is the same everywhere, also when expanded to
+        the batch, is replaced by the operand that it takes, and an attention loses a mask that hides nothing:
         models make both when they are given no mask.
 
     Why:

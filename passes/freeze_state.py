@@ -14,8 +14,8 @@ class FreezeState(Pass):
     """Drop the updates of parameters and buffers that the model makes in evaluation mode.
 
     What it does:
-        Takes away every update: what is written starts each run from the value that the parameter or buffer
-        has now, so it computes what the source computes in its next run, each time.
+        Removes every update. The written model starts each run from the values that parameters and buffers
+        have now, so each of its runs computes what the source computes in its next run.
 
     Why:
         ONNX has no state, and what a count or a moving average becomes seldom matters to a model that is

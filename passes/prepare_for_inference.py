@@ -17,7 +17,7 @@ from .places import Places
 
 @dataclass(frozen=True)
 class PrepareForInference(Pass):
-    """Fold what only training needs.
+    """Fold BatchNormalization into the layer before it, and remove Dropout.
 
     What it does:
         Folds a BatchNormalization into the weight and bias of the Conv, ConvTranspose or Linear before it,
@@ -179,8 +179,8 @@ class _Folding:
     def _mark_calls(self, layer: Operator, norm: Operator) -> None:
         """Record in the provenance the calls whose inputs or outputs differ from the source's now.
 
-        The results of calls with the layer are nowhere, or its normalisation's, and what enters calls that
-        begin with the normalisation is normalised already.
+        A call around the layer alone has no result of the source's any more, or gives that of the
+        normalisation's call. Calls around the normalisation alone are entered by normalised values.
         """
         provenance, modules = self.graph.provenance, self.graph.modules
         if provenance is None or layer.call is None:

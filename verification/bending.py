@@ -106,7 +106,7 @@ class Bending:
 
         Args:
             call: the call's name.
-            numbers: of its bends.
+            numbers: numbers of its bends.
             record: what entered it in the source.
         """
         try:

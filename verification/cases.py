@@ -51,7 +51,7 @@ class Cases:
 
     Args:
         sides: what is run.
-        seed: of the inputs.
+        seed: seed of the inputs.
 
     Attributes:
         covered: what was compared so far.
@@ -325,7 +325,7 @@ class Cases:
 
         Args:
             sizes: symbol -> size.
-            name: of the kind of inputs.
+            name: name of the kind of inputs.
             inputs: arrays by input name.
             redrawn: draws others of the kind; a difference that is small and not there again is no fault: an
                 element came to lie where the function has no value, and how close rounding decides.

@@ -34,8 +34,8 @@ class Rounding:
 
     Args:
         runner: the source's runner.
-        run: what it gave.
-        inputs: on what.
+        run: results of the run.
+        inputs: inputs of the run.
         types: whether the element types of outputs must be the same; see `Yardstick`.
         again: runs the source on other inputs; None for its runner's own way.
         exact: makes the same run in float64, where there can be one.

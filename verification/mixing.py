@@ -23,7 +23,7 @@ def mixed_inputs(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str,
     Args:
         graph: the source's graph.
         sizes: symbol -> size; the batch's must be the number of kinds.
-        seed: of the inputs.
+        seed: seed of the inputs.
     """
     batch = batch_symbols(graph)
     types = [node.type for node in graph.input_nodes()] + [graph.type_of(value) for _, value in graph.outputs]
@@ -46,7 +46,7 @@ class ExampleRounding:
     """The effect of rounding on the outputs of one example of a batch.
 
     Args:
-        rounding: of the whole run.
+        rounding: the effect of rounding on the whole run.
         at: the example.
     """
 

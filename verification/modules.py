@@ -26,8 +26,8 @@ class _Finding:
         row: its boundary compared; `passed` is None where it could not be.
         record: its values in the source.
         found: its values in the target; None where there are none to compare.
-        pairs: for each of the target's outputs, which of the source's it is.
-        chosen: for each of the target's inputs likewise; None where they are not the source's.
+        pairs: index of the source's output for each of the target's.
+        chosen: index of the source's input for each of the target's; None if they are not the source's.
         alone: the target's module alone on the source's inputs; None where it was not run.
         why: why it was not.
     """
@@ -51,7 +51,7 @@ class ModuleComparison:
 
     Args:
         tree: the source's module tree.
-        inputs: of the run.
+        inputs: inputs of the run.
         source: the source's run.
         target: the target's run.
         runners: the source's and the target's.

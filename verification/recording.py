@@ -34,7 +34,7 @@ def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, s
         source: a loaded model, as `verify` takes it, found equal to what is in the folder.
         folder: an emitted folder.
         grouped: the graph that was emitted, where a pass gave a flat source its modules.
-        seed: of the inputs, as in `verify`.
+        seed: seed of the inputs, as in `verify`.
 
     Raises:
         ModelError: when a side cannot be run (E702).

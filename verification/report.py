@@ -123,7 +123,7 @@ class Report:
         first_divergence: the call in which the target goes wrong, or None.
         notes: what a reader should know besides.
         training: one row per parameter and running statistic after one training step; empty when not asked.
-        training_divergence: where training first goes wrong, in words, or None.
+        training_divergence: the place where training first goes wrong, in words, or None.
         nets: how two nets that were written apart were paired, and how their settings and initial
             distributions compare; None for a target that was made from the source.
         laws: how the initial distributions of an emitted folder compare with the source's; None for any

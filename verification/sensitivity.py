@@ -63,8 +63,8 @@ class Measuring:
     Args:
         graph: the source's graph.
         runner: the source's runner, after a run that recorded modules.
-        inputs: of that run.
-        run: what it gave.
+        inputs: inputs of that run.
+        run: results of that run.
         outputs: the rows of its outputs.
         rows: the rows of its modules.
     """

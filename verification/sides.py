@@ -86,8 +86,8 @@ class Sides:
         """Return the effect of rounding in a run of the source.
 
         Args:
-            inputs: of the run.
-            source: what it gave.
+            inputs: inputs of the run.
+            source: results of the run.
             calls: whether it recorded modules.
             recorded: whether what it gave is compared with arrays from elsewhere, whose types mean nothing.
         """

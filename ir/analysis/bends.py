@@ -16,10 +16,10 @@ class Bend:
 
     Attributes:
         node: key of the operator.
-        value: what decides in which region an element lies.
-        minus: what is subtracted from it, or None.
-        points: where the regions meet, ascending.
-        regions: the regions in words, one more than there are points; "" for one that may stay unseen.
+        value: the value whose elements select the region.
+        minus: a value to subtract from it first, or None.
+        points: the boundaries of the regions, ascending.
+        regions: descriptions of the regions, one more than there are points; "" if it need not be reached.
     """
 
     node: int

@@ -32,8 +32,8 @@ class OwnFolder:
     """A new folder, locked until `remove`; a killed process's lock is gone with it.
 
     Args:
-        parent: where to make it.
-        name: what its name begins with: ``regraft-`` or ``.regraft-``.
+        parent: the folder to make it in.
+        name: prefix of its name: ``regraft-`` or ``.regraft-``.
         mode: its permissions, before the process's mask.
         finish: what has to be done before it may be removed; False keeps it.
 

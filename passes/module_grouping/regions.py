@@ -74,8 +74,8 @@ class Block:
 
     Attributes:
         join: the step that all ways lead to.
-        ways: by operand of the join.
-        shortcut: number of the way around, in a residual block.
+        ways: one way for each operand of the join.
+        shortcut: number of the way that is the shortcut of a residual block.
     """
 
     join: Leaf

@@ -26,7 +26,7 @@ def compare_nodes(
         graph: the source's graph, before any pass.
         source: the source.
         inputs: what both run on.
-        threads: for ONNX Runtime.
+        threads: number of threads for ONNX Runtime.
     """
     source.run(inputs, calls=True)
     found = {

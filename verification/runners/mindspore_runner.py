@@ -59,7 +59,7 @@ class EmittedCall:
     Attributes:
         name: the call's name in the source, ``layer1.0#1``.
         cell: the Cell as an expression, ``net.layer1[0]``.
-        arguments: as source, with ``{0}`` for the first tensor; None where they hold more than tensors.
+        arguments: arguments as source, ``{0}`` for the first tensor; None if there are other values.
     """
 
     name: str

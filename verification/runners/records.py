@@ -37,7 +37,7 @@ class ValueStore:
         """Return a copy that later changes to `array` do not reach; read-only where it is large.
 
         Args:
-            array: of any shape and element type; a view of a framework's tensor is copied.
+            array: an array of any shape and element type; a view of a framework's tensor is copied.
         """
         if array.nbytes < _SHARED:
             self._held += array.nbytes

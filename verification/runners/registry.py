@@ -18,12 +18,12 @@ class Runtime:
     """What runs the models of one framework, or what one target wrote.
 
     Attributes:
-        framework: of live models, as the origin of a graph names it; empty where there are none.
+        framework: framework of its live models, as in a graph's origin; empty if it runs none.
         module: the file beside this one.
-        model: what such a model is called in hints, a class of its framework; empty where there are none.
-        output: what an output is called in hints; empty where none is run.
-        suffix: of an output that is one file.
-        entry: the file in an output that is a folder by which it is known.
+        model: name for such a model in hints, a class of its framework; empty if it runs none.
+        output: name for an output in hints; empty if it runs none.
+        suffix: suffix of an output that is one file.
+        entry: the file that identifies an output folder.
         trains: whether it makes training steps too, of models and of outputs.
         is_exact: whether it can run a model in float64.
     """

@@ -87,7 +87,7 @@ def paired_runner(
         graph: the target's graph.
         values: name of a parameter -> its values until the runner is closed.
         modules: path of a module in the source -> in the target.
-        threads: for ONNX Runtime.
+        threads: number of threads for ONNX Runtime.
     """
     runtime = _find_live_runtime(graph)
     if runtime is None:
@@ -114,7 +114,7 @@ def target_runner(target: Target, *, threads: int | None = None) -> Runner:
 
     Args:
         target: a graph, an ONNX model, or the path of what a target wrote.
-        threads: for ONNX Runtime.
+        threads: number of threads for ONNX Runtime.
 
     Raises:
         UsageError: for a path at which no target wrote what a runtime here runs.

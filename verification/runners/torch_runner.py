@@ -201,8 +201,8 @@ class TorchRunner:
         """Add hooks that record every call; values are copied, because in-place operators may change them.
 
         Args:
-            records: where to.
-            given: what calls are to give instead of their own results.
+            records: receives the records, by name of the call.
+            given: results that replace those of the calls named.
             kept: the block in which the model runs.
         """
         import torch

@@ -56,7 +56,7 @@ def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
 
     Args:
         source: the source's graph.
-        ratios: of those that the target has.
+        ratios: ratios of the target's Dropouts.
     """
     mine = [s for s in settings_of(source) or () if s.kind not in OF_NORMALISATIONS]
     if not mine:

@@ -35,7 +35,7 @@ class SettingsRecorder:
         paths: id of a Cell -> the source's path of it, or its paths in turn.
 
     Attributes:
-        found: in the order of the run.
+        found: the settings, in the order of the run.
     """
 
     def __init__(self, cells: Sequence[Any], paths: Mapping[int, str | tuple[str, ...]]) -> None:

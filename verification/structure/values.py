@@ -60,7 +60,7 @@ def values_in(
     """Return the target's values of some of the source's parameters, by first path, in the source's layout.
 
     Args:
-        source: as in `compare_values`, as are the next two.
+        source: the source's graph, before any pass.
         target: the target's tensors.
         mapping: its ``renames.json``.
         rows: the parameters.

@@ -36,7 +36,7 @@ def mindspore_step(
         cells: every Cell of it.
         parameters: name -> Parameter, each once.
         forward: calls the Cell on the inputs and gives its output tensors, flat.
-        seed: of the loss's weights.
+        seed: seed of the loss's weights.
         array: copies a tensor into an array.
 
     Raises:

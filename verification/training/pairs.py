@@ -21,7 +21,7 @@ class Pair:
         sources: names in the source's step.
         target: name in the target's step; empty or unknown there when it has none.
         transform: what happens to the values, as in ``renames.json``.
-        shape: in the target.
+        shape: shape in the target.
         others: further source -> its transform, where it is another.
     """
 

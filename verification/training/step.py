@@ -20,7 +20,7 @@ class Trained:
         before: its values before the forward.
         forward: its values after the forward, when running statistics have been updated.
         after: its values after the optimiser's step.
-        gradient: of the loss; None where the framework gives none.
+        gradient: gradient of the loss; None if the framework gives none.
         trainable: whether the framework computes a gradient for it.
     """
 

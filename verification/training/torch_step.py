@@ -48,8 +48,8 @@ def torch_step(
         model: the module.
         paths: module object -> its path.
         forward: calls the module on the inputs.
-        names: of the outputs.
-        seed: of the loss's weights.
+        names: names of the outputs.
+        seed: seed of the loss's weights.
         array: copies a tensor into an array.
 
     Raises:

@@ -16,10 +16,10 @@ class Statement:
     Attributes:
         targets: the values that it makes.
         expression: what makes them.
-        attribute: of the layer or module called, and the members taken of it: ``("layers", 0)``.
-        results: how they are unpacked, ``{}, ({}, _)``; empty where one after the other.
+        attribute: attribute of the layer or module called, and members taken of it: ``("layers", 0)``.
+        results: pattern that unpacks the results, ``{}, ({}, _)``; empty for a flat list.
         hints: usual names for the targets.
-        branches: for an `if`, and for a `while`, whose body and condition are methods.
+        branches: the bodies of an `if` or `while`, as methods; None for other steps.
     """
 
     targets: list[Value]

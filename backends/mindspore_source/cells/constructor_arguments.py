@@ -22,9 +22,9 @@ class ConstructorArgument:
         values: its value for each instance, a part for a module given.
         default: what leaving it out means.
         in_construct: whether `construct` reads it.
-        template: of a use of other arguments in its place, ``6 * {0}``; empty for an argument itself.
-        of: the arguments in the template.
-        aliased: whether the constructor computes it once, under its name.
+        template: expression over other arguments that replaces it, ``6 * {0}``; empty for none.
+        of: the arguments that the template uses.
+        aliased: whether the constructor computes it once, as a local variable of its name.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Class:
     Attributes:
         name: its name.
         instances: the modules that are instances of it; the first one's text is the class's.
-        arguments: of the constructor, those without default first.
+        arguments: the constructor's arguments, those without default first.
         holes: id of a literal of the text -> the argument that stands for it.
         branches: child that some instances have -> how it is constructed where the argument of its name asks.
         conditions: id of a member of a sequence that some instances have -> when, as source.
@@ -91,7 +91,7 @@ def sequence_of(base: str, name: str, part: Part) -> Call | None:
 
     Args:
         base: the class's base.
-        name: of the attribute; empty for the members of the class itself.
+        name: name of the attribute; empty for the members of the class itself.
         part: how the attribute is constructed.
     """
     if not isinstance(part, Call) or any(a.name for a in part.arguments):
@@ -106,7 +106,7 @@ class Hole:
 
     Attributes:
         literal: the literal.
-        default: of the argument that it is the whole of.
+        default: default of the argument, if the literal is a whole argument.
         attribute: the attribute or the layer called.
         in_construct: whether it is in `construct`.
         optional_member: the optional member of a sequence that it is in.

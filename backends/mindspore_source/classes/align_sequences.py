@@ -198,7 +198,7 @@ def _solve(
 
     Args:
         class_: the class.
-        member: as the first instance that has it constructs it.
+        member: the member, as constructed by the first instance that has it.
         columns: its literals, by instance.
         present: which instances have it.
         known: the condition of another member that the same instances have.

@@ -19,7 +19,7 @@ def sort_into_levels(tree: ModuleTree, emitted: Iterable[int], children: Childre
     Args:
         tree: the graph's modules.
         emitted: keys of those that are emitted, in walking order.
-        children: of each of them.
+        children: children of each of them.
     """
     keys = list(emitted)
     needs: nx.DiGraph = nx.DiGraph()

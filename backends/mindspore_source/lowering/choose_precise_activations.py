@@ -1,4 +1,4 @@
-"""choose-precise-activations: activations that MindSpore's CPU kernels are too coarse for are its own."""
+"""choose-precise-activations: activations with coarse CPU kernels in MindSpore become precise ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lower-unique: the places and counts of Unique come from all pairs of equal values."""
+"""lower-unique: places and counts of Unique are found by comparing all elements with all values."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ class RegisterCalledLeaves(Pass):
     """Register a stateless leaf in the module that calls it.
 
     What it does:
-        Gives a module that calls a leaf without parameters which is not its child one of its own; fills the
-        gaps of a sequence whose second `act` is no registration any more.
+        Gives a module that calls a leaf without parameters, and does not contain it, a leaf of its own.
+        Registers again the members that a sequence has lost, such as the second of two equal `act`.
 
     Why:
         A layer that is shared by reference (a global, an attribute of another module) is constructed by the

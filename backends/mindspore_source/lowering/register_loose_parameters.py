@@ -1,4 +1,4 @@
-"""register-loose-parameters: parameters that no module holds are the root's."""
+"""register-loose-parameters: parameters that no module holds are registered in the root."""
 
 from __future__ import annotations
 

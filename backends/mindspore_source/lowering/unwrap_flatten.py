@@ -1,4 +1,4 @@
-"""unwrap-flatten: the flatten in MXNet's FullyConnected is its caller's."""
+"""unwrap-flatten: the flatten in MXNet's FullyConnected moves to its caller."""
 
 from __future__ import annotations
 

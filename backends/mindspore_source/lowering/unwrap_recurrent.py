@@ -1,4 +1,4 @@
-"""unwrap-recurrent: what a recurrent module does around its layer is its caller's."""
+"""unwrap-recurrent: what a recurrent module does around its layer moves to its caller."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def find_growing_tuples(steps: Sequence[Statement], name_of: Callable[[Value], s
     """Return the runs of three steps or more, by where they start.
 
     Args:
-        steps: of a method, in order.
+        steps: steps of a method, in order.
         name_of: the variable of a value; empty for one that is written where it is used.
     """
     found = [_run_from(steps, at, name_of) for at in range(len(steps) - _SHORTEST + 1)]

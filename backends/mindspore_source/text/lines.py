@@ -37,7 +37,7 @@ def with_loops(lines: list[Line], definition: Definition, taken: Collection[str]
 
     Args:
         lines: the lines.
-        definition: whose attributes they call.
+        definition: the definition whose attributes they call.
         taken: names of variables.
     """
     lengths = _lengths(definition)

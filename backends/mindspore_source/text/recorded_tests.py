@@ -29,7 +29,7 @@ class RecordedCall:
         arguments: the call's arguments as source, where ``{0}`` stands for the first input.
         inputs: tensors that entered the call.
         outputs: tensors that left it, in the order in which the Cell returns them.
-        tolerance: as `TOLERANCE`, wider where the runtimes' own arithmetic differs more.
+        tolerance: `TOLERANCE`, or more where the runtimes' own arithmetic differs more.
     """
 
     class_name: str
@@ -47,7 +47,7 @@ class Recording:
 
     Attributes:
         calls: one call of every class.
-        origin: where the values come from, as a sentence.
+        origin: a sentence on the origin of the values.
         untested: class -> why no call of it was recorded.
     """
 

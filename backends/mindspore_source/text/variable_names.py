@@ -43,7 +43,7 @@ class VariableNames:
         """Return the name of every value; ``_`` for one that nothing reads.
 
         Args:
-            steps: of the method, in order.
+            steps: steps of the method, in order.
             outputs: what it returns.
         """
         names, last = self._names, self._last_reads(steps, outputs)

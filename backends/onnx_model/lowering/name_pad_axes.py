@@ -1,4 +1,4 @@
-"""name-pad-axes: a Pad says how much for every axis."""
+"""name-pad-axes: every Pad states the pads of all axes."""
 
 from __future__ import annotations
 

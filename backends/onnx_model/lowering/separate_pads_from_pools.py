@@ -1,4 +1,4 @@
-"""separate-pads-from-pools: ONNX Runtime makes no pool's own pads of a Pad with a number."""
+"""separate-pads-from-pools: ONNX Runtime is kept from folding a Pad into the pool behind it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _POOLS = ("AveragePool", "MaxPool")
 
 @dataclass(frozen=True)
 class SeparatePadsFromPools(Pass):
-    """Write the pools behind a Pad so that ONNX Runtime does not make one of the two.
+    """Keep ONNX Runtime from folding a Pad into the pool behind it.
 
     What it does:
         Gives a pool without pads behind a Pad `auto_pad="VALID"`, and puts a Max of one operand before any
         other.
 
     Why:
-        ONNX Runtime 1.31 makes the amounts of a Pad with zeros the pool's own pads, which are less than any
-        number to a maximum, and refuses those that are not smaller than the window. It leaves pools with
-        `auto_pad` alone, and those behind another operator.
+        ONNX Runtime 1.31 folds a Pad of zeros into the pool's own pads, which a maximum takes for less than
+        any number, and refuses pads that are not smaller than the window. It folds into no pool with
+        `auto_pad`, and into none behind another operator.
 
     Leaves alone:
         Pools behind anything else.
