@@ -10,8 +10,8 @@ from typing import ClassVar
 from ..ir import Graph, Parameter
 from .base import Change, Pass
 from .module_grouping.attribute_names import AttributeNames, free_name, walk_as_written
+from .module_grouping.chains import Element, Group, Leaf, Step, steps_of
 from .module_grouping.plan import Plan
-from .module_grouping.regions import Element, Group, Leaf, Step, steps_of
 
 
 @dataclass(frozen=True)

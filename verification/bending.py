@@ -22,7 +22,7 @@ WHOLE = (100.0, 1000.0)
 FACTORS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
 """What the inputs of a module alone are multiplied with, in this order, until every region was seen."""
 
-Region = tuple[int, int]
+BendRegion = tuple[int, int]
 """Number of a bend, and of one of its regions."""
 
 
@@ -41,7 +41,7 @@ class Bending:
 
     def __init__(self, graph: Graph) -> None:
         self.bends = find_bends(graph)
-        self.unseen: set[Region] = {
+        self.unseen: set[BendRegion] = {
             (i, r) for i, bend in enumerate(self.bends) for r in range(len(bend.regions))
         }
         self._graph = graph
@@ -101,7 +101,7 @@ class Bending:
 
     def amplify(
         self, call: str, numbers: Sequence[int], record: CallRecord
-    ) -> Iterator[tuple[float, list[np.ndarray], set[Region]]]:
+    ) -> Iterator[tuple[float, list[np.ndarray], set[BendRegion]]]:
         """Yield factors and multiplied inputs of one call that reach unseen regions, with those regions.
 
         Args:
@@ -137,7 +137,7 @@ class Bending:
         part = runner.part(entering, [f"{name} {number}" for number in numbers for name in ("least", "most")])
         return lambda inputs: part([inputs[i] for i in order])
 
-    def restore(self, regions: set[Region]) -> None:
+    def restore(self, regions: set[BendRegion]) -> None:
         """Mark regions as unseen again, because the inputs that reached them proved nothing."""
         self.unseen |= regions
 

@@ -12,8 +12,8 @@ from ..backends.mindspore_source.text.recorded_tests import TOLERANCE, RecordedC
 from ..ir import Graph, ModelError
 from .inputs import bindings, make_inputs
 from .modules import match
+from .runners.grouped_runner import GroupedRunner
 from .runners.mindspore_runner import EmittedCall, MindSporeRunner
-from .runners.region_runner import RegionRunner
 from .runners.runs import CallRecord, Runner
 from .runners.select_runner import own_runner
 
@@ -39,7 +39,7 @@ def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, s
     Raises:
         ModelError: when a side cannot be run (E702).
     """
-    runner = own_runner(source) if grouped is None else RegionRunner(source, grouped)
+    runner = own_runner(source) if grouped is None else GroupedRunner(source, grouped)
     try:
         target = MindSporeRunner.of_folder(folder)
         try:
@@ -53,7 +53,7 @@ def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, s
 class _Recorder:
     def __init__(self, graph: Graph, source: Runner, target: MindSporeRunner, seed: int) -> None:
         self._graph, self._source, self._target, self._seed = graph, source, target, seed
-        self._made = source.made if isinstance(source, RegionRunner) else frozenset()
+        self._made = source.made if isinstance(source, GroupedRunner) else frozenset()
         self._sizes = bindings(graph)
         self._too_large = False
 

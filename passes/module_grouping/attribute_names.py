@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
+from .chains import Block, Element, Group, Leaf, Step, steps_of
 from .name_scopes import by_kind, number_repeats, without_prefix
 from .plan import Plan, is_layer
-from .regions import Block, Element, Group, Leaf, Step, steps_of
 
 
 def walk_as_written(elements: Sequence[Element]) -> Iterator[Leaf | Group]:

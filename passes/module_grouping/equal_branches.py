@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir import Constant, Graph, Operator, Parameter, Value
-from .regions import Step
+from .chains import Step
 
 _LAYERS = 2
 """Layers with weights from which on a part that runs several times is a module."""

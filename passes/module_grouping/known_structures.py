@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .regions import Block, Chain, Element, Group, Leaf, Step, steps_of, traits_of_element
+from .chains import Block, Chain, Element, Group, Leaf, Step, steps_of, traits_of_element
 
 GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
 """Names that say less than one that the source gives."""

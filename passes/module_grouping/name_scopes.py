@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .regions import Element, Step, steps_of
+from .chains import Element, Step, steps_of
 
 _MOST = 0.7
 """Share of the steps from which on a common prefix tells nothing."""

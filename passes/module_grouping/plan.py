@@ -8,10 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ...ir import Graph
-from .equal_branches import find_branches
-from .known_structures import GENERIC, structural_name
-from .name_scopes import Scopes, class_word, shared_prefix
-from .regions import (
+from .chains import (
     Block,
     Element,
     Group,
@@ -23,6 +20,9 @@ from .regions import (
     steps_of,
     traits_of_element,
 )
+from .equal_branches import find_branches
+from .known_structures import GENERIC, structural_name
+from .name_scopes import Scopes, class_word, shared_prefix
 from .repeats import Key, Numbers, Repeats, is_activation, units_in, weigh, whole
 
 _LONG = 10

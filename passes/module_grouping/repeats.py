@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .regions import Block, Element, Group, Leaf, steps_of, traits_of_element
+from .chains import Block, Element, Group, Leaf, steps_of, traits_of_element
 
 _LONGEST = 48
 """Elements of the longest unit that is looked for, which keeps the search linear."""

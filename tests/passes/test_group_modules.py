@@ -12,7 +12,7 @@ from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, valida
 from regraft.passes import GroupModules
 from regraft.passes.module_grouping import name_scopes as scopes
 from regraft.passes.module_grouping import repeats
-from regraft.passes.module_grouping.regions import Block, Reduction, find_steps, steps_of
+from regraft.passes.module_grouping.chains import Block, Reduction, find_steps, steps_of
 from regraft.passes.module_grouping.repeats import Numbers, units_in
 
 from .oracle import evaluate

@@ -43,7 +43,7 @@ from .mindspore_values import (
     tensors_of,
 )
 from .records import ValueStore
-from .runs import CallRecord, Run, Slot
+from .runs import CallRecord, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -221,11 +221,11 @@ class MindSporeRunner:
             name = f"{path}#{counts[path]}"
             inputs: list[np.ndarray] = []
 
-            def slot(tensor: Any) -> Slot:
+            def hold(tensor: Any) -> Placeholder:
                 inputs.append(keep(tensor.asnumpy()))
-                return Slot(len(inputs) - 1)
+                return Placeholder(len(inputs) - 1)
 
-            self._arguments[name] = (cell, map_tensors((arguments, keywords), slot))
+            self._arguments[name] = (cell, map_tensors((arguments, keywords), hold))
             records[name] = CallRecord(
                 type(cell).__name__, inputs, []
             )  # keeps the place: parents before children

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .runs import Slot
+from .runs import Placeholder
 
 
 def argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:
@@ -19,7 +19,7 @@ def argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:
 
 
 def _argument_source(value: Any) -> str:
-    if isinstance(value, Slot):
+    if isinstance(value, Placeholder):
         return f"{{{value.index}}}"
     if type(value) in (tuple, list):
         inside = ", ".join(map(_argument_source, value))
@@ -44,7 +44,7 @@ def map_tensors(value: Any, visit: Callable[[Any], Any]) -> Any:
 
 def fill_slots(value: Any, tensors: Sequence[Any]) -> Any:
     """Put tensors into a structure again; the inverse of `map_tensors`."""
-    if isinstance(value, Slot):
+    if isinstance(value, Placeholder):
         return tensors[value.index]
     if type(value) in (tuple, list):
         return type(value)(fill_slots(v, tensors) for v in value)

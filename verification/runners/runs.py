@@ -53,7 +53,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Placeholder:
     """The place of tensor number `index` among recorded arguments."""
 
     index: int

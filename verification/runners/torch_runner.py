@@ -17,7 +17,7 @@ from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, ModuleTree, Operator
 from ..training.step import Step
 from .records import ValueStore
-from .runs import CallRecord, Run, Slot
+from .runs import CallRecord, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -223,7 +223,7 @@ class TorchRunner:
             inputs: list[np.ndarray] = []
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
-                    leaves[i] = Slot(len(inputs))
+                    leaves[i] = Placeholder(len(inputs))
                     inputs.append(keep(array_of(leaf)))
             self._arguments[name] = (module, leaves, spec, kept.changed(module))
             open_.append((module, name, inputs))
@@ -257,7 +257,7 @@ class TorchRunner:
         tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
-        filled = [tensors[x.index] if isinstance(x, Slot) else x for x in leaves]
+        filled = [tensors[x.index] if isinstance(x, Placeholder) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         frozen = _Frozen(self._model, keep=self._programme)
         with frozen, Untouched(module), torch.no_grad(), plainly(), self._widening():

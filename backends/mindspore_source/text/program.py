@@ -47,7 +47,7 @@ _WIDTH = 78
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ParameterPlace:
     """The place of a parameter in the emitted net: name, transform and shape."""
 
     name: str
@@ -69,7 +69,7 @@ class Program:
     """
 
     text: str
-    targets: dict[int, Target] = field(default_factory=dict)
+    targets: dict[int, ParameterPlace] = field(default_factory=dict)
     extra: list[Extra] = field(default_factory=list)
     renamed_modules: dict[str, str] = field(default_factory=dict)
     constants: list[tuple[str, TensorData]] = field(default_factory=list)
@@ -144,7 +144,7 @@ def _record_places(cells: Cells, program: Program) -> None:
     for parameter, holders in cells.modules.declared.items():
         state = cells.by_module[holders[0]].state[parameter]
         data = cells.graph.parameter(parameter).data
-        program.targets[parameter] = Target(
+        program.targets[parameter] = ParameterPlace(
             _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
         node = cells.graph.parameter(parameter)

@@ -14,7 +14,7 @@ from .runs import CallRecord, Run
 
 
 @dataclass(frozen=True, slots=True)
-class _Region:
+class _Part:
     """The part of the source that is one call of a module: the values at its edges."""
 
     class_name: str
@@ -22,7 +22,7 @@ class _Region:
     outputs: list[Value]
 
 
-class RegionRunner(OnnxRunner):
+class GroupedRunner(OnnxRunner):
     """A source without modules of its own in ONNX Runtime, without optimisations.
 
     Its calls are those of the source, and those of the modules that only the other graph has: what enters and
@@ -38,11 +38,11 @@ class RegionRunner(OnnxRunner):
     """
 
     def __init__(self, source: Graph, grouped: Graph) -> None:
-        self._regions = _regions(source, grouped)
+        self._parts = _find_parts(source, grouped)
         self._edges = list(
-            dict.fromkeys(v for region in self._regions.values() for v in [*region.inputs, *region.outputs])
+            dict.fromkeys(v for part in self._parts.values() for v in [*part.inputs, *part.outputs])
         )
-        self.made = frozenset(self._regions)
+        self.made = frozenset(self._parts)
         probed = source.copy()
         probed.outputs += [(f"edge{at}", value) for at, value in enumerate(self._edges)]
         super().__init__(probed, optimised=False)
@@ -55,19 +55,19 @@ class RegionRunner(OnnxRunner):
         values = dict(zip(self._edges, arrays, strict=True))
         records = {
             call: CallRecord(
-                region.class_name, [values[v] for v in region.inputs], [values[v] for v in region.outputs]
+                part.class_name, [values[v] for v in part.inputs], [values[v] for v in part.outputs]
             )
-            for call, region in self._regions.items()
+            for call, part in self._parts.items()
         }
         return Run(run.outputs[:own], {**run.calls, **(records if calls else {})})
 
 
-def _regions(source: Graph, grouped: Graph) -> dict[str, _Region]:
+def _find_parts(source: Graph, grouped: Graph) -> dict[str, _Part]:
     """Return call -> its part of the source, for the modules that only passes made."""
     tree, names = grouped.modules, grouped.modules.call_names()
     known = grouped.provenance.modules if grouped.provenance is not None else {}
     return {
-        names[key]: _Region(tree.module(tree.call(key).module).class_name, inputs, outputs)
+        names[key]: _Part(tree.module(tree.call(key).module).class_name, inputs, outputs)
         for key, (inputs, outputs) in call_boundaries(grouped).items()
         if tree.call(key).module not in known and all(v.node in source for v in [*inputs, *outputs])
     }
