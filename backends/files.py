@@ -6,9 +6,9 @@ turn becomes a symbolic link to a file of the same contents in a folder of ours:
     a -> .regraft-1f6c…/now/a      .regraft-1f6c…/now -> old      .regraft-1f6c…/old/{a,b}   as they were
     b -> .regraft-1f6c…/now/b                                     .regraft-1f6c…/new/{a,b}   as they will be
 
-Then `now` is replaced by a link to `new`, which is one rename and the moment of the change, and each link by
-the file that it shows. Whoever looks in between, or after a kill at any of these steps, reads the old files
-or the new ones. The next run replaces links that a killed one left by what they show.
+Then `now` is replaced by a link to `new`, which is one rename and the moment of the change. Last, each link
+is replaced by the file that it shows. A reader in between, or after a kill at any of these steps, sees the
+old files or the new ones. The next run replaces links that a killed run left by the files that they show.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _UP = ("..", "..")
 def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterator[Path]:
     """Make a folder whose files `names` go into the folder `target`, as one change, if the block succeeds.
 
-    A kill at any moment leaves all that was there or all that is new. Where `target` does not exist, it
-    appears with its files in one rename; else see the module. A file system without links (FAT) gets one
-    rename a file, which the next run completes. A folder of this process's own needs none of that.
+    A kill at any moment leaves all the old files or all the new ones. If `target` does not exist, it appears
+    with its files in one rename; else see the module. A file system without links (FAT) gets one rename per
+    file, which the next run completes if interrupted. Folders of this process's own are written directly.
 
     Args:
         target: the folder that will hold the files; made if need be.
@@ -282,7 +282,7 @@ def _keep(file: Path, kept: Path) -> None:
 
 
 def _like_before(file: Path, before: Path) -> None:
-    """Give a file the permissions, and where that is allowed the owner, of the one that it replaces."""
+    """Give a file the permissions, and the owner if that is allowed, of the file that it replaces."""
     try:
         found = before.lstat()
     except OSError:

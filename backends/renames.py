@@ -183,7 +183,7 @@ def _make_turned_rows(
 
 
 def _compose_axes(axes: Sequence[int], transform: str) -> str:
-    """Return the transform that gives a tied, transposed tensor from the one that has a transform itself."""
+    """Return the transform of a tensor tied transposed into a parameter, from that parameter's transform."""
     kind, _, order = transform.partition(":")
     if kind not in ("identity", "transpose"):
         return DERIVED

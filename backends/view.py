@@ -36,7 +36,7 @@ class OperatorView:
         return value
 
     def type(self, slot: int = 0) -> TensorType:
-        """Return the type of an operand, which must be known; its shape is None where that is unknown."""
+        """Return the type of an operand, which must be known; only its shape may be None."""
         found = self.graph.type_of(self.value(slot))
         if found is None:
             raise self.refused(f"expected operand {slot} of known type")

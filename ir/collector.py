@@ -11,9 +11,9 @@ from contextlib import contextmanager
 def pause_collector() -> Generator[None]:
     """Pause the search for cyclic garbage; also usable as a decorator.
 
-    A graph is several small objects an operator, all of which live on. The collector walks them all again
-    each time their number has grown by a quarter, which takes a third of the time of making and rewriting
-    them. What is not part of a cycle is freed as ever.
+    A graph consists of several small, long-lived objects per operator. The collector walks them all again
+    each time their number has grown by a quarter, which takes a third of the time of building and rewriting.
+    Objects outside of cycles are freed as usual.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,7 +1,6 @@
 """One symbolic integer: the sizes of dimensions, as polynomials of names and of divisions rounded down.
 
-The text form is that of types: ``N``, ``6*N``, ``2*N+x_1-1``, ``((x_2-1)//2)+1``. A text that is no such
-arithmetic is one name.
+The text form is that of types: ``N``, ``6*N``, ``2*N+x_1-1``, ``((x_2-1)//2)+1``. Any other text is one name.
 """
 
 from __future__ import annotations

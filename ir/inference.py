@@ -73,7 +73,7 @@ def infer_types(
 ) -> Sequence[TensorType | None]:
     """Return the types of an operator's outputs; None where its rule does not give one.
 
-    The rule is asked once for all operators that are alike; what it said is remembered.
+    The rule is evaluated once for all equal applications of an operator; its result is cached.
 
     Args:
         graph: the graph that holds the operands.
@@ -173,8 +173,8 @@ def _of_another_width(
 ) -> dict[str, str] | None:
     """Map element types that the schema lacks to types of the same kind that it has; None for a fault.
 
-    Celu takes float32 alone in ONNX and means something for float16, which other targets have; Sqrt of
-    integers means nothing.
+    Celu takes float32 alone in ONNX, but has a meaning for float16, which other targets support; Sqrt of
+    integers has none.
     """
     found: dict[str, str] = {}
     for slot, type_ in enumerate(types):
@@ -241,9 +241,8 @@ def _node_proto(operator: Operator, operands: Operands, outputs: int) -> onnx.No
 def _drop_wrong_dims(operator: Operator, type_: TensorType) -> TensorType:
     """Return a type that ONNX's rule gives, with unknown dimensions for those that the rule gets wrong.
 
-    The rule of ConvTranspose takes padding of SAME_UPPER and SAME_LOWER for 0 where it is negative (strides
-    above the kernel), which is not the size that runtimes give; that of STFT takes `onesided`, when it is
-    left out, for 0, which is not its default.
+    ConvTranspose's rule takes negative padding of SAME_UPPER and SAME_LOWER (strides above the kernel) for 0,
+    unlike the runtimes; STFT's takes 0 for the default of `onesided`, which is 1.
     """
     shape = type_.shape
     if shape is None:

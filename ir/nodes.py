@@ -199,7 +199,7 @@ class Operator:
     def spatial(self, name: str, rank: int) -> list[int]:
         """Return an attribute with numbers for each spatial axis, by ONNX's rule where it is not given.
 
-        Strides and dilations are 1 along each axis then, padding is 0 at its begin and at its end.
+        By that rule strides and dilations are 1 along each axis, and padding is 0 at its beginning and end.
 
         Args:
             name: "strides", "dilations", "pads" or "output_padding".

@@ -172,7 +172,7 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
 def contradicts(known: TensorType, other: TensorType) -> bool:
     """Whether no value can have both types: element type, rank or a dimension exclude each other.
 
-    A symbol may be any number from 1 on, so that ``N`` contradicts ``N+1`` and no 3, and ``2*N`` does.
+    A symbol may be any number from 1 on: ``N`` contradicts ``N+1`` but not 3, and ``2*N`` contradicts 3.
     """
     if known == other:
         return False

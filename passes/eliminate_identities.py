@@ -1,4 +1,4 @@
-"""eliminate-identities: operators that give back what they are given go away."""
+"""eliminate-identities: operators whose output is their input are removed."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class FoldConstants(Pass):
 
 
 def _replace_decided(part: Graph, node: Operator, places: Places) -> list[Change]:
-    """Remove a Where whose condition, or a mask whose values, are one constant everywhere."""
+    """Remove a Where whose condition is the same everywhere, or an attention mask that hides nothing."""
     slot = find_whole_operand(part, node)
     if slot and not part.is_output(Value(node.key)):
         place = places.of(part, node.key)

@@ -21,10 +21,10 @@ def run_passes(
 ) -> list[tuple[Pass, list[Change]]]:
     """Run passes on a graph, in place, in order.
 
-    The graph is validated whole, types included, before the first pass and after the last, and in between
-    where `verify_each` asks for it. Otherwise it is validated after each pass at the nodes whose edges the
-    pass changed, and a small graph whole but for the types of the other nodes. A pass that can decide nothing
-    about the graph (`Pass.skipped`) is not run.
+    The graph is validated as a whole, types included, before the first pass and after the last, and after
+    each pass if `verify_each` is set. Otherwise each pass is followed by a check of the nodes whose edges it
+    changed; a small graph is checked as a whole, but for the types of other nodes. A pass that can decide
+    nothing about the graph (`Pass.skipped`) is not run.
 
     Args:
         graph: the graph; give a copy to keep the original.

@@ -27,8 +27,8 @@ def has_twin(graph: Graph, new: str) -> bool:
 def make_twin(graph: Graph, source: str, new: str) -> list[str]:
     """Copy what depends on the input `source` onto a new input `new`; returns the new outputs' names.
 
-    Parameters, constants and whatever does not depend on `source` are shared. The clone's operators are in
-    second calls of the same modules; those that the root itself computes are in the root's own call.
+    Parameters, constants and whatever does not depend on `source` are shared. The copied operators are in
+    second calls of the same modules; the root's own operators stay in the root's call.
 
     Raises:
         PassError: for an input that there is not, a name that is taken, an input no output depends on, or
@@ -77,8 +77,8 @@ def _input(graph: Graph, name: str) -> Input:
 def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict[int, int]]:
     """Call modules with dependent operators again; returns (operators to copy, call -> second call).
 
-    A module is called again as a whole: operators of such a call that do not depend on the input are cloned
-    too, so that both calls of one module have one body. Only the root is not called again.
+    A module is called again as a whole: its operators that do not depend on the input are copied too, so that
+    both calls have one body. Only the root is not called again.
     """
     tree = graph.modules
     root = {call.key for call in tree.calls() if call.parent is None and call.module == 0}

@@ -16,8 +16,8 @@ def extent(kernel: int, dilation: int = 1) -> int:
 def same_total(size: int | None, kernel: int, stride: int = 1, dilation: int = 1) -> int | None:
     """Return the total padding of `SAME` along one axis, by which the output has ceil(size / stride) cells.
 
-    Never negative: where the stride exceeds the window, ONNX's runtimes disagree with each other, and this is
-    what MindSpore and TensorFlow, whose rule it is, compute.
+    The total is never negative. Where the stride exceeds the window, ONNX's runtimes disagree with each
+    other; 0 is what MindSpore computes, and TensorFlow, which invented the rule.
 
     Args:
         size: input size, or None when it is not known.
@@ -58,7 +58,7 @@ def split_total(total: int, mode: str) -> tuple[int, int]:
 def transposed_total(kernel: int, stride: int, dilation: int, output_padding: int) -> int:
     """Return what `SAME` crops from a transposed convolution along one axis: size * stride cells stay.
 
-    Negative where the full output is shorter than that; so many zeros then follow it.
+    The result is negative where the full output is shorter than that; so many zeros are then appended.
 
     Example:
         >>> transposed_total(3, 2, 1, 0), transposed_total(2, 3, 1, 0)

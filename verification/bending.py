@@ -29,7 +29,7 @@ BendRegion = tuple[int, int]
 class Bending:
     """The bends of a graph, and their regions that no input has reached so far.
 
-    The graph runs in ONNX Runtime with the least and the largest of what enters each bend as further outputs.
+    The graph runs in ONNX Runtime, with the least and the largest value at each bend as further outputs.
 
     Args:
         graph: a source graph; it is not changed.

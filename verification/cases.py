@@ -69,10 +69,10 @@ class Cases:
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
         """Return rows of outputs and module calls, and the call in which the target goes wrong.
 
-        The user's own example comes first, then standard normal inputs with all modules, then what differs
-        from them in kind and in size. Where the source gives nothing on normal ones, the example is what the
-        modules are compared on. What a whole run decides by all of its values (`if (x >= 0).all()`)
-        no mixture of kinds shows: at batch 1 none is negative.
+        The user's own example comes first, then standard normal inputs with all modules, then inputs that
+        differ from them in kind and in size. If the source gives nothing on normal inputs, modules are
+        compared on the example. A decision on all values of a run (`if (x >= 0).all()`) shows in no mixture
+        of kinds: for it, inputs at batch 1 are not negative.
 
         Args:
             inputs: arrays by input name, which are compared and no others; None draws them.
@@ -180,7 +180,7 @@ class Cases:
         """Return the outputs that are wrong once the target's runtime does not fuse operators.
 
         ONNX Runtime fuses a LayerNormalization behind an Add as one over the last axis, whatever its axis is:
-        the file is wrong then, and the runtime that it was tried in is too.
+        such a file may be wrong and look right in this runtime.
         """
         runner = self.sides.target
         if not isinstance(runner, Fusing) or runner.runtime == self.sides.source.runtime:

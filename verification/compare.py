@@ -101,10 +101,10 @@ class Comparison:
 def compare(source: np.ndarray, target: np.ndarray, by: Yardstick | None = None) -> Comparison:
     """Compare a target's array with the source's.
 
-    A target within `by.ulps` units in the last place of the scale is equal, and nothing is measured. Beyond
-    it, the target may be `MULTIPLE` times as far from the float64 result as the source is, or from the source
-    as rounding alone moves that, plus those units. An integer or boolean may differ only where rounding alone
-    changes it in the source too.
+    A target within `by.ulps` units in the last place of the scale is equal, and nothing is measured.
+    Otherwise its distance from the float64 result may be `MULTIPLE` times the source's, or its distance from
+    the source `MULTIPLE` times as far as rounding alone moves the source, plus those units. An integer or
+    boolean may differ only where rounding alone changes it in the source too.
     """
     by = by or Yardstick()
     shape = tuple(source.shape)
@@ -184,7 +184,8 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
 def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
     """Return the narrower element type that only the target's values went through; empty if none.
 
-    Whatever the tolerance: values of float32 that all have the few digits of float16 are no rounding error.
+    This does not depend on the tolerance: values of float32 that all have the few digits of float16 are no
+    rounding error.
     """
     if "float32" not in (source.dtype.name, target.dtype.name) or target.dtype.itemsize < 4:
         return ""

@@ -222,8 +222,8 @@ class Change:
 def make_changes(ulps: int) -> list[Change]:
     """Return changes by some units in the last place, with random signs.
 
-    A response to one unit is told from three patterns; what a choice hangs on moves either way when a pattern
-    and its opposite are tried.
+    One unit is tried with three patterns. For more units, patterns and their opposites are tried, because a
+    value near a decision may move to either side.
     """
     patterns = [(0, 1), (1, 1), (2, 1)] if ulps == 1 else [(0, 1), (0, -1), (1, 1), (1, -1)]
     return [Change(seed, sign * ulps) for seed, sign in patterns]

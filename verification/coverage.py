@@ -57,7 +57,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was compared, and what that does not prove.
+    """What was compared, and what that leaves unproved.
 
     Attributes:
         calls: number of module calls of the source.

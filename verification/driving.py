@@ -27,9 +27,10 @@ def drive(
     runs: tuple[Run, Run],
     rounding: Rounding,
 ) -> list[ModuleRow]:
-    """Return rows that include what the innermost modules around unseen regions compute on amplified inputs.
+    """Return rows that include the innermost modules around unseen regions, compared on amplified inputs.
 
-    A module is driven only where it agrees alone on what was recorded: then its values are known to pair.
+    A module is driven only if it agrees alone on the recorded inputs, because its values are known to pair
+    then.
 
     Args:
         bending: the regions; those that were reached are crossed off.
@@ -59,10 +60,10 @@ def drive(
 def sharpen(
     rows: Sequence[ModuleRow], sides: Sides, runs: tuple[Run, Run], rounding: Rounding
 ) -> list[ModuleRow]:
-    """Return rows that include what modules alone compute on inputs that show what usual ones hide.
+    """Return rows that include modules compared alone on inputs that show what usual ones hide.
 
-    The slope of a leaky activation is hidden by its positive side, the epsilon of a normalisation by a
-    variance of 1.
+    Positive inputs hide the slope of a leaky activation, and a variance of 1 hides the epsilon of a
+    normalisation.
 
     Args:
         rows: the comparison's.

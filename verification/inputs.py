@@ -135,7 +135,7 @@ def _is_index(graph: Graph, node: Input) -> bool:
 def equalise_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """Return the inputs with real ones of one type made equal; None if no two have one type.
 
-    What a net makes of a pair that does not differ is not seen on any other: the epsilon of a distance.
+    Only such a pair shows some faults, such as a wrong epsilon of a distance.
     """
     first: dict[TensorType, np.ndarray] = {}
     out = dict(inputs)

@@ -44,10 +44,10 @@ class _Finding:
 class ModuleComparison:
     """The comparison of all module calls of one run.
 
-    Outputs decide whether two models are equal. A module that runs alone on the source's inputs says *where*
-    they are not, and that they are not although no output shows it: behind a gamma of zeros. That counts only
-    where what enters the module and what leaves it are the same values in the target, which a pass may have
-    changed: a transpose or a normalisation may be done in the next module instead.
+    Outputs decide whether two models are equal. A module run alone on the source's inputs shows *where* they
+    differ, and shows faults that no output shows: behind a gamma of zeros, for instance. That counts only if
+    the values that enter and leave the module are the same in the target. A pass may have changed them: a
+    transpose or a normalisation may be done in the next module instead.
 
     Args:
         tree: the source's module tree.
@@ -169,8 +169,8 @@ class ModuleComparison:
     def _takes(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
         """Whether the target stays right with the source's values of a call in place of its own.
 
-        If something goes wrong then that was right, the target wants other values there than the source has:
-        part of what the module did is done behind it.
+        If something that was right goes wrong by it, the target needs other values there than the source has:
+        part of the module's work is done behind it.
         """
         given = [finding.record.outputs[i] for i in finding.pairs]
         try:
@@ -208,8 +208,8 @@ class ModuleComparison:
     def culprit(self, rows: Sequence[ModuleRow]) -> str | None:
         """Return the call in which the target first goes wrong.
 
-        That is the first call whose isolated run diverges, followed down into the first of the calls inside
-        it that does so too; where no isolated run diverges, the first call whose boundary does.
+        That is the first call whose isolated run diverges, or the first such call inside it, and so on. If no
+        isolated run diverges, it is the first call whose boundary does.
         """
         wrong = {row.call for row in rows if row.isolated_passed is False}
         parents = self._parents()

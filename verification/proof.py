@@ -12,9 +12,9 @@ from .report import ModuleRow, OutputRow
 def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[ModuleRow]) -> dict[str, str]:
     """Return name of an output -> why no case proves it, though all cases agree.
 
-    An output that is NaN or one number everywhere is proved by another draw on which it is not; or by the
-    modules under it, where each operator from the last values that agree and prove something lies in a module
-    that agrees alone; or by agreeing where no input reaches it.
+    An output that is NaN or one number everywhere is proved by a draw on which it is not; by agreement where
+    no input reaches it; or by modules: if every operator between the last proved values and the output lies
+    in a module that agrees alone.
 
     Args:
         graph: the source's graph.
@@ -58,7 +58,8 @@ def _reads_input(graph: Graph, value: Value) -> bool:
 def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:
     """Return operators between an output and agreeing values, outside modules that agree alone; last first.
 
-    What only moves elements is none: its shapes are compared, and layers behind it see their order.
+    Operators that only move elements need no proof: shapes are compared, and the layers behind depend on the
+    order.
     """
     nodes = (graph.node(key) for key in _upstream(graph, value, agreed))
     return [

@@ -27,8 +27,8 @@ _ELSEWHERE = 1e-2
 def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, seed: int = 0) -> Recording:
     """Run a source and the net emitted from it, and record one call of every class of the latter.
 
-    That is the class's first call. Where one takes more than `LIMIT`, the batch shrinks to 1, and what is
-    still larger gives way to the first call of its class that is not.
+    The first call of each class is recorded. If one is larger than `LIMIT`, the batch shrinks to 1; if it is
+    still larger, a later and smaller call of its class is taken.
 
     Args:
         source: a loaded model, as `verify` takes it, found equal to what is in the folder.

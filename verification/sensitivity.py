@@ -116,7 +116,8 @@ class Measuring:
     def change(self, array: np.ndarray) -> np.ndarray:
         """Return a parameter with every element changed at a random sign; non-finite ones stay.
 
-        Ones and zeros, as of a mask, are exchanged: a comparison with them does not see a hundredth.
+        In an array of ones and zeros, such as a mask, both are exchanged, because a comparison would not
+        notice a hundredth.
         """
         wide = array.astype(np.float64)
         if _is_mask(wide):

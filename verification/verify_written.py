@@ -45,7 +45,7 @@ def verify_written(
     oracle: str | Path | None = None,
     recipes: Recipes | None = None,
 ) -> Report:
-    """Compare what was written with the source; where passes added inputs, by way of the rewritten graph.
+    """Compare what was written with the source, or with the rewritten graph if passes added inputs.
 
     Args:
         graph: the source's graph, before any pass.

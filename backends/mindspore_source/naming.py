@@ -68,7 +68,7 @@ def attribute_name(name: str, taken: Container[str] = ()) -> str:
 def class_name(name: str, taken: Container[str]) -> str:
     """Return a class name that shadows no import of the file and no other class of it.
 
-    A source's `TransformerEncoder` stays that: MindSpore's of that name would be written ``nn.…``.
+    A source's `TransformerEncoder` keeps its name, because MindSpore's is written ``nn.TransformerEncoder``.
     """
     found = identifier(name)
     if found in initializer_classes() or found in MODULE_NAMES or hasattr(builtins, found):

@@ -150,8 +150,8 @@ class SymbolBuilder:
 def _settle_names(nodes: list[Node]) -> None:
     """Give every node a name of its own.
 
-    Of several with one name, what computes the source node's result keeps it: the first that is the operator
-    which comes last (what leads up to it comes before, its twins come after).
+    Of several nodes with one name, the one that computes the source node's result keeps it: the first of the
+    operator that comes last (earlier ones prepare it, later ones are its twins).
     """
     taken: set[str] = set()
     for node in nodes:

@@ -24,8 +24,8 @@ LOWERING: tuple[Pass, ...] = (Legalise("mxnet_symbol", lambda _graph, node: node
 def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path]:
     """Write a graph as an MXNet symbol with its parameters.
 
-    What came from MXNet keeps MXNet's names: nodes by `Operator.location`, parameters by their declared name.
-    A shared parameter is one variable.
+    A graph that came from MXNet keeps MXNet's names: nodes by `Operator.location`, parameters by their
+    declared name. A shared parameter is one variable.
 
     Args:
         graph: a validated root graph.

@@ -8,9 +8,9 @@ from ...ir import Constant, Graph, Operator, Parameter, Value
 def call_boundaries(graph: Graph) -> dict[int, tuple[list[Value], list[Value]]]:
     """Return, by call key, the values that enter the call, by first use, and those that leave it.
 
-    A value enters when it is used inside and produced outside, and leaves when it is the other way round.
-    Parameters and constants do not enter. Only operators of the root graph count: what a module
-    computes inside an If or a Loop cannot be seen from outside, so a call that is only there has no row.
+    A value enters if it is used inside and produced outside, and leaves if it is used outside and produced
+    inside. Parameters and constants do not enter. Only operators of the root graph count: modules run inside
+    an If or a Loop cannot be observed from outside, so calls that are only there are left out.
 
     Args:
         graph: a root graph.

@@ -26,8 +26,8 @@ def write(
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
-    Nothing is written before `onnx.checker` (full check, strict shape inference) has passed; the weights it
-    never sees, whose types and sizes are compared as they are written.
+    Nothing is written before `onnx.checker` (full check, strict shape inference) has passed. The checker does
+    not see the weights; their types and sizes are compared as they are written.
 
     Args:
         graph: a validated root graph whose parameters have unique names.

@@ -50,7 +50,7 @@ class Summary:
 def summarise(graph: Graph, depth: int | None = None) -> Summary:
     """Return the layer table of a graph, modules in depth-first order.
 
-    Modules deeper than `depth` are counted in the row of the module above them that is shown.
+    Modules deeper than `depth` are counted in the row of the nearest module above them that is shown.
     `Summary.used` counts the trainable elements that some operator reads (all of them in a static tree).
     """
     tree = graph.modules

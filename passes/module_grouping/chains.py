@@ -194,8 +194,8 @@ def _is_lopsided(node: Operator) -> bool:
 class Reduction:
     """Series-parallel reduction: one pass over the steps in dataflow order, each edge handled once.
 
-    What does not reduce (several ways out, paths that cross) stays as chains of their own between steps that
-    are in no chain.
+    Steps that cannot be reduced (several ways out, crossing paths) belong to no chain; between them there are
+    chains of their own.
 
     Args:
         graph: the graph.

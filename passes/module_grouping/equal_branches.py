@@ -28,8 +28,8 @@ class Branch:
 def find_branches(graph: Graph, steps: Sequence[Step]) -> list[Branch]:
     """Return the parts that run several times with the same weights, in dataflow order.
 
-    A part begins at layers that share all their weights, and grows to whatever gives them their values, and
-    takes theirs, in every run alike. What other steps compute between two of its own is in no part.
+    A part starts at layers that share all their weights. It grows, in every run alike, to the producers of
+    their values and to the users of their results. No part has other steps between two of its own.
 
     Args:
         graph: a flat graph.

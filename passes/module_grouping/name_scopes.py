@@ -32,7 +32,7 @@ _CALLED = {
 class Scopes:
     """The scopes of all steps of a graph: ``resnet0_stage1_conv0_fwd`` lies in ``stage1``.
 
-    A prefix that most names share is the model's own and says nothing.
+    A prefix that most names share is the model's own and is dropped.
 
     Args:
         steps: the steps.

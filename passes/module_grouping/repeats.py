@@ -21,7 +21,7 @@ Key = tuple[int, ...]
 class Numbers:
     """Bottom-up hashes: elements of equal structure have equal numbers.
 
-    Residual blocks are equal when their main ways are: with a convolution as a way around, or without.
+    Residual blocks are equal if their main ways are, whether or not the shortcut is a convolution.
 
     Args:
         coarse: whether kernels and groups make no difference.

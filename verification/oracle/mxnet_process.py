@@ -1,8 +1,8 @@
 """Runs a symbol in MXNet, on request, in a process of its own: a script for Python 3.6 and later with MXNet.
 
-It is started as ``python -I -B mxnet_process.py`` in a Python that has MXNet and need not have regraft.
-Every line of its standard input is a JSON object, and so is every line that it answers with; arrays are .npy
-files without pickles. What MXNet itself prints goes to standard error.
+It is started as ``python -I -B mxnet_process.py`` in a Python that has MXNet and need not have regraft. It
+reads requests and writes answers as lines of JSON; arrays are .npy files without pickles. MXNet's own
+messages go to standard error.
 """
 
 # no `from __future__ import annotations`: MXNet's last release runs up to Python 3.8, and 3.6 does too

@@ -19,7 +19,7 @@ def compare_nodes(
 ) -> list[ModuleRow]:
     """Return one row per output of a node that is a value of the graph, in the order of the run.
 
-    The graph runs in ONNX Runtime, unoptimised, with those values as further outputs. An error travels on:
+    The graph runs in ONNX Runtime, unoptimised, with those values as further outputs. As errors propagate,
     the first node that differs is the one that was lowered wrongly.
 
     Args:

@@ -25,9 +25,9 @@ class _Part:
 class GroupedRunner(OnnxRunner):
     """A source without modules of its own in ONNX Runtime, without optimisations.
 
-    Its calls are those of the source, and those of the modules that only the other graph has: what enters and
-    leaves them are values of the source, which run with it as further outputs. A module whose edges a pass
-    has made is left out.
+    Its calls are those of the source and those of the modules that only the other graph has. Values at the
+    edges of the latter are further outputs of the source. A module is left out if a pass made the values at
+    its edges.
 
     Args:
         source: the source's graph.

@@ -373,8 +373,8 @@ class MindSporeRunner:
 def _make_rounding_call(change: Change) -> Callable[..., Any]:
     """Return a replacement of `Cell.__call__` that adds rounding errors to results of layers with weights.
 
-    Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
-    What rounding adds is a constant, which the gradient of a training step passes by.
+    Changing weights would not do: it shifts a plane of equal inputs as a whole, which a normalisation behind
+    it removes. The errors are constants, so gradients of a training step are not affected.
     """
     from mindspore import Tensor
     from mindspore.nn import Cell

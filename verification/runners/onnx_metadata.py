@@ -13,7 +13,7 @@ from ...ir import ModelError, parse_json, require_name
 def read_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[str]]]:
     """Return call name -> the values that enter and leave it; empty if the file states none.
 
-    A call of which a tool fused values away, and left what we wrote of it, is none any more.
+    A call is left out if a tool has fused its values away and left our metadata of it.
 
     Args:
         model: the model.

@@ -15,10 +15,11 @@ from ..conditioning import Change
 def round_products(model: onnx.ModelProto, change: Change | None) -> None:
     """Make float32 sums of products as far off, element by element, as their own rounding may be.
 
-    They are the results of `heavy` operators, which are rounded whatever they are.
+    Every float32 result of a `heavy` operator is changed.
 
-    Weights that move shift a plane of equal inputs as a whole, which a normalisation behind it takes off.
-    An element is off by the sine of its place: ONNX Runtime has no random numbers in opset 23.
+    Changing weights would not do: it shifts a plane of equal inputs as a whole, which a normalisation behind
+    it removes. The sine of an element's place gives its error, because ONNX Runtime has no random numbers in
+    opset 23.
     """
     if change is None:
         return

@@ -165,8 +165,8 @@ class OnnxRunner:
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`.
 
-        The outputs come from the model as it is, with whatever ONNX Runtime fuses in it; the values at the
-        boundaries from further sessions that have them as outputs, so many of them as fit into memory.
+        The outputs come from the model as it is, fused by ONNX Runtime. The values at boundaries come from
+        further sessions that have them as outputs, as many at a time as fit into memory.
         """
         feeds = self._feeds(inputs)
         self._require_same(feeds)

@@ -19,7 +19,7 @@ _SHARED = 2**16
 class ValueStore:
     """The recorded values of one runner.
 
-    The file beyond the budget has no name, so that it is gone with the process, however that ends.
+    The file for values beyond the budget is unlinked, so that it goes with the process, however that ends.
 
     Args:
         budget: bytes that may be held in memory.

@@ -15,9 +15,9 @@ from .records import ValueStore
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One module call: the tensors that entered it and those that left it, in the runtime's order.
+    """One module call: the tensors that entered and left it, in the runtime's order.
 
-    Nobody writes into the arrays: values that are equal are one.
+    The arrays are read-only by convention, because equal values share one array.
 
     Attributes:
         class_name: the module's class.

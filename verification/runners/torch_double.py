@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def measure_unfolded(graph: Graph, node: Operator) -> int:
     """Return the bytes of the windows that torch unfolds for a float64 convolution, of one example.
 
-    In float32 another library computes it in place. 48 channels of 96 x 96 x 96 give 9 GB.
+    In float32 another library computes it in place. 48 channels of 96 x 96 x 96 take 9 GB.
     """
     if node.op_type != "Conv" or node.domain:
         return 0
@@ -34,10 +34,10 @@ def measure_unfolded(graph: Graph, node: Operator) -> int:
 def in_double() -> AbstractContextManager[object]:
     """Return a with block in which nothing is rounded to less than float64 or complex128.
 
-    A model in float64 is not computed in float64 where it says `.float()`, `dtype=torch.float32` or
-    `torch.arange(16.0)`: sines of `time * exp(...)` then are as far off as in float32. Inside, the element
-    types that it asks for become wide ones, and so does what comes out of operators that are asked for none.
-    Random numbers are drawn as in float32, since there are others in float64.
+    A float64 copy of a model still computes in float32 after `.float()`, `dtype=torch.float32` or
+    `torch.arange(16.0)`: sines of `time * exp(...)` are then as inaccurate as in float32. Inside the block
+    the element types that the model asks for are widened, and so are results of operators that ask for none.
+    Random numbers are drawn in float32, because float64 draws others.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

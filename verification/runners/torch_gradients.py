@@ -16,7 +16,8 @@ def gradients_of(
 ) -> dict[str, np.ndarray]:
     """Return name of a parameter or buffer -> the gradient of the outputs' weighted sum.
 
-    Running statistics have none in torch and are left out. Frozen parameters and other buffers have one.
+    Running statistics have no gradient in torch and are left out. Frozen parameters and other buffers have
+    one.
 
     Args:
         model: the module, in evaluation mode.

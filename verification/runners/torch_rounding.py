@@ -17,8 +17,8 @@ _PROBE = 0.75
 def round_inside(change: Callable[[np.ndarray], np.ndarray]) -> AbstractContextManager[object]:
     """Return a with block in which an ELU is off by what `change` does to half of its alpha.
 
-    Runtimes compute it as `exp(x) - 1`: that is half a unit in the last place of 1 off (5.6e-8 in ONNX
-    Runtime) however small the result, and torch's `expm1` is not.
+    Other runtimes compute it as `exp(x) - 1`, which is off by half a unit in the last place of 1 (5.6e-8 in
+    ONNX Runtime) however small the result; torch uses `expm1`, which is not.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -345,7 +345,8 @@ class TorchRunner:
 class _Frozen:
     """A with block in which a module tree is in eval mode; afterwards every flag is what it was.
 
-    Attention runs its own operators as in training: the fused ones differ where a query sees no key at all.
+    Attention runs its unfused operators, as in training, because the fused ones differ where a query sees no
+    key.
     """
 
     def __init__(self, model: Any, *, keep: bool) -> None:

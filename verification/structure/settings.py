@@ -44,8 +44,8 @@ class Setting:
 def settings_of(graph: Graph) -> list[Setting] | None:
     """Return the settings of a graph in the order of its run; None if a branch or a loop has any.
 
-    Attention that drops is one Dropout, a recurrent layer one between every two of its layers: so many it is
-    when it is written in parts.
+    Attention with dropout counts as one Dropout, a recurrent layer as one between every two of its layers, as
+    if both were written in parts.
     """
     if any(_find_settings(part, o, "") for part in list(graph.subgraphs())[1:] for o in part.operators()):
         return None
@@ -100,9 +100,9 @@ def ratios_in(model: onnx.ModelProto) -> list[float]:
 def compare_settings(source: Sequence[Setting], target: Sequence[Setting]) -> list[SettingRow]:
     """Return the differing settings, in the order of the source's run.
 
-    Two that run in the same order are equal wherever they lie, and so are two that have the same in every
-    module: branches side by side may run in either order. What normalisations have is compared only where
-    there are as many: one that is another operator is seen in its numbers.
+    Settings are equal if they agree in the order of the run, wherever they lie, or module by module, as
+    branches side by side may run in either order. Settings of normalisations are compared only if both sides
+    have as many: a normalisation that is another operator shows in its numbers.
     """
     rows: list[SettingRow] = []
     for kind in ("", *OF_NORMALISATIONS):

@@ -256,7 +256,7 @@ def _contents_of(data: TensorData) -> Contents:
 def _contents(array: np.ndarray) -> Contents:
     """Return a hash of a tensor's elements regardless of order; empty if all elements are equal.
 
-    The sum of the elements' bits and of their squares, modulo 2^64: what rounding cannot blur.
+    The hash is the sum of the elements' bits and the sum of their squares, modulo 2^64, which is exact.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     if not flat.size or flat.dtype.itemsize > 8:

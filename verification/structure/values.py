@@ -106,8 +106,8 @@ def expected_in(
 def compare_parameters(source: Graph, target: Graph) -> tuple[list[ValueRow], int, dict[str, np.ndarray]]:
     """Compare the tensors of a graph that passes made from the source's, as `compare_values` does.
 
-    What a pass computed is held to the source's values as well, but for rounding: if others make up for it,
-    the source itself tells. What took a normalisation in is not compared.
+    Values that a pass computed are compared too, up to rounding; whether others make up for a difference, a
+    run of the source decides. Parameters that took a normalisation in are not compared.
 
     Returns:
         The tensors that differ, how many were compared, and what the target holds of those that differ, by

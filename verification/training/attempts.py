@@ -42,9 +42,9 @@ def train(
 ) -> TrainingAttempt:
     """Compare one training step; both sides are left as they were.
 
-    Where a rectifier or a maximum decides within float32's rounding, the two sides may decide
-    differently, and gradients differ though the functions are equal. That happens at some inputs only, a
-    fault at all: seeded inputs whose outputs agree and whose gradients do not are tried anew.
+    A rectifier or a maximum within float32's rounding of its kink may take different sides in the two models;
+    gradients then differ though the functions are equal. That happens on some inputs only, a fault on all:
+    other seeded inputs are tried if outputs agree and gradients do not.
     """
     seeds = [seed + 101 * i for i in range(_DRAWS)] if inputs is None else [seed]
     attempts: list[TrainingAttempt] = []

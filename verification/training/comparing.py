@@ -201,8 +201,8 @@ def as_run(step: Step) -> Run:
 def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
     """Describe where training first goes wrong; None if it does not.
 
-    Statistics follow the forward: the first module in call order. Errors of gradients propagate backwards:
-    the last module in call order whose gradients are off is the one nearest to the cause.
+    Statistics follow the forward pass, so the first module in call order is at fault. Errors of gradients
+    propagate backwards, so it is the last module in call order whose gradients are off.
     """
     order = _call_order(graph)
     failed = [row for row in rows if row.passed is False]

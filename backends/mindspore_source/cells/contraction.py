@@ -230,7 +230,7 @@ class Contraction:
 
     @cached_property
     def used(self) -> set[int]:
-        """Keys of modules that run, hold a parameter that is used, or contain one that does."""
+        """Keys of modules that run, that hold a used parameter, or that contain such a module."""
         needed = {home_of(self.tree, body.module) for body in self.bodies.values()} | {0}
         for body in self.bodies.values():
             for value in [*self._operands(body), *body.outputs]:
@@ -249,7 +249,7 @@ class Contraction:
 def _sort(flow: Flow, first: dict[Item, int]) -> list[Item]:
     """Return the items in topological order, ties in the order in which the source ran them.
 
-    Those that are in a circle, and those behind one, are left out.
+    Items in a circle, and those that depend on one, are left out.
     """
     waiting = dict.fromkeys(flow, 0)
     for successors in flow.values():

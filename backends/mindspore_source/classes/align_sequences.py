@@ -25,7 +25,7 @@ _MOST_OPTIONAL = 3
 def align_sequences(definitions: Sequence[Definition]) -> None:
     """Let modules of one source class share an emitted class if their sequences differ in few members.
 
-    A member that some of them do not have becomes an `OptionalMember` of all; activations become literals.
+    A member that some of them lack becomes an `OptionalMember` in all; activations become literals.
     """
     classes: dict[object, list[Definition]] = {}
     for definition in definitions:

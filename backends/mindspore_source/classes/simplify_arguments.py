@@ -90,7 +90,7 @@ def _replace_multiples(class_: Class) -> None:
 def _find_multiple(class_: Class, argument: ConstructorArgument) -> tuple[ConstructorArgument, int] | None:
     """Return the argument that this one is a multiple of, and the factor; needs three distinct cases.
 
-    What enters is the one to count from; else the smallest.
+    The base is `in_channels` if possible, else the smallest argument.
     """
     if not _is_free(argument) or argument.name == "in_channels":
         return None

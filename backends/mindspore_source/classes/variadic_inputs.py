@@ -11,8 +11,9 @@ from ..text.traversal import substitute, uses
 def gather_inputs(definitions: list[Definition]) -> None:
     """Make the inputs variadic in modules of one source class that begin by joining all inputs.
 
-    A layer of a dense block joins what every layer before it returned, so each has another number of inputs.
-    One that is given a single value and joins nothing joins that one, if that makes it like the others.
+    A layer of a dense block joins the results of all layers before it, so each has another number of inputs.
+    A module with a single input, which joins nothing, gets a join of that one if this makes it like the
+    others.
     """
     classes: dict[str, list[Definition]] = {}
     for definition in definitions:

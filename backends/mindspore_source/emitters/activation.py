@@ -1,4 +1,4 @@
-"""Activations: rows for those that only change name, functions for those whose defaults are traps."""
+"""Activations: rows for those that only change their name, functions for those with misleading defaults."""
 
 from __future__ import annotations
 

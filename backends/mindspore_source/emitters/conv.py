@@ -131,8 +131,8 @@ def functional_conv(view: View) -> Expression:
 def conv_transpose(view: View) -> NnLayer:
     """Emit nn.Conv2dTranspose and its 1-d and 3-d forms.
 
-    With padding, nn.Conv2dTranspose's own output_padding gives wrong numbers: it is taken off the padding at
-    the end instead.
+    With padding, output_padding of nn.Conv2dTranspose gives wrong numbers; the padding at the end is reduced
+    by it instead.
     """
     rank, weight, _, dilations, group = _sizes(view)
     if view.operator.str("auto_pad") != "NOTSET" or view.operator.ints("output_shape"):

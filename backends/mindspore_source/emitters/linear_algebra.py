@@ -1,8 +1,9 @@
 """Linear algebra, medians and look-ups whose kernels are as accurate as the expansions and have a gradient.
 
 Measured on CPU: `ops.cholesky`, `ops.qr`, `ops.geqrf`, `ops.orgqr` and `ops.lu_solve` have no gradient; the
-first two stand for matrices too large to be written out. Of float64 `ops.matrix_power` and `ops.cdist` are as
-inaccurate as of float32, and `ops.renorm` has no gradient. Signs of vectors are the kernels' own.
+first two are used for matrices too large to be written out. In float64, `ops.matrix_power` and `ops.cdist`
+are as inaccurate as in float32, and `ops.renorm` has no gradient. The kernels choose signs of vectors
+themselves.
 """
 
 from __future__ import annotations

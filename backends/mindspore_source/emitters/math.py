@@ -187,7 +187,7 @@ def _fold(view: View, function: str) -> Expression:
 def _extreme(view: View, function: str, symbol: str) -> Expression:
     """Return a maximum or minimum; a comparison if both are computed single numbers, as kernels need an axis.
 
-    Sizes are Python's own, ``min(x.shape[0], 3)``; beside a tensor they are numbers to its function.
+    Sizes use Python's function, ``min(x.shape[0], 3)``; beside a tensor they are numbers.
     """
     if len(view.operands) == 2 and any(view.host(s) for s in (0, 1)):
         if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):

@@ -90,8 +90,8 @@ def cell_layer(view: View) -> NnLayer:
 def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
     """Return the layer, redrawn unless its parameters start from MindSpore's own law.
 
-    MindSpore's recurrent layers take no initializers; theirs is torch's, uniform over ±1/sqrt(hidden_size),
-    in every version.
+    MindSpore's recurrent layers take no initializers; their own law is torch's, uniform over
+    ±1/sqrt(hidden_size), in every version.
     """
     bound = 1 / math.sqrt(hidden)
     laws = {name: p.initializer for name, p in held.items()}

@@ -16,7 +16,7 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 def _target(view: View, rank: int) -> dict[str, object]:
     """Return the size arguments of `ops.interpolate`: a whole factor where the source has one, else sizes.
 
-    Without ``recompute_scale_factor`` MindSpore takes a factor in no mode but area and bicubic.
+    Without ``recompute_scale_factor`` MindSpore takes a factor only in the modes area and bicubic.
     """
     factors = None if not view.has(2) else view.constant(2)
     if factors is None or factors.size == 0:

@@ -1,4 +1,4 @@
-"""Operators that a person is to write: a Cell that says which, and raises."""
+"""Stubs: operators that a person is to write become a Cell that names them, and raises."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ class LowerConvTranspose(Pass):
 def _replace_by_convolution(graph: Graph, node: Operator) -> bool:
     """Replace a ConvTranspose of static spatial axes; False where that cannot be.
 
-    It is a convolution with the kernel turned round, over the input with ``stride - 1`` zeros after every
-    element and as much padding as the kernel reaches, less what the padding takes off.
+    The convolution has the flipped kernel, and an input with ``stride - 1`` zeros after every element and
+    padding as wide as the kernel reaches, minus the original padding.
     """
     data, weight, *rest = graph.operands(node.key)
     source, kernel = (None if v is None else graph.type_of(v) for v in (data, weight))

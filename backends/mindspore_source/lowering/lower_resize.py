@@ -65,8 +65,8 @@ class LowerResize(Pass):
 def _replace_by_products(graph: Graph, node: Operator) -> bool:
     """Replace a Resize of static spatial axes by one product an axis; False where that cannot be.
 
-    Every mode of ONNX's Resize but cropping treats the axes one after the other, each linearly: what an axis
-    becomes is a product with a matrix, which is what the reference gives for an identity.
+    Every mode of ONNX's Resize but cropping treats each axis by itself, and linearly: resizing an axis is a
+    product with a matrix, the reference evaluator's result for an identity.
     """
     data = graph.operands(node.key)[0]
     source, to = None if data is None else graph.type_of(data), node.types[0]

@@ -1,4 +1,4 @@
-"""widen-places: places that MindSpore finds as int32 are cast to int64 where that can be seen."""
+"""widen-places: indices that MindSpore returns as int32 are cast to int64 where the difference matters."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Construct(ClassRenderer):
         return is_light and plain and bool(second.attribute) and len(call.arguments) == 1
 
     def _constructor(self, statement: Statement) -> Call | None:
-        """Return the call that constructs what a step calls; that of a function where the step is one."""
+        """Return the call that constructs the layer a step calls, or the call of a function."""
         if statement.attribute:
             return self._constructors.get(statement.name)
         return first_call(statement.expression)
@@ -199,7 +199,7 @@ class Construct(ClassRenderer):
         return lines + [f"    {line}" for line in body]
 
     def as_expression(self, given: Sequence[Part], state: Sequence[str], caller: Construct) -> str:
-        """Return what the method returns, given these arguments, where that is all it does; else empty.
+        """Return the method as one expression of its arguments, if it is one; else empty.
 
         Args:
             given: what the caller gives it.
