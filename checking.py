@@ -10,14 +10,14 @@ from .diagnosis import (
     CODES,
     Subject,
     Wanted,
-    advised,
+    add_advice,
     cannot_run,
     diagnose,
+    drop_repeated,
     find_traps,
-    folded,
     names_in,
-    ordered,
     silenced,
+    sort_findings,
 )
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .frontends.python_file import run_file
@@ -196,7 +196,7 @@ def _of_graph(
         found += find_traps(subject)
         if subject.framework != "mindspore":
             skipped["traps of porting"] = f"a model of {subject.framework} is no port to MindSpore"
-    found = [c for c in ordered(subject, advised(subject, folded(found))) if c in wanted]
+    found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
     silent = silenced(subject, found)
     return Findings([c for c in found if c not in silent], skipped, _notes(graph, causes), len(silent))
 

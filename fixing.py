@@ -11,8 +11,8 @@ from pathlib import Path
 
 from .backends.files import settle, staged
 from .checking import Findings, check
-from .diagnosis import Subject, planned
-from .editing import edited
+from .diagnosis import Subject, plan_edits
+from .editing import apply_edits
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .guarding import guarded
 from .ir import ModelError, UsageError
@@ -57,14 +57,14 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     before = check(model, inputs, options)
     worst = [c for c in before if c.severity != "note"]
     subject = Subject(read_tree(resolve(model, options)[1], options), model)
-    text, done = edited(source, planned(subject, worst))
+    text, done = apply_edits(source, plan_edits(subject, worst))
     reference = None if like is None or inputs is None else read(like, inputs, options)
     unlike: list[Change] = []
     if reference is not None:
         with _beside(path, text) as copy:
             report = compare(reference, read(f"{copy}:{name}", inputs, options), None, own=True, copy=True)
         edits, imports = edits_of(report, copy)
-        text, more = edited(text, edits, imports)
+        text, more = apply_edits(text, edits, imports)
         unlike, done = differences(report, copy, path), [*done, *more]
     if not done:
         return Fixed(path, left=[*worst, *unlike])

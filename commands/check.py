@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, echo, print_changes, print_json, reported
+from .printing import change_rows, doing, echo, print_changes, print_json, report_errors
 
 if TYPE_CHECKING:
     from ..api import FileFindings, Findings
@@ -48,14 +48,14 @@ def check(
 
     wanted = {"ported_from": ported_from or "", "select": _codes(select), "ignore": _codes(ignore)}
 
-    with reported(ctx):
+    with report_errors(ctx):
         if model.endswith(".py"):
             with doing(f"checking {model}"):
-                found = api.check_file(model, loading.given(), **wanted, **loading.options())
+                found = api.check_file(model, loading.parse_inputs(), **wanted, **loading.options())
             _print_file(found, verbose=verbose, as_json=as_json)
             ctx.exit(0 if found.clean else 1)
         with doing(f"checking {model}"):
-            findings = api.check(model, loading.given(), **wanted, **loading.options())
+            findings = api.check(model, loading.parse_inputs(), **wanted, **loading.options())
         if as_json:
             print_json(_as_json(findings))
         else:

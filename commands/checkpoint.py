@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .loading import constructor_arguments
-from .printing import doing, echo, print_json, reported
+from .printing import doing, echo, print_json, report_errors
 
 
 @click.command("convert-checkpoint")
@@ -52,7 +52,7 @@ def convert_checkpoint(
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         with doing(f"converting {source}"):
             done = api.convert_checkpoint(
                 source,
@@ -107,7 +107,7 @@ def repair_checkpoint(
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         with doing(f"repairing {source}"):
             options = constructor_arguments(arguments)
             done = api.repair_checkpoint(model, source, target, force=force, arguments=options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .printing import add_row, console, doing, echo, print_json, reported, table_of
+from .printing import add_row, console, doing, echo, print_json, report_errors, table_of
 
 if TYPE_CHECKING:
     from ..api import Diff, Fit, Runs
@@ -37,7 +37,7 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         if is_model(first) or is_model(second):
             model, file = (first, second) if is_model(first) else (second, first)
             if map_ is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, echo, print_changes, print_json, reported
+from .printing import change_rows, doing, echo, print_changes, print_json, report_errors
 
 if TYPE_CHECKING:
     from ..api import Fixed
@@ -33,9 +33,11 @@ def fix(
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         with doing(f"fixing {model}"):
-            fixed = api.fix(model, loading.given(), like=like, write=not only_diff, **loading.options())
+            fixed = api.fix(
+                model, loading.parse_inputs(), like=like, write=not only_diff, **loading.options()
+            )
         if as_json:
             print_json(
                 {

@@ -56,7 +56,7 @@ class Loading:
     no_dynamic_batch: bool
     trust: bool
 
-    def given(self) -> list[str] | dict[str, object] | None:
+    def parse_inputs(self) -> list[str] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
         from ..api import InputSpec
         from ..ir import UsageError
@@ -174,7 +174,7 @@ def load(model: str, loading: Loading, *, partial: bool = False) -> Graph:
     from .. import api
 
     with doing(f"loading {model}"):
-        return api.load(model, loading.given(), partial=partial, **loading.options())
+        return api.load(model, loading.parse_inputs(), partial=partial, **loading.options())
 
 
 oracle_option = click.option(

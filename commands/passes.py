@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .loading import TARGET
-from .printing import add_row, console, echo, print_json, reported, table_of
+from .printing import add_row, console, echo, print_json, report_errors, table_of
 
 
 @click.command()
@@ -40,7 +40,7 @@ def explain(ctx: click.Context, name: str) -> None:
     from .. import api
     from ..ir import CODES
 
-    with reported(ctx):
+    with report_errors(ctx):
         if name.upper() in CODES:
             echo(f"{name.upper()}: {CODES[name.upper()]}")
         else:

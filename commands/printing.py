@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def reported(ctx: click.Context) -> Iterator[None]:
+def report_errors(ctx: click.Context) -> Iterator[None]:
     """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
     from ..ir import MismatchError, RegraftError, system_errors_told
     from ..process_state import as_it_was

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, TARGET, Loading, load, model_options, oracle_for, oracle_option
-from .printing import change_rows, doing, echo, print_changes, print_json, print_report, reported
+from .printing import change_rows, doing, echo, print_changes, print_json, print_report, report_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ def rewrite(
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
         graph = load(model, loading, partial=partial)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options
-from .printing import add_row, console, echo, print_json, reported, table_of
+from .printing import add_row, console, echo, print_json, report_errors, table_of
 
 if TYPE_CHECKING:
     pass
@@ -33,7 +33,7 @@ def show(
     from ..ir import render
     from ..ir.analysis.summary import summarise
 
-    with reported(ctx):
+    with report_errors(ctx):
         if loading.inputs or api.is_data(model):
             graph = load(model, loading)
         else:

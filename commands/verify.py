@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
-from .printing import doing, echo, print_json, print_report, reported
+from .printing import doing, echo, print_json, print_report, report_errors
 
 
 @click.command(epilog=MODEL_HELP)
@@ -82,7 +82,7 @@ def verify(
     """
     from .. import api
 
-    with reported(ctx):
+    with report_errors(ctx):
         graph = load(source, loading)
         with doing(f"verifying {target}"):
             found = oracle_for(ctx, graph, oracle)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .advice import advised, folded
-from .diagnosing import cannot_run, diagnose, ordered
+from .advice import add_advice, drop_repeated
+from .diagnosing import cannot_run, diagnose, sort_findings
 from .files import ModelName, names_in
 from .findings import CODES as OF_MODELS
 from .findings.unlike_reference import unlike
 from .live_names import unique_names
-from .plan import planned
+from .plan import plan_edits
 from .porting import CODES as OF_PORTS
 from .porting import find_traps
 from .selecting import Wanted, silenced
@@ -22,15 +22,15 @@ __all__ = [
     "ModelName",
     "Subject",
     "Wanted",
-    "advised",
+    "add_advice",
     "cannot_run",
     "diagnose",
+    "drop_repeated",
     "find_traps",
-    "folded",
     "names_in",
-    "ordered",
-    "planned",
+    "plan_edits",
     "silenced",
+    "sort_findings",
     "unique_names",
     "unlike",
 ]

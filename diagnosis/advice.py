@@ -1,4 +1,4 @@
-"""What to write for findings of the passes, which know no framework; and one finding for one cause."""
+"""Adds advice to findings of the passes, which know no framework, and merges findings of one cause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..passes import Change
 from .subject import Subject, assigned_at
 
 
-def advised(subject: Subject, found: Sequence[Change]) -> list[Change]:
-    """The findings with what to write, for those that say nothing of it."""
+def add_advice(subject: Subject, found: Sequence[Change]) -> list[Change]:
+    """Return the findings, with advice where they have none."""
     out: list[Change] = []
     for change in found:
         advice = change.advice
@@ -23,8 +23,8 @@ def advised(subject: Subject, found: Sequence[Change]) -> list[Change]:
     return out
 
 
-def folded(found: Sequence[Change]) -> list[Change]:
-    """The findings without those that only repeat another one's cause."""
+def drop_repeated(found: Sequence[Change]) -> list[Change]:
+    """Return the findings without those that repeat another's cause."""
     never = {path for change in found if change.code == "SI101" for path in change.modules}
     loose = {path for change in found if change.code in ("PL101", "PL102") for path in change.modules}
     kept = []
@@ -40,7 +40,7 @@ def folded(found: Sequence[Change]) -> list[Change]:
 
 
 def _of_names(subject: Subject, change: Change) -> str:
-    """How Cells are registered so that their parameters are told apart."""
+    """Return how to register Cells so that their parameters have different names."""
     from mindspore import nn
 
     net = subject.name if subject.name.islower() else "net"
@@ -65,7 +65,7 @@ def _of_names(subject: Subject, change: Change) -> str:
 
 
 def _of_aliases(subject: Subject, change: Change) -> str:
-    """The line that registers a module again."""
+    """Return advice on the line that registers a module again."""
     kept, *others = change.modules
     path, _, name = others[-1].rpartition(".")
     owner = dict(subject.parts()).get(path)
@@ -78,6 +78,6 @@ def _of_aliases(subject: Subject, change: Change) -> str:
 
 
 def _owner(subject: Subject) -> str:
-    """What the code calls the root: the name of an instance, else `self`."""
+    """Return the name by which the code calls the root: an instance's, else `self`."""
     value = vars(subject.module).get(subject.name) if subject.module is not None else None
     return subject.name if value is subject.model and value is not None else "self"

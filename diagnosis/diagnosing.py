@@ -14,8 +14,8 @@ def diagnose(subject: Subject) -> list[Change]:
     return [change for _, find in FINDINGS for change in find(subject)] if _is_live(subject) else []
 
 
-def ordered(subject: Subject, found: Sequence[Change]) -> list[Change]:
-    """The findings, the worst first: what explains that the file raises, what it raises, then the others."""
+def sort_findings(subject: Subject, found: Sequence[Change]) -> list[Change]:
+    """Return the findings, the worst first: the cause of an exception, the exception, then the others."""
     rank = {"error": 0, "warning": 1, "note": 2}
     told = raises_below.find(subject, found)
     cause = raises_below.cause_of(subject, found)

@@ -12,8 +12,8 @@ from .findings.plain_list import CONTAINERS
 from .subject import Subject
 
 
-def planned(subject: Subject, found: Sequence[Change]) -> list[Edit]:
-    """The edits that solve findings in the subject's own file; one that has none is left to the user."""
+def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
+    """Return the edits that solve findings in the subject's own file; others are left to the user."""
     never = {path for change in found if change.code == "SI101" for path in change.modules}
     edits: list[Edit] = []
     for change in found:

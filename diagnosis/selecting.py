@@ -14,7 +14,7 @@ from pathlib import Path
 from ..frontends.class_source import is_library_class
 from ..ir import UsageError
 from ..passes import Change
-from .subject import Subject, parsed
+from .subject import Subject, parse_file
 
 _COMMENT = re.compile(r"#\s*regraft:\s*ignore(?:\[([A-Za-z0-9,\s]*)\])?")
 
@@ -114,7 +114,7 @@ def _silent_lines(path: Path) -> dict[int, set[str] | None]:
     if not written:
         return {}
     found = dict(written)
-    for node in ast.walk(parsed(path) or ast.Module([], [])):
+    for node in ast.walk(parse_file(path) or ast.Module([], [])):
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
             inside = [written[line] for line in lines if line in written]

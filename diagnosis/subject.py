@@ -72,7 +72,7 @@ class Subject:
     @cached_property
     def syntax(self) -> ast.Module | None:
         """The file's syntax tree, without docstrings of what it imports."""
-        return None if self.file is None else parsed(self.file)
+        return None if self.file is None else parse_file(self.file)
 
     @cached_property
     def statements(self) -> list[ast.stmt]:
@@ -167,8 +167,8 @@ def assigned_at(cls: type, attribute: str) -> str:
     return ""
 
 
-def parsed(path: Path) -> ast.Module | None:
-    """A file's syntax tree; None for one that cannot be read."""
+def parse_file(path: Path) -> ast.Module | None:
+    """Return a file's syntax tree; None if it cannot be read."""
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .edits import Edit, edited
+from .edits import Edit, apply_edits
 
-__all__ = ["Edit", "edited"]
+__all__ = ["Edit", "apply_edits"]

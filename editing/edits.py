@@ -38,10 +38,10 @@ class Edit:
     position: int = -1
 
 
-def edited(
+def apply_edits(
     source: bytes, edits: Sequence[Edit], imports: Sequence[tuple[str, str]] = ()
 ) -> tuple[bytes, list[Edit]]:
-    """A file after edits, and those that were made; the file as it was where none fits.
+    """Return a file after edits, and the edits made; the file itself if none fits.
 
     Args:
         source: the file.

@@ -74,8 +74,8 @@ class _Sample:
     largest: float
 
 
-def told(parameters: Sequence[Held]) -> list[Initializer | None]:
-    """The law of every parameter, as the values of all of them tell.
+def infer_laws(parameters: Sequence[Held]) -> list[Initializer | None]:
+    """Infer the law of every parameter from the values of all of them.
 
     `UNKNOWN` where they contradict the class and follow no other law; None where nothing states a law.
     """
@@ -86,7 +86,7 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
         values = held.values()
         if values is None or not values.size:
             continue
-        sample = _sampled(at, held, values)
+        sample = _take_sample(at, held, values)
         if isinstance(sample, _Sample):
             constant_law = held.law is not None and held.law.law in _CONSTANT
             trained += constant_law
@@ -97,7 +97,7 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
     unexplained: list[_Sample] = []
     for samples in kinds.values():
         left = list(samples)
-        while found := _explained(left):
+        while found := _explain_most(left):
             followers, law = found
             for sample in followers:
                 laws[sample.at] = law or sample.held.law
@@ -112,15 +112,15 @@ def told(parameters: Sequence[Held]) -> list[Initializer | None]:
 
 
 def drawn(values: np.ndarray) -> np.ndarray:
-    """What of a tensor is drawn, flat: not the one row of zeros that a table has for its padding."""
+    """Return the drawn elements of a tensor, flat: without the row of zeros of a table's padding."""
     if values.ndim != 2 or values.shape[0] < 2:
         return values.reshape(-1)
     empty = np.flatnonzero(~values.any(axis=1))
     return values.reshape(-1) if len(empty) != 1 else np.delete(values, empty[0], axis=0).reshape(-1)
 
 
-def _sampled(at: int, held: Held, x: np.ndarray) -> _Sample | float:
-    """A parameter's moments; where all its values are one number, that number."""
+def _take_sample(at: int, held: Held, x: np.ndarray) -> _Sample | float:
+    """Return a parameter's moments; its value if all its values are one number."""
     if bool((x == x[0]).all()):
         return float(x[0])
     x = x.astype(np.float64)
@@ -137,20 +137,20 @@ def _sampled(at: int, held: Held, x: np.ndarray) -> _Sample | float:
 
 
 def _constant(value: float, law: Initializer | None) -> Initializer:
-    """All values are one number: only a constant draws that."""
+    """Return the constant law of a tensor whose values are all one number."""
     if law is not None and law.law == "constant":
         return law
     return constant(value)
 
 
 def constant(value: float) -> Initializer:
-    """The law of a tensor that is one number everywhere."""
+    """Return the law of a tensor that is one number everywhere."""
     name = {0.0: "zeros", 1.0: "ones"}.get(value)
     return Initializer.of(name) if name else Initializer.of("constant", value=value)
 
 
-def named(law: Initializer, shape: tuple[int, ...]) -> Initializer:
-    """The law by the fans that is the same distribution for a tensor of this shape; else `law` itself."""
+def find_usual_law(law: Initializer, shape: tuple[int, ...]) -> Initializer:
+    """Return the usual law that is the same distribution for a tensor of this shape; else `law` itself."""
     own = _law_moments(law, shape) if law.law in ("uniform", "normal") else None
     if own is None or own[0] != 0 or len(shape) < 2:
         return law
@@ -166,8 +166,8 @@ def named(law: Initializer, shape: tuple[int, ...]) -> Initializer:
     return law
 
 
-def _explained(samples: list[_Sample]) -> tuple[list[_Sample], Initializer | None] | None:
-    """Those of one kind that the law of most of them explains, and that law: None for the class's own."""
+def _explain_most(samples: list[_Sample]) -> tuple[list[_Sample], Initializer | None] | None:
+    """Return the samples that the law of most of them explains, and that law: None for the class's own."""
     own = [s for s in samples if s.held.law is not None and _follows(s, s.held.law)]
     best: tuple[list[_Sample], Initializer | None] | None = (own, None) if own else None
     for law in _USUAL:

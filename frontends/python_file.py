@@ -143,7 +143,7 @@ def _watched() -> Iterator[Callable[[object], None]]:
         for framework in _WATCHERS.keys() & sys.modules.keys():
             stack.enter_context(_lines_noted(framework))
         keeps = [
-            stack.enter_context(importlib.import_module(name, __package__).watched())
+            stack.enter_context(importlib.import_module(name, __package__).watch_construction())
             for framework, name in _WATCHERS.items()
             if framework in sys.modules  # a model of its has imported it by now
         ]
@@ -162,9 +162,9 @@ def _lines_noted(framework: str) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(constructions_noted(getattr(nn, _BASES[framework])))
         if framework == "mindspore":
-            from .mindspore_cell.registration import watched
+            from .mindspore_cell.registration import watch_registrations
 
-            stack.enter_context(watched())
+            stack.enter_context(watch_registrations())
         yield
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir import ModelError
 from .left_graph import lines_to_numpy
-from .live_state import borrowed
+from .live_state import borrow
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .operators.dropout import drops_in_training_only
@@ -83,7 +83,7 @@ def capture(
     Raises:
         ModelError: when MindSpore cannot run or compile the net.
     """
-    with borrowed(cells, parameters):
+    with borrow(cells, parameters):
         try:
             calls, result = record(root, _tensors(example))
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything

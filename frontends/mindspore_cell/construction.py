@@ -27,7 +27,7 @@ def laws_of(cell: Any) -> Laws:
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[object], None]]:
+def watch_construction() -> Iterator[Callable[[object], None]]:
     """Watch what the block constructs; it calls what this yields with the Cell that came of it."""
     from mindspore.common.initializer import Initializer
     from mindspore.train import serialization

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Graph, Initializer, Parameter
-from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, told
+from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, infer_laws
 from .construction import laws_of
 from .operators.recurrent import recurrent_kind
 from .tree import CellTree
@@ -80,7 +80,7 @@ def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
         law = _stated(cell, attribute, tensor)
         kind = (type(cell).__name__, attribute, len(node.data.shape))
         held.append((node, Held(node.data.shape, partial(_values, node), law, kind)))
-    for (node, _), law in zip(held, told([each for _, each in held]), strict=True):
+    for (node, _), law in zip(held, infer_laws([each for _, each in held]), strict=True):
         node.initializer = law
 
 

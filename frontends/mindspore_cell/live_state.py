@@ -19,7 +19,7 @@ _WRITERS = re.compile(r"assign|scatter|set_data|setitem|inplace|[a-z]_$", re.IGN
 
 
 @contextmanager
-def borrowed(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
+def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     """Put a net into a state fit for capture, and back into exactly its own state afterwards.
 
     Inside: PyNative mode, evaluation mode, unique parameter names, no compile cache, no scopes. What is put

@@ -50,8 +50,8 @@ def registrations(cell: object) -> dict[str, Registration]:
 
 
 @contextmanager
-def watched() -> Iterator[None]:
-    """A with block in which every registration of a Cell in another is written down with its line."""
+def watch_registrations() -> Iterator[None]:
+    """Record in a with block every registration of a Cell in another, with its line."""
     global _depth
     if _depth:
         yield

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Builder, Constant, Parameter, TensorData, UnsupportedError, Value
-from .decompositions import fake_mode, traced
+from .decompositions import fake_mode, trace_first
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -90,7 +90,7 @@ def in_parts(node: Node) -> InParts | None:
         kinds.append((shape, [isinstance(x, Complex) for x in found]))
         return tuple(t for x in found for t in ((x.real, x.imag) if isinstance(x, Complex) else (x,)))
 
-    body = traced([run], fakes, mode, composites=True)
+    body = trace_first([run], fakes, mode, composites=True)
     return InParts(body, operands, kinds[-1])
 
 

@@ -18,7 +18,7 @@ from .nodes import (
     target_name,
 )
 from .operators import TABLE
-from .refusals import COMPLEX, explained, has_complex
+from .refusals import COMPLEX, explain_missing, has_complex
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -76,7 +76,9 @@ class Coverage:
         first = dict(reversed(missing))
         TABLE.refuse(
             ((name, self._places.of(node)) for name, node in missing),
-            explain=lambda name, places: explained(name, places, first[name], self.reasons.get(name, "")),
+            explain=lambda name, places: explain_missing(
+                name, places, first[name], self.reasons.get(name, "")
+            ),
         )
 
     def expand(self, node: Node, depth: int = 3) -> bool:

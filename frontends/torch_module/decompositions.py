@@ -52,7 +52,7 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
         found = function(*args, **kwargs)
         return tuple(found) if isinstance(found, tuple) else found  # a named one would be built in the graph
 
-    body = traced([partial(run, function) for function in functions], [values[i] for i in slots], mode)
+    body = trace_first([partial(run, function) for function in functions], [values[i] for i in slots], mode)
     return body, [leaves[i] for i in slots]
 
 
@@ -65,7 +65,7 @@ def fake_mode(node: Node) -> Any:
     return next((mode for mode in modes if mode is not None), None)
 
 
-def traced(
+def trace_first(
     functions: Sequence[Callable[..., Any]],
     values: Sequence[torch.Tensor],
     mode: Any,

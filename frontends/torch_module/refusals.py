@@ -83,13 +83,13 @@ _OTHERS = (
 
 
 def reason(operator: str) -> tuple[str, str] | None:
-    """Why an operator cannot be read, and what to do instead; None where no rule fits."""
+    """Return why an operator cannot be read, and what to do instead; None if no rule fits."""
     base = operator.split(".")[1] if "." in operator else operator
     return next(((why, instead) for pattern, why, instead in _RULES if re.search(pattern, base)), None)
 
 
-def explained(operator: str, places: list[str], node: Node, found: str = "") -> Missing:
-    """An operator without a lowering, with all that its user can do about it.
+def explain_missing(operator: str, places: list[str], node: Node, found: str = "") -> Missing:
+    """Return an operator without a lowering as an error's row, with all that its user can do.
 
     Args:
         operator: its name.
@@ -97,7 +97,7 @@ def explained(operator: str, places: list[str], node: Node, found: str = "") -> 
         node: the first use.
         found: why its expansion does not cover this use, where there is one.
     """
-    why, instead = advised(operator)
+    why, instead = find_advice(operator)
     smallest = reproduction(node) if hasattr(node.target, "_schema") else ""
     return Missing(operator, tuple(places), found or why, instead, smallest)
 
@@ -109,18 +109,18 @@ def has_complex(node: Node) -> bool:
     return any(v.dtype.is_complex for v in flat if v is not None and hasattr(v, "dtype"))
 
 
-def advised(operator: str) -> tuple[str, str]:
-    """Why an operator is refused and what to do instead, whatever is known of it."""
+def find_advice(operator: str) -> tuple[str, str]:
+    """Return why an operator is refused and what to do instead, also where no rule fits."""
     return reason(operator) or _OTHERS
 
 
 def tensor_arguments(node: Node) -> list[Node]:
-    """The calls and inputs whose tensors a call reads, each once, in the order of its arguments."""
+    """Return the calls and inputs whose tensors a call reads, each once, in argument order."""
     return [n for n in node.all_input_nodes if hasattr(n.meta.get("val"), "dtype")]
 
 
-def written_call(node: Node, names: list[str]) -> str:
-    """A call as Python source, its tensors under the given names."""
+def write_call(node: Node, names: list[str]) -> str:
+    """Return a call as Python source, its tensors under the given names."""
     from torch.fx import Node
 
     tensors = dict(zip(tensor_arguments(node), names, strict=True))
@@ -141,7 +141,7 @@ def written_call(node: Node, names: list[str]) -> str:
 
 
 def reproduction(node: Node) -> str:
-    """Source of the smallest module with this call, to be loaded on inputs of the same shapes and types."""
+    """Return source of the smallest module with this call, and how to load it."""
     tensors = [n.meta["val"] for n in tensor_arguments(node)]
     names = [f"x{i}" for i in range(len(tensors))]
     inputs = [f"torch.ones({[_hint(s) for s in t.shape]}, dtype={t.dtype})" for t in tensors]
@@ -149,7 +149,7 @@ def reproduction(node: Node) -> str:
         [
             "class Smallest(torch.nn.Module):",
             f"    def forward({', '.join(['self', *names])}):",
-            f"        return {written_call(node, names)}",
+            f"        return {write_call(node, names)}",
             "",
             f"regraft.load(Smallest(), ({', '.join(inputs)}{',' if len(inputs) == 1 else ''}))",
         ]
@@ -157,12 +157,12 @@ def reproduction(node: Node) -> str:
 
 
 def _hint(value: Any) -> Any:
-    """A size as the number that it was in the example."""
+    """Return a size as the number that it was in the example."""
     return getattr(getattr(value, "node", None), "hint", None) or value
 
 
 def refused_operators() -> dict[str, list[str]]:
-    """Reason -> the functional operators of torch that are refused for it, sorted."""
+    """Return reason -> the functional operators of torch that are refused for it, sorted."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -193,7 +193,7 @@ def refused_operators() -> dict[str, list[str]]:
 
 
 def refusals_page() -> str:
-    """The page docs/torch-refusals.md."""
+    """Return the page docs/torch-refusals.md."""
     instead = {why: advice for _, why, advice in _RULES} | dict([_OTHERS])
     rows = [
         f"| {', '.join(f'`{n}`' for n in names)} | {why} | {instead[why]} |"

@@ -8,7 +8,7 @@ from ...ir import Value
 from .context import Context
 from .environment import Environment
 from .nodes import target_name
-from .refusals import advised, tensor_arguments, written_call
+from .refusals import find_advice, tensor_arguments, write_call
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -26,7 +26,7 @@ def add_stub(
         place: where it is, for the notes.
         reason: why it is not lowered; empty where the operator itself says enough.
     """
-    why, advice = advised(target_name(node.target))
+    why, advice = find_advice(target_name(node.target))
     results = node.meta["val"]
     fakes = results if isinstance(results, (list, tuple)) else [results]
     operands = [environment[n] for n in tensor_arguments(node)]
@@ -37,7 +37,7 @@ def add_stub(
         outputs=len(types),
         types=types,
         operator=target_name(node.target),
-        call=written_call(node, [f"x{i}" for i in range(len(operands))]),
+        call=write_call(node, [f"x{i}" for i in range(len(operands))]),
         reason=f"{reason or why}; instead: {advice}",
     )
     context.notes.append(

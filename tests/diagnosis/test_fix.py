@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import regraft
 from regraft.api import fix
 from regraft.cli import main
-from regraft.editing import Edit, edited
+from regraft.editing import Edit, apply_edits
 from tests.diagnosis.scripts import APPENDED, POSTED, parent, script
 
 INPUT = ["2x1x16x16"]
@@ -93,11 +93,11 @@ def test_a_right_file_is_left_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_an_edit_keeps_everything_else(before: str, edit: Edit, after: str) -> None:
-    assert edited(before.encode(), [edit]) == (after.encode(), [edit])
+    assert apply_edits(before.encode(), [edit]) == (after.encode(), [edit])
 
 
 @pytest.mark.parametrize(
     "text", ["net.insert_child_to_cell(*pair)\n", "x = net.insert_child_to_cell('a', b)\n", "# c\n"]
 )
 def test_what_is_not_understood_stays(text: str) -> None:
-    assert edited(text.encode(), [Edit("assign", 1)]) == (text.encode(), [])
+    assert apply_edits(text.encode(), [Edit("assign", 1)]) == (text.encode(), [])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...frontends.mindspore_cell.capture import start_mindspore
-from ...frontends.mindspore_cell.live_state import borrowed
+from ...frontends.mindspore_cell.live_state import borrow
 from ...ir import ModelError
 
 
@@ -67,7 +67,7 @@ def source_expressions(net: Any) -> dict[int, str]:
 @contextmanager
 def evaluating(cells: Sequence[Any]) -> Iterator[None]:
     """Set PyNative and evaluation mode in a with block; the Cells are as before afterwards."""
-    with borrowed(list(cells), parameters_of(cells)):
+    with borrow(list(cells), parameters_of(cells)):
         yield
 
 

@@ -67,7 +67,7 @@ class Caches:
     kept: list[Entry] = field(default_factory=list)
 
     @contextmanager
-    def emptied(self, module: Module) -> Iterator[None]:
+    def empty_caches(self, module: Module) -> Iterator[None]:
         """Inside, the module is as before the call that filled its caches."""
         with evaluation(module):
             for entry, blank in self.refilled.items():
@@ -98,8 +98,8 @@ def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
     return [e for e in _entries(module) if any(_memory(t) in constants for t in _tensors(e.value))]
 
 
-def told_apart(module: Module, entries: Sequence[Entry], call: Callable[[], object]) -> Caches:
-    """Find by calls of the model in evaluation mode which entries are caches.
+def find_caches(module: Module, entries: Sequence[Entry], call: Callable[[], object]) -> Caches:
+    """Find which entries are caches, by calls of the model in evaluation mode.
 
     All are taken away together first; where the model then fails or leaves some empty, those of one class
     and attribute after another.

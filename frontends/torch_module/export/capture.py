@@ -16,7 +16,7 @@ from ...options import LoadOptions
 from ..modules.live_state import assigned_by
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
-from .cached_tensors import entries_read, told_apart
+from .cached_tensors import entries_read, find_caches
 from .containers import open_containers
 from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
@@ -85,9 +85,9 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         args, kwargs = bound.built(lambda _, leaf: leaf)  # anew: a cache that is given is written into
         return module(*args, **kwargs)
 
-    caches = told_apart(module, read, call)
+    caches = find_caches(module, read, call)
     if caches.refilled:
-        with caches.emptied(module):
+        with caches.empty_caches(module):
             found = _with_axes(module, bound, options)
     found.notes += caches.notes()
     return found

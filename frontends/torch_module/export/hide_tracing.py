@@ -11,8 +11,8 @@ from .patches import patched
 
 
 @contextmanager
-def told_that_it_runs() -> Iterator[None]:
-    """The model's code is told that it is not traced.
+def pretend_to_run() -> Iterator[None]:
+    """Hide from the model's code, in a with block, that it is traced.
 
     transformers makes no mask where nothing is masked, except while it is traced: some of its models fail on
     the mask that they then get.

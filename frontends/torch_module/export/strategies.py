@@ -13,7 +13,7 @@ from ....ir import ModelError
 from .branch_by_example import Decision, decided_by_example, depends_on_data, symbols_of_constants
 from .buffer_constants import numbers_of_buffers, writes_numbers
 from .export_errors import is_refusal
-from .hide_tracing import told_that_it_runs
+from .hide_tracing import pretend_to_run
 from .nonzero_loops import loops_over_every_place
 from .substitutes import substituted
 from .symbolic_builtins import numbers_taken, symbolic_lengths
@@ -72,8 +72,8 @@ def _with_equivalents(export: Export) -> Traced:
         return _of_constant_buffers(export()), []
 
 
-def _told_that_it_runs(export: Export) -> Traced:
-    with told_that_it_runs(), decided_by_example() as decisions:
+def _export_pretending_to_run(export: Export) -> Traced:
+    with pretend_to_run(), decided_by_example() as decisions:
         program = export()
     return program, _assumptions(program, decisions)
 
@@ -100,7 +100,7 @@ TRACINGS = (
     Tracing(
         "told that it is not traced, branches on data as the example takes them",
         lambda refusal: refusal is not None and refusal.by_model and not refusal.on_data,
-        _told_that_it_runs,
+        _export_pretending_to_run,
     ),
     Tracing(
         "loops over nonzero run for every place that there may be",

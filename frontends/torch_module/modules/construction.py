@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
-from ...infer_initializers import UNKNOWN, constant, named
+from ...infer_initializers import UNKNOWN, constant, find_usual_law
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,7 +35,7 @@ def laws_of(model: nn.Module) -> Laws:
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[object], None]]:
+def watch_construction() -> Iterator[Callable[[object], None]]:
     """Watch what the block constructs; it calls what this yields with the model that came of it."""
     from torch import nn
     from torch.overrides import TorchFunctionMode
@@ -94,7 +94,7 @@ class _Watcher:
         law = self._law(tensor)
         if law is None or (law.law == "trunc_normal" and math.isinf(law.number("high", 2.0))):
             return UNKNOWN
-        return named(law, tuple(tensor.shape))
+        return find_usual_law(law, tuple(tensor.shape))
 
     def _law(self, tensor: Tensor) -> Initializer | None:
         return self._laws.get(_address(tensor), (None, None))[1]

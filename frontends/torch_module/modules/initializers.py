@@ -8,7 +8,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
-from ...infer_initializers import SAMPLE, Held, drawn, told
+from ...infer_initializers import SAMPLE, Held, drawn, infer_laws
 from ..export.tensors import array_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def initial_laws(
             law = None if rule is None else rule(module, name)
             kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
             held[id(tensor)] = Held(tuple(tensor.shape), partial(_values, tensor), law, kind)
-    return {**dict(zip(held, told(list(held.values())), strict=True)), **known}
+    return {**dict(zip(held, infer_laws(list(held.values())), strict=True)), **known}
 
 
 def _values(tensor: Tensor) -> np.ndarray | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .refusing import shown, untrusted
+from .refusing import quote, untrusted
 
 SYMBOL = re.compile(r"(?:s|u|zf|zuf|i|ps|tmp)\d{1,5}\Z")
 """Names of torch's symbols; torch counts up to the number of a `u`, so that it has few digits."""
@@ -76,7 +76,7 @@ class Expressions:
             raise self._refused(text) from e
 
     def _refused(self, text: str) -> Exception:
-        return untrusted(f"expected arithmetic on symbols such as 2*s0 + 1, got {shown(text)}", self._place)
+        return untrusted(f"expected arithmetic on symbols such as 2*s0 + 1, got {quote(text)}", self._place)
 
     def _value(self, node: ast.expr, text: str, depth: int) -> Any:
         self._parts += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .pickles import Storage, Strided, Unknown, read_pickle
 from .records import Records
-from .refusing import malformed, shown, untrusted
+from .refusing import malformed, quote, untrusted
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ class Tensors:
         """
         import torch
 
-        place = f"{self.records.place}: {shown(name)}"
+        place = f"{self.records.place}: {quote(name)}"
         whole = self._bytes(name)
         length = whole.numel() // dtype.itemsize
         if len(sizes) != len(strides) or len(sizes) > 64 or any(n < 0 for n in (offset, *sizes, *strides)):
@@ -137,14 +137,14 @@ def raw_tensors(config: Any, folder: str, tensors: Tensors) -> dict[str, torch.T
 
     found: dict[str, torch.Tensor] = {}
     for name, payload in config.config.items():
-        place = f"{tensors.records.place}: {shown(folder + payload.path_name)}"
+        place = f"{tensors.records.place}: {quote(folder + payload.path_name)}"
         meta = payload.tensor_meta
         if payload.use_pickle or not payload.path_name.startswith(("weight_", "tensor_")):
             raise untrusted(
-                f"{shown(name)} is pickled: a tensor of a class of its own, or another object", place
+                f"{quote(name)} is pickled: a tensor of a class of its own, or another object", place
             )
         if meta is None or meta.layout != _STRIDED or meta.dtype not in _SERIALIZE_TO_TORCH_DTYPE:
-            raise malformed(f"expected a plain tensor {shown(name)}", place)
+            raise malformed(f"expected a plain tensor {quote(name)}", place)
         sizes, strides = [_number(n, place) for n in meta.sizes], [_number(n, place) for n in meta.strides]
         dtype, offset = _SERIALIZE_TO_TORCH_DTYPE[meta.dtype], _number(meta.storage_offset, place)
         if meta.device.type == "meta":  # shapes without values
@@ -182,6 +182,6 @@ def _product(sizes: Sequence[int]) -> int:
 
 def _foreign(value: object, name: object, place: str) -> Exception:
     if isinstance(value, Unknown):
-        return untrusted(f"{shown(name)} is an object of {shown(value.name)}, which is unpickled", place)
+        return untrusted(f"{quote(name)} is an object of {quote(value.name)}, which is unpickled", place)
     kind = "a storage" if isinstance(value, Storage) else type(value).__name__
-    return malformed(f"expected tensors by name, got a {shown(kind)}", place)
+    return malformed(f"expected tensors by name, got a {quote(kind)}", place)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .refusing import malformed, shown
+from .refusing import malformed, quote
 
 _MARK = object()
 _FOREIGN = "\0"  # begins the key of an item whose own key is an object
@@ -210,9 +210,9 @@ class _Machine:
         kind, storage, key, _, _ = self._pop()
         module, _, name = storage.name.rpartition(".")
         if kind != "storage" or module not in ("torch", "torch.storage") or name not in _STORAGES:
-            raise malformed(f"expected a storage of tensors, got {shown(storage.name)}", self.place)
+            raise malformed(f"expected a storage of tensors, got {quote(storage.name)}", self.place)
         if not isinstance(key, str) or not key.isdigit():
-            raise malformed(f"expected the name of a storage, got {shown(key)}", self.place)
+            raise malformed(f"expected the name of a storage, got {quote(key)}", self.place)
         self._push(Storage(key, _STORAGES[name]))
 
     def step_put(self, argument: Any) -> None:

@@ -14,7 +14,7 @@ from ..export.tracing import unlogged
 from .expressions import Expressions
 from .payloads import Tensors, pickled_tensors, raw_tensors
 from .records import Records
-from .refusing import malformed, shown, untrusted
+from .refusing import malformed, quote, untrusted
 from .samples import sample_tensors
 from .schema import SchemaReader, parse_json
 from .trees import Trees
@@ -104,26 +104,27 @@ def _require_known(records: Records, layout: _Layout, place: str) -> None:
         version = records.read("archive_version", _SMALL).strip()
         if version != b"0":
             raise malformed(
-                f"expected an archive of version 0, got {shown(version.decode('ascii', 'replace'))}", place
+                f"expected an archive of version 0, got {quote(version.decode('ascii', 'replace'))}",
+                place,
             )
     allowed = {layout.program, layout.samples, layout.weights, layout.constants}
     for name in records.names:
         for start, what in _RUNS.items():
             if name.startswith(start):
-                raise untrusted(f"the archive holds {what}", f"{place}: {shown(name)}")
+                raise untrusted(f"the archive holds {what}", f"{place}: {quote(name)}")
         if name not in allowed | _KNOWN_FILES and not name.startswith(_KNOWN_FOLDERS):
             raise malformed(
-                "the archive holds a record that no exported program has", f"{place}: {shown(name)}"
+                "the archive holds a record that no exported program has", f"{place}: {quote(name)}"
             )
     others = [name for name in records.names if name.startswith("models/") and name != layout.program]
     if others:
-        raise malformed("expected one program, got several", f"{place}: {shown(others[0])}")
+        raise malformed("expected one program, got several", f"{place}: {quote(others[0])}")
 
 
 def _opened(records: Records, layout: _Layout, path: Path) -> Saved:
     from torch._export.serde import schema
 
-    place = f"{path}: {shown(layout.program)}"
+    place = f"{path}: {quote(layout.program)}"
     expressions, trees = Expressions(place), Trees(place)
     reader = SchemaReader(place, expressions, trees)
     content = parse_json(records.read(layout.program, _MOST_JSON), place)
@@ -131,7 +132,7 @@ def _opened(records: Records, layout: _Layout, path: Path) -> Saved:
     in_spec = _in_spec(content, place)
     del content
     if reader.refused:
-        names = ", ".join(shown(name) for name in list(reader.refused)[:5])
+        names = ", ".join(quote(name) for name in list(reader.refused)[:5])
         more = f" and {len(reader.refused) - 5} more" if len(reader.refused) > 5 else ""
         raise untrusted(f"the program calls {names}{more}, which is no operator of torch on tensors", place)
     tensors = Tensors(records)
@@ -152,7 +153,7 @@ def _tensors(records: Records, layout: _Layout, tensors: Tensors, what: str, tre
     if whole in records:
         return pickled_tensors(records.within(whole)) if records.size_of(whole) else {}
     config = f"{where}model_{what}_config.json"
-    place = f"{records.place}: {shown(config)}"
+    place = f"{records.place}: {quote(config)}"
     content = parse_json(records.read(config, _MOST_JSON), place)
     reader = SchemaReader(place, Expressions(place), trees)
     return raw_tensors(reader.read(schema.PayloadConfig, content), where, tensors)
@@ -179,7 +180,7 @@ def _require_complete(
         if named is not None:
             name, held = named(spec.value)
             if name not in held:
-                raise malformed(f"expected a tensor {shown(name)} in the file, got none", place)
+                raise malformed(f"expected a tensor {quote(name)} in the file, got none", place)
 
 
 def _built(

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from .refusing import malformed, shown, untrusted
+from .refusing import malformed, quote, untrusted
 
 MOST_RECORDS = 200_000
 _LONGEST_NAME = 1024
@@ -76,7 +76,7 @@ class Records:
         record = self._record(name)
         if record.size > most:
             raise malformed(
-                f"expected at most {most:,} bytes, got {record.size:,}", f"{self.place}: {shown(name)}"
+                f"expected at most {most:,} bytes, got {record.size:,}", f"{self.place}: {quote(name)}"
             )
         found = bytearray(record.size)
         self.read_into(name, memoryview(found))
@@ -98,20 +98,20 @@ class Records:
             while filled < len(part):
                 got = self._file.readinto(part[filled:])  # type: ignore[attr-defined] - files have it
                 if not got:
-                    raise malformed("the file ends inside a record", f"{self.place}: {shown(name)}")
+                    raise malformed("the file ends inside a record", f"{self.place}: {quote(name)}")
                 filled += got
             crc = zlib.crc32(part, crc)
         if crc != record.crc:
-            raise malformed("the bytes do not have their checksum", f"{self.place}: {shown(name)}")
+            raise malformed("the bytes do not have their checksum", f"{self.place}: {quote(name)}")
 
     def within(self, name: str) -> Records:
         """The archive that a record is."""
         record = self._record(name)
-        return Records(self._file, f"{self.place}: {shown(name)}", self._start + record.start, record.size)
+        return Records(self._file, f"{self.place}: {quote(name)}", self._start + record.start, record.size)
 
     def _record(self, name: str) -> Record:
         if name not in self._found:
-            raise malformed(f"expected a record {shown(name)}, got none", self.place)
+            raise malformed(f"expected a record {quote(name)}, got none", self.place)
         return self._found[name]
 
     def _at(self, at: int, length: int) -> bytes:
@@ -173,12 +173,12 @@ class Records:
                 size, packed, offset = self._large(extra, size, packed, offset)
             if flags & 1:
                 raise malformed(
-                    "expected a plain record, got an encrypted one", f"{self.place}: {shown(text)}"
+                    "expected a plain record, got an encrypted one", f"{self.place}: {quote(text)}"
                 )
             if method or packed != size:
                 raise untrusted(
                     "expected a stored record, as PyTorch writes it, got a compressed one",
-                    f"{self.place}: {shown(text)}",
+                    f"{self.place}: {quote(text)}",
                 )
             found.append((text, offset, size, crc))
         if at != len(directory):
@@ -199,7 +199,7 @@ class Records:
             or ":" in parts[0]
             or any(part in ("", ".", "..") for part in parts)
         ):
-            raise malformed(f"expected a record's name, got {shown(raw)}", self.place)
+            raise malformed(f"expected a record's name, got {quote(raw)}", self.place)
         return name
 
     def _large(self, extra: bytes, *values: int) -> list[int]:
@@ -219,7 +219,7 @@ class Records:
         found: dict[str, Record] = {}
         taken = 0
         for name, offset, size, crc in sorted(entries, key=lambda entry: entry[1]):
-            place = f"{self.place}: {shown(name)}"
+            place = f"{self.place}: {quote(name)}"
             if name in found:
                 raise malformed("expected records of different names, got two of one", place)
             if offset < taken:

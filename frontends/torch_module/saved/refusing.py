@@ -11,17 +11,17 @@ TRUST = (
 
 
 def malformed(message: str, place: str) -> ModelError:
-    """The error for a file that breaks its format; `--trust` would not help."""
+    """Return the error for a file that breaks its format; `--trust` would not help."""
     return ModelError("E101", message, place=_short(place))
 
 
 def untrusted(message: str, place: str) -> ModelError:
-    """The error for a file that only torch's own reader opens, which unpickles, imports and links."""
+    """Return the error for a file that only torch's own reader opens, which unpickles, imports and links."""
     return ModelError("E107", message, place=_short(place), hint=TRUST)
 
 
-def shown(text: object) -> str:
-    """A name out of a stranger's file as a message may show it: short, on one line, in backquotes."""
+def quote(text: object) -> str:
+    """Return a name from a file as a message shows it: short, on one line, in backquotes."""
     found = str(text)
     if len(found) > _SHOWN:
         found = found[:_SHOWN] + "…"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .payloads import Pickled
 from .pickles import Strided, Unknown
 from .records import Records
-from .refusing import shown, untrusted
+from .refusing import quote, untrusted
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ def _require_plain(value: object, place: str) -> None:
     """A value that is not of a class of the model's own is made by no call."""
     made = isinstance(value, Unknown) and (value.arguments is not None or value.state is not None)
     if isinstance(value, Unknown) and (made or not value.name.startswith("torch.")):
-        raise untrusted(f"an example input would be unpickled by calling {shown(value.name)}", place)
+        raise untrusted(f"an example input would be unpickled by calling {quote(value.name)}", place)
 
 
 def _parts(value: Any, spec: dict[str, Any], count: int) -> list[Any] | None:

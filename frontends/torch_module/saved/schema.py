@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .operators import is_identifier, is_operator
-from .refusing import malformed, shown, untrusted
+from .refusing import malformed, quote, untrusted
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -211,7 +211,7 @@ class SchemaReader:
         return value
 
     def _wrong(self, wanted: str, value: Any) -> Exception:
-        return malformed(f"expected {wanted}, got {shown(_short(value))}", self._place)
+        return malformed(f"expected {wanted}, got {quote(_short(value))}", self._place)
 
     # -- what single fields may say ------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class SchemaReader:
         return path
 
     def _object(self, name: str) -> str:
-        raise untrusted(f"an object of a class of its own, {shown(name)}, which is unpickled", self._place)
+        raise untrusted(f"an object of a class of its own, {quote(name)}, which is unpickled", self._place)
 
     def _operator(self, target: str) -> str:
         if not is_operator(target):

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from .operators import is_identifier
-from .refusing import malformed, shown, untrusted
+from .refusing import malformed, quote, untrusted
 
 _DEEPEST = 60
 _LARGEST = 1 << 60  # whole numbers below have few hashes in common
@@ -51,7 +51,7 @@ class Trees:
         if known is None:
             protocol, root = self._loaded(text)
             if protocol != 1:
-                raise malformed(f"expected nesting in version 1, got {shown(protocol)}", self._place)
+                raise malformed(f"expected nesting in version 1, got {quote(protocol)}", self._place)
             known = json.dumps([1, self._node(root, 0)])
             if of_inputs:
                 self._require_call(root)
@@ -64,20 +64,20 @@ class Trees:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list) or len(found) != 2:
-            raise malformed(f"expected how values nest, got {shown(text)}", self._place)
+            raise malformed(f"expected how values nest, got {quote(text)}", self._place)
         return found[0], found[1]
 
     def _node(self, node: Any, depth: int) -> dict[str, Any]:
         self._nodes += 1
         fields = isinstance(node, dict) and set(node) >= {"type", "context", "children_spec"}
         if not fields or not isinstance(node["children_spec"], list):
-            raise malformed(f"expected how values nest, got {shown(node)}", self._place)
+            raise malformed(f"expected how values nest, got {quote(node)}", self._place)
         if depth > _DEEPEST or self._nodes > _MOST_NODES:
             raise malformed("expected values that nest less deeply", self._place)
         kind, context, inner = node["type"], node["context"], node["children_spec"]
         if kind is None:
             if context is not None or inner:
-                raise malformed(f"expected how values nest, got {shown(node)}", self._place)
+                raise malformed(f"expected how values nest, got {quote(node)}", self._place)
             return {"type": None, "context": None, "children_spec": []}
         kind, context = self._kind(kind, context, len(inner))
         return {"type": kind, "context": context, "children_spec": [self._node(i, depth + 1) for i in inner]}
@@ -85,14 +85,15 @@ class Trees:
     def _kind(self, kind: object, context: Any, count: int) -> tuple[str, Any]:
         """The type and context of a level, as they may be handed on."""
         if not isinstance(kind, str):
-            raise malformed(f"expected the name of a class, got {shown(kind)}", self._place)
+            raise malformed(f"expected the name of a class, got {quote(kind)}", self._place)
         if kind in _PLAIN:
             length = self._json(context)
             if length is not None and not (
                 kind == "collections.deque" and type(length) is int and length >= 0
             ):
                 raise malformed(
-                    f"expected no further context of {shown(kind)}, got {shown(context)}", self._place
+                    f"expected no further context of {quote(kind)}, got {quote(context)}",
+                    self._place,
                 )
             return kind, json.dumps(length)
         if kind in _KEYED:
@@ -113,26 +114,26 @@ class Trees:
 
         known = pytree.SUPPORTED_SERIALIZED_TYPES[pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[kind]]
         if known.from_dumpable_context is not None:
-            raise untrusted(f"what {shown(kind)} registered reads its context, which is code", self._place)
+            raise untrusted(f"what {quote(kind)} registered reads its context, which is code", self._place)
         found = self._json(context)
         if _mentions(found, _MARKS):
-            raise untrusted(f"the keys of {shown(kind)} are of a class that would be imported", self._place)
+            raise untrusted(f"the keys of {quote(kind)} are of a class that would be imported", self._place)
         return json.dumps(found)
 
     def _json(self, context: Any) -> Any:
         try:
             return json.loads(context) if isinstance(context, str) else context
         except (ValueError, RecursionError) as error:
-            raise malformed(f"expected how values nest, got {shown(context)}", self._place) from error
+            raise malformed(f"expected how values nest, got {quote(context)}", self._place) from error
 
     def _keys(self, keys: Any, count: int) -> list[Any]:
         if not isinstance(keys, list) or len(keys) != count:
-            raise malformed(f"expected {count} keys, got {shown(keys)}", self._place)
+            raise malformed(f"expected {count} keys, got {quote(keys)}", self._place)
         for key in keys:
             if isinstance(key, dict) and _mentions(key, _MARKS):
-                raise untrusted(f"a key is of a class that would be imported: {shown(key)}", self._place)
+                raise untrusted(f"a key is of a class that would be imported: {quote(key)}", self._place)
             if not isinstance(key, str) and (not isinstance(key, int) or abs(key) >= _LARGEST):
-                raise malformed(f"expected a key, got {shown(key)}", self._place)
+                raise malformed(f"expected a key, got {quote(key)}", self._place)
         if len(set(keys)) != len(keys):
             raise malformed("expected different keys, got two of one", self._place)
         return keys
@@ -140,10 +141,10 @@ class Trees:
     def _factory(self, context: Any, count: int) -> dict[str, Any]:
         wanted = {"default_factory_module", "default_factory_name", "dict_context"}
         if not isinstance(context, dict) or set(context) != wanted:
-            raise malformed(f"expected the factory of a defaultdict, got {shown(context)}", self._place)
+            raise malformed(f"expected the factory of a defaultdict, got {quote(context)}", self._place)
         module, name = context["default_factory_module"], context["default_factory_name"]
         if module != "builtins" or name not in _FACTORIES:
-            raise untrusted(f"a defaultdict would import {shown(f'{module}.{name}')}", self._place)
+            raise untrusted(f"a defaultdict would import {quote(f'{module}.{name}')}", self._place)
         return {
             "default_factory_module": "builtins",
             "default_factory_name": name,
@@ -158,7 +159,7 @@ class Trees:
             raise malformed("expected the arguments and keywords of a call", self._place)
         for key in self._json(levels[1]["context"]):
             if not isinstance(key, str) or not is_identifier(key):
-                raise malformed(f"expected the name of a keyword, got {shown(key)}", self._place)
+                raise malformed(f"expected the name of a keyword, got {quote(key)}", self._place)
 
 
 def _is_registered(name: object) -> bool:

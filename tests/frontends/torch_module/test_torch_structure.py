@@ -15,7 +15,7 @@ from torch.nn.init import orthogonal_, sparse_
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
 from regraft.frontends.torch_module import read, read_tree
-from regraft.frontends.torch_module.modules.construction import laws_of, watched
+from regraft.frontends.torch_module.modules.construction import laws_of, watch_construction
 from regraft.ir import ModelError, UnsupportedError, render, validate
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -227,7 +227,7 @@ class Imported(nn.Module):
 
 
 def test_laws_of_functions_called_by_imported_names():
-    with watched() as keep:
+    with watch_construction() as keep:
         net = Imported()
         keep(net)
     laws = {name: str(laws_of(net)[id(p)]) for name, p in net.named_parameters() if "weight" in name}
