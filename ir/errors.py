@@ -108,7 +108,7 @@ class Missing:
 
 
 _PLACES = 8
-"""So many further places of an operator are listed."""
+"""Number of further places of an operator that are listed."""
 
 
 class UnsupportedError(RegraftError):

@@ -27,7 +27,7 @@ _SMALL = 1024  # elements: shapes, axes and pads, which is what ONNX's rules rea
 _PLAIN = frozenset({int, float, str, list})
 _MOST_KNOWN = 1 << 14
 _known: dict[Hashable, tuple[TensorType | None, ...]] = {}
-"""Applications that fitted their operator's rule -> the types that this gave; emptied when it is full."""
+"""Valid applications of operators -> the types that their rule gave; cleared when full."""
 
 _FAULTS = (
     onnx.shape_inference.InferenceError,
@@ -39,12 +39,12 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
-"""What ONNX's rules and those of composites raise at operands or attributes that do not fit."""
+"""Errors that typing rules raise for operands or attributes that do not fit."""
 
 _SCHEMA_NAMES = {"float32": "float", "float64": "double"}
 
 _ALIKE = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
-"""Operators of one output, which is like the first operand, that ONNX gives no rule for."""
+"""Operators without a rule in ONNX whose output has the type of the first operand."""
 
 Operands = Sequence[tuple[int, int] | None]
 """(node, output number) of every operand by slot, as a `Value` is; None where an optional one is absent."""

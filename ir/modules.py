@@ -11,8 +11,10 @@ from copy import copy
 from dataclasses import dataclass, field
 
 CONTAINERS = ("sequential", "list", "dict", "region")
-"""Kinds of container: called in order, indexed, looked up by name, or a nested graph that a backend moved
-into the graph around it, which is called where its operator is."""
+"""Kinds of container: called in order, indexed, looked up by name, or a region.
+
+A region is a nested graph that a backend moved into the graph around it; it is called where its operator is.
+"""
 
 
 @dataclass(slots=True)

@@ -214,6 +214,6 @@ class Operator:
 
 
 _SPATIAL = {"strides": [1], "dilations": [1], "pads": [0, 0], "output_padding": [0]}
-"""Attribute -> its numbers for one axis where it is not given, which ONNX says in words only."""
+"""Attribute -> its default for one spatial axis, which ONNX states in words only."""
 
 Node = Input | Capture | Constant | Parameter | Operator

@@ -13,7 +13,7 @@ DECAY, KIND = "weight decay", "decay"
 COUPLED, DECOUPLED = "added to the gradient (L2)", "apart from the gradient (decoupled)"
 EPSILON_PLACE = "epsilon is added"
 AFTER, BEFORE = "to the corrected root (torch)", "to the root before its correction"
-"""Names and values of settings that more than one room knows."""
+"""Names and values of settings that several folders use."""
 
 
 @dataclass(frozen=True, slots=True)

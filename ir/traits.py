@@ -55,7 +55,7 @@ class Traits:
 
 
 NO_TRAITS = Traits()
-"""Those of an operator of which nothing above is true."""
+"""The traits of an operator with none of the above."""
 
 _ONNX: tuple[tuple[Traits, str], ...] = (
     (

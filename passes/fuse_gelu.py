@@ -18,7 +18,7 @@ _ARGUMENTS: dict[str, tuple[str, Polynomial]] = {
     "Tanh": ("tanh", {1: sqrt(2 / pi), 3: sqrt(2 / pi) * 0.044715}),
     "Erf": ("none", {1: 1 / sqrt(2)}),
 }
-"""What GELU takes tanh or erf of, and ONNX's `approximate` for it."""
+"""The argument of tanh or erf in a GELU, and ONNX's `approximate` for it."""
 
 _CLOSE = 1e-6
 

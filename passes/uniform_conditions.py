@@ -7,10 +7,10 @@ import numpy as np
 from ..ir import DOMAIN, Graph, Operator, Value
 
 TAKEN_WHERE_TRUE, TAKEN_WHERE_FALSE = 1, 2
-"""The slots of Where behind its condition."""
+"""The slots of Where after its condition."""
 
 MASK = 3
-"""The slot of ScaledDotProductAttention."""
+"""The slot of the mask in ScaledDotProductAttention."""
 
 
 def find_whole_operand(part: Graph, node: Operator) -> int:

@@ -14,13 +14,13 @@ from .runners.onnx_runner import OnnxRunner
 from .runners.runs import CallRecord
 
 _MARGIN = 1e-2
-"""How far beyond a point a value must lie, relative to the point and at least to 1, to tell what is there."""
+"""Distance beyond a boundary at which a value shows the region; relative to the boundary, at least to 1."""
 
 WHOLE = (100.0, 1000.0)
-"""What the inputs of the whole model are multiplied with, for regions that no module alone leads into."""
+"""Factors for the inputs of the whole model, for regions that no module alone reaches."""
 
 FACTORS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
-"""What the inputs of a module alone are multiplied with, in this order, until every region was seen."""
+"""Factors for the inputs of a module alone, tried in order until every region was seen."""
 
 BendRegion = tuple[int, int]
 """Number of a bend, and of one of its regions."""

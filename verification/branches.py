@@ -11,10 +11,10 @@ from .inputs import make_inputs
 from .runners.onnx_runner import OnnxRunner
 
 DRAWS = 24
-"""How many seeded inputs are tried to get into every branch."""
+"""Number of seeded inputs that are tried to reach every branch."""
 
 _COUNTED = ("If", "Loop")
-"""Operators with nested graphs, which are made to count what they run, each in its own way."""
+"""Operators with nested graphs, whose runs are counted."""
 
 
 class Branches:

@@ -40,10 +40,10 @@ from .sides import OutputRounding, Sides
 Arrays = Mapping[str, np.ndarray]
 
 _ANOTHER = 101
-"""What is added to the seed of a draw that is made once more."""
+"""Offset of the seed for a second draw."""
 
 _SINGULAR = 0.05
-"""Relative difference from which on a draw is not made once more: no rounding near a pole is that large."""
+"""Relative difference above which no second draw is made: rounding near a pole is smaller."""
 
 
 class Cases:

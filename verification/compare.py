@@ -11,22 +11,22 @@ import numpy as np
 from ..ir import numpy_dtype
 
 MULTIPLE = 4
-"""How many times further than rounding alone moves the source a target may be."""
+"""Allowed distance of a target, as a multiple of what rounding alone moves the source."""
 
 IMPLAUSIBLE = 1e-2
-"""A float64 result further than this from the source, relative to its scale, needs a second witness."""
+"""Distance of a float64 result from the source, relative to its scale, above which it needs a witness."""
 
 WITNESSED = 32
-"""Such a result is the source's own rounding where perturbed runs move at least that fraction of it."""
+"""Fraction of that distance that perturbed runs must move to make it the source's own rounding."""
 
 JUMP = 4
-"""An element that a larger perturbation moves so many times further than in proportion is decided by it."""
+"""Factor, beyond proportion, by which a larger perturbation moves an element that rounding decides."""
 
 NARROW = 8
-"""So many values that are all of a narrower type, and differ, show that the target rounded to it."""
+"""Number of differing values, all of a narrower type, that show that the target was rounded to it."""
 
 FEW = 0.25
-"""Where a larger share of the elements is beyond the bound, no choice that rounding decides is the reason."""
+"""Share of elements beyond the bound above which decisions by rounding cannot be the reason."""
 
 DEFAULTS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Element type -> tolerance relative to the largest absolute value, where nothing could be measured."""
@@ -35,20 +35,21 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 """Element type -> one unit in the last place of 1."""
 
 _INNER = 2
-"""Units in the last place of what is added up inside an operator that may be off."""
+"""Units in the last place that values added up inside an operator may be off."""
 
 _RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 
 _COMPLEX: dict[str, str] = {"complex128": "float64", "complex64": "float32"}
 
 Exact = Callable[[], "np.ndarray | None"]
-"""Gives the source's result in float64, or None; called where source and target are not close anyway."""
+"""Returns the source's result in float64, or None; called only if source and target are not close."""
 
 Noise = Callable[[int], "np.ndarray | None"]
-"""Gives how far each element moves when the source's values move by so many units in the last place.
+"""Returns how far each element moves when the source's values move by some units in the last place.
 
-For integers and booleans it is not 0 where an element changes. A scalar where only the largest move is known;
-NaN where two equal runs of the source differ; None where the source cannot be perturbed."""
+For integers and booleans it is not 0 where an element changes. It is a scalar if only the largest move is
+known; NaN where two equal runs of the source differ; None if the source cannot be perturbed.
+"""
 
 
 Types = Literal["exact", "floats", "kind"]

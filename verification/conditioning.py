@@ -13,12 +13,12 @@ from .compare import EPSILON, Exact, Noise, Types, Yardstick, kind_of, pick_exac
 from .runners.runs import CallRecord, Run, Runner
 
 _EXACT = 2.0**16
-"""Integers below it are left alone: they are masks, counts and factors, which no rounding makes."""
+"""Integers below this are not changed: they are masks, counts and factors, not results of rounding."""
 
 _SIDES = ("inputs", "outputs")
 
 Again = Callable[[Mapping[str, np.ndarray], bool], Run]
-"""Runs a source on inputs; the flag: whether it records modules."""
+"""Runs a source on inputs; the flag says whether to record modules."""
 
 
 @dataclass(frozen=True, slots=True)

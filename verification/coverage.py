@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .report import ModuleRow
 
 _SHOWN = 3
-"""How many of what was not proved the one line lists."""
+"""Number of unproved items that the line lists."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from .runners.runs import CallRecord, Run
 from .sides import Sides
 
 _SMALL = 1e-2
-"""What the inputs of a normalisation are multiplied with: their variance comes near its epsilon."""
+"""Factor for the inputs of a normalisation that brings their variance near its epsilon."""
 
 
 def drive(

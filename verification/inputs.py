@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Graph, Input, Operator, TensorType, UsageError, Value, numpy_dtype
 
 _BATCHES = (1, 2, 5)
-"""Sizes of the batch: one, at which axes vanish; the usual example; more than the vectors of four."""
+"""Sizes of the batch: 1, at which axes vanish; the usual example; and one above the width of vectors."""
 
 
 def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
@@ -31,7 +31,7 @@ def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
 
 
 LARGEST = 256 * 2**20
-"""Bytes of one value up to which a larger batch is run: all of a model's values at once are many of them."""
+"""Most bytes of one value at which a larger batch is run; all values of a model are many times that."""
 
 
 def measure_largest_value(graph: Graph, sizes: Mapping[str, int]) -> int:
@@ -73,11 +73,11 @@ _VARIATIONS = (
     lambda a: a + 3,
     np.zeros_like,
 )
-"""What is made of standard normal numbers, one draw after the other, to get into every branch."""
+"""Functions of standard normal numbers, used one draw after the other, to reach every branch."""
 
 
 KINDS = len(_VARIATIONS)
-"""How many draws there are that differ in kind."""
+"""Number of draws that differ in kind."""
 
 
 KIND_OF_DRAW: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
@@ -86,15 +86,14 @@ KIND_OF_DRAW: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndar
     "sparse": lambda random, shape: random.standard_normal(shape) * (random.random(shape) < 0.125),
     "data-like": lambda random, shape: random.random(shape),
 }
-"""Floats other than standard normal ones, by what the report calls them: large, far from zero on average,
-mostly zero, and as images are. Integers keep their range, since it may mean something.
-
-Not all zero: behind a bias that is a plane of equal values, whose sum ends 100 units off in ONNX Runtime at
-64 x 64 and whose variance is rounding alone."""
+"""Floats other than standard normal ones, by name in the report: large, far from zero on average, mostly
+zero, and like images. Integers keep their range, which may have a meaning. There is no draw of zeros:
+behind a bias they give a plane of equal values, whose sum is 100 units off in ONNX Runtime at 64 x 64 and
+whose variance is rounding alone."""
 
 
 REPEATED = "repeated"
-"""A draw in which every example repeats one index: what follows is one value all along, of either sign."""
+"""A draw in which every example repeats one index, so that one value follows throughout, of either sign."""
 
 
 def make_inputs(

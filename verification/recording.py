@@ -18,10 +18,10 @@ from .runners.runs import CallRecord, Runner
 from .runners.select_runner import own_runner
 
 LIMIT = 2 * 2**20
-"""Bytes that the tensors of one recorded call may take."""
+"""Most bytes of the tensors of one recorded call."""
 
 _ELSEWHERE = 1e-2
-"""Relative difference from which on two values of nets that are equal are not the same value."""
+"""Relative difference above which two values of equal nets are not the same value."""
 
 
 def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, seed: int = 0) -> Recording:

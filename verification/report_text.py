@@ -16,7 +16,7 @@ _NOTES = 4
 """Notes on one screen."""
 
 _TYPES = "expected element type"
-"""How the reason of an output begins that has another element type."""
+"""Beginning of the reason for an output of another element type."""
 
 Row = TypeVar("Row")
 

@@ -17,25 +17,25 @@ from .runners.onnx_runner import OnnxRunner
 from .runners.runs import CallRecord, Run, Runner
 
 CHANGE = 1e-2
-"""How much of itself is added to an element of a parameter or taken off; of 1 where all elements are 0."""
+"""Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""
 
 _TIMES = 10
-"""A change is at least so many times what outputs may be off by, relative to their scale."""
+"""Least size of a change, as a multiple of the outputs' tolerance relative to their scale."""
 
 TRIED = 24
-"""How many parameters of a source that has no gradients are changed, one run each."""
+"""Number of parameters that are changed, one run each, in a source without gradients."""
 
 LIMIT = 1_000_000_000
-"""Bytes of parameters above which gradients, which take as much again, are not asked for."""
+"""Bytes of parameters above which no gradients are computed, which take as much again."""
 
 _LARGE = 1_000_000
-"""Bytes of inputs above which gradients are those of one example: they hold every value in between."""
+"""Bytes of inputs above which gradients are computed for one example, as they keep every value."""
 
 _BRIEF = 80
-"""Characters of a framework's own message that are shown."""
+"""Number of characters of a framework's own message that are shown."""
 
 _AROUND = 3
-"""How many modules, one around the other, are tried for a parameter that moves no output."""
+"""Number of enclosing modules that are tried for a parameter that moves no output."""
 
 
 @runtime_checkable

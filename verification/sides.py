@@ -16,19 +16,19 @@ from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner
 
 _WIDE = 100
-"""Units in the last place from which on the report explains its tolerance."""
+"""Units in the last place above which the report explains its tolerance."""
 
 _ELUS = frozenset({"Celu", "Elu", "Selu"})
 """Operators that runtimes compute as `alpha * (exp(x) - 1)`: off by units of alpha, however small the result.
 
-Torch's do not, and its runs are measured with that (`torch_rounding`).
+Torch's own are not, so its runs are measured with that error added (`torch_rounding`).
 """
 
 _SAME = 4
-"""Units in the last place where both sides run in one runtime: operators are merged, none is another's.
+"""Units in the last place allowed if both sides run in one runtime, which may merge operators.
 
-ONNX Runtime with its optimisations is another than without: its fused layouts add a plane of 112 x 112 up in
-another order, 12 units off.
+ONNX Runtime with its optimisations counts as another runtime than without: its fused layouts add up a plane
+of 112 x 112 in another order, 12 units off.
 """
 
 

@@ -24,7 +24,7 @@ __all__ = ["CKPT_LIMIT", "LOWERING", "CheckpointFormat", "emit_source", "stubs",
 CheckpointFormat = Literal["ckpt", "safetensors"]
 
 CKPT_LIMIT = 2_100_000_000
-"""Bytes of weights up to which MindSpore loads a ``.ckpt``, one protobuf message, which ends at 2 GiB."""
+"""Most bytes of weights that MindSpore loads from a ``.ckpt``: one protobuf message, at most 2 GiB."""
 
 
 def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> str:

@@ -26,7 +26,7 @@ SAFETENSORS_TYPES = {
     **{f"{long}{n}": f"{short}{n}" for short, long in (("I", "int"), ("U", "uint")) for n in (8, 16, 32, 64)},
     "complex64": "C64",
 }
-"""Element type -> what the format calls it."""
+"""Element type -> its name in the format."""
 
 Entry = tuple[str, TensorData, tuple[int, ...]]
 """(name, values, shape in the target)."""

@@ -112,7 +112,7 @@ _GENERIC_ROWS = (
     "relu self_attn stem up",
 )
 _GENERIC = frozenset(word for row in _GENERIC_ROWS for word in row.split())
-"""Names of attributes that say nothing about what a layer's result is."""
+"""Attribute names that say nothing about a layer's result."""
 
 
 def is_generic(attribute: str) -> bool:

@@ -8,7 +8,7 @@ from ...ir import Graph, ModuleTree, Operator, Value
 from .operators import ENTRY, IF, WHILE
 
 REGION = "region"
-"""Kind of the modules that stand for nested graphs, which the module around their operator holds."""
+"""Kind of the modules that stand for nested graphs; each is a child of its operator's module."""
 
 
 @dataclass(frozen=True, slots=True)

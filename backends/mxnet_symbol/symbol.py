@@ -21,7 +21,7 @@ from ..view import OperatorView
 from .params import DTYPES
 
 VERSION = 10901
-"""MXNet 1.9.1, whose format is written."""
+"""The version whose format is written: MXNet 1.9.1."""
 
 Reference = tuple[int, int]
 """(node number, output number)."""
@@ -246,7 +246,7 @@ class View(OperatorView):
 
 
 Emitter = Callable[[View], "Reference | list[Reference]"]
-"""What writes one IR operator as nodes of MXNet's; returns its outputs."""
+"""A function that writes one IR operator as MXNet nodes and returns its outputs."""
 
 
 class EmitterTable(Rows[Emitter]):

@@ -32,7 +32,7 @@ from .lowering import EXPRESSING
 from .names import Names, check_interface, scope
 
 IR_VERSION = 11
-"""The first with opset 23; ONNX Runtime refuses versions newer than itself, so no newer than needed."""
+"""The first IR version with opset 23; ONNX Runtime refuses versions newer than its own."""
 
 CALLS = "regraft.calls"
 """Key of the model's metadata: JSON, call name -> {"class", "inputs": [value], "outputs": [value]}."""

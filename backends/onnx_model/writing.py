@@ -14,7 +14,7 @@ from .model import emit_model, lower_graph, used_parameters
 from .streaming import is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
-"""Bytes of weights from which on they go to a file of their own: protobuf ends at 2 GiB."""
+"""Bytes of weights above which they get a file of their own: protobuf ends at 2 GiB."""
 
 
 def write(

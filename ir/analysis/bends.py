@@ -86,7 +86,7 @@ def _where(graph: Graph, node: Operator) -> Iterator[Bend]:
 
 
 _UNBOUNDED = 1e30
-"""Bounds beyond it are none: the largest number of a type stands for an infinite one."""
+"""Bounds beyond this are none: exporters write the largest number of a type for infinity."""
 
 _BY_OPERANDS: dict[str, _Points] = {
     "Clip": _clip,
@@ -98,7 +98,7 @@ _BY_OPERANDS: dict[str, _Points] = {
     "ThresholdedRelu": lambda graph, node: _at(graph, node, node.float("alpha")),
     "Where": _where,
 }
-"""ONNX operator -> its bends where attributes and operands say where they are; others are traits."""
+"""ONNX operator -> its bends, if attributes or operands determine them; fixed bends are traits."""
 
 
 def find_bends(graph: Graph) -> list[Bend]:

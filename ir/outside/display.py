@@ -11,7 +11,7 @@ _STEERING = re.compile(
     r"\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff]"
 )
-"""Unicode's Cc, Cs, Zl, Zp, Cf: what moves a cursor, breaks or reorders lines, hides, or is no UTF-8."""
+"""Unicode's Cc, Cs, Zl, Zp, Cf: they move a cursor, break or reorder lines, are invisible, or not UTF-8."""
 
 
 def printable(text: str) -> str:

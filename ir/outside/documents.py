@@ -9,10 +9,10 @@ from pathlib import Path
 from ..errors import ModelError
 
 _MOST = 1 << 22
-"""Brackets, braces and commas: each costs Python up to 100 bytes, whatever it costs the file."""
+"""Most brackets, braces and commas; each costs Python up to 100 bytes."""
 
 _LARGEST = 1 << 28
-"""Bytes: maps hold the values of tensors that only one side has."""
+"""Most bytes of a document; large because maps may hold values of tensors."""
 
 
 def require_file(path: Path) -> int:

@@ -21,7 +21,7 @@ except ImportError:  # Windows: nothing is locked there, and so nothing swept
     fcntl = None
 
 MARK = "regraft.json"
-"""The file in each such folder that says whose it is."""
+"""The file that marks such a folder as ours."""
 
 _NAME = re.compile(r"\.?regraft-[0-9a-f]{12}\Z")
 _SIGNED = {"made by": "regraft"}

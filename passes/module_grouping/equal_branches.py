@@ -11,7 +11,7 @@ from ...ir import Constant, Graph, Operator, Parameter, Value
 from .chains import Step
 
 _LAYERS = 2
-"""Layers with weights from which on a part that runs several times is a module."""
+"""Least number of layers with weights for which a repeated part becomes a module."""
 
 
 @dataclass(eq=False)

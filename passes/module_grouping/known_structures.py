@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .chains import Block, Chain, Element, Group, Leaf, Step, steps_of, traits_of_element
 
 GENERIC = frozenset({"ResidualBlock", "InceptionBlock", "ConvBlock"})
-"""Names that say less than one that the source gives."""
+"""Names less specific than most names that sources give."""
 
 
 def structural_name(group: Group) -> str:

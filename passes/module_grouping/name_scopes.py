@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from .chains import Element, Step, steps_of
 
 _MOST = 0.7
-"""Share of the steps from which on a common prefix tells nothing."""
+"""Share of the steps above which a common prefix is dropped."""
 _PART = re.compile(r"[a-z]+_?\d+$")
-"""A numbered part of a model, such as ``stage3``, which in a deep one holds most of it."""
+"""A numbered part of a model, such as ``stage3``, which may hold most of a deep one."""
 
 _CALLED = {
     "Conv": "conv",
@@ -26,7 +26,7 @@ _CALLED = {
     "PRelu": "prelu",
     "Gather": "embedding",
 }
-"""Operator -> how a layer of it is called where the source's names do not fit."""
+"""Operator -> the name of a layer of it, where the source's names do not fit."""
 
 
 class Scopes:

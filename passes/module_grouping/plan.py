@@ -26,17 +26,17 @@ from .name_scopes import Scopes, class_word, shared_prefix
 from .repeats import Key, Numbers, Repeats, is_activation, units_in, weigh, whole
 
 _LONG = 10
-"""Layers of one class from which on convolutions with their normalisations become units in it."""
+"""Least number of layers in a class for which convolutions with normalisations become units in it."""
 _LARGE = 20
-"""Layers of a block from which on its ways are grouped before it."""
+"""Least number of layers in a block for which its ways are grouped first."""
 _BLOCK = 6
-"""Layers of a block from which on it is a unit though there is but one of it."""
+"""Least number of layers in a block for which even a single one becomes a unit."""
 _FEATURES = 6
-"""Convolutions and dense layers of an unbranched chain from which on it is one container."""
+"""Least number of heavy layers in an unbranched chain for which it becomes one container."""
 _BRANCH = "branch"
 """Name of a part that runs several times."""
 _LAYERS = frozenset({"Conv", "BatchNormalization", "MaxPool", "AveragePool"})
-"""What a container may call as layers, besides activations and Dropout: the rest of unbranched networks."""
+"""Operators of layers that a container may call, besides activations and Dropout."""
 
 
 class Plan:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from .chains import Block, Element, Group, Leaf, steps_of, traits_of_element
 
 _LONGEST = 48
-"""Elements of the longest unit that is looked for, which keeps the search linear."""
+"""Most elements of a unit that is searched for, which keeps the search linear."""
 _CLASS_LINES = 9
 """Lines of a class besides its layers and steps."""
 _USE_LINES = 1.3
 """Lines that one use of a class takes, some being folded into comprehensions."""
 _COVERED = 0.75
-"""Share of a chain without branches from which on it is written as units of it."""
+"""Least share of an unbranched chain that units must cover for it to be written as units."""
 
 Key = tuple[int, ...]
 

@@ -16,10 +16,10 @@ from ...ir import ModelError, UsageError
 from ...ir.outside.own_folders import temporary_folder
 
 _SHOWN = 4
-"""Lines of what a process wrote to its standard error that a message has."""
+"""Number of lines of a process's standard error in a message."""
 
 _MOST = 64 << 20
-"""Bytes of an answer; arrays are not in it."""
+"""Most bytes of an answer, which contains no arrays."""
 
 
 class Process:

@@ -32,7 +32,7 @@ _SPINNING = "session.intra_op.allow_spinning"
 """Whether a session's threads wait busily; beside the many sessions of a comparison that takes the cores."""
 
 _IN_MEMORY = 64_000_000
-"""Bytes of weights from which on they lie in a file that every session maps, rather than in each of them."""
+"""Bytes of weights above which all sessions map them from one file."""
 
 
 _SUMS = frozenset(
@@ -45,12 +45,14 @@ _SUMS = frozenset(
         "ReduceSum",
     }
 )
-"""Operators whose kernels in ONNX Runtime add many elements up, one after the other: 10 units at 112 x 112,
-100 at 1024 x 1024, of means that may be far smaller than what was added, and squeezing layers stand behind
-them. The runtime's own doing, and measured: other normalisations and reductions are not here."""
+"""Operators whose ONNX Runtime kernels add up many elements one after the other.
+
+Measured: 10 units at 112 x 112 and 100 at 1024 x 1024, of means that may be far smaller than the summands, as
+before squeezing layers. Other normalisations and reductions are not affected.
+"""
 
 _SUMMED = 2**16
-"""Elements up to which 64 units are enough; the error of longer sums grows with the root of their length."""
+"""Most elements for which 64 units are enough; errors of longer sums grow with the root of their length."""
 
 
 _FLOATS: dict[int, str] = {

@@ -13,7 +13,7 @@ IN_MEMORY = 128 * 2**20
 """Bytes of recorded values that one runner holds in memory; further ones lie in a temporary file."""
 
 _SHARED = 2**16
-"""Bytes from which on a value is looked up among those kept: what leaves a call enters another."""
+"""Bytes above which a value is looked up among those kept, because a call's output is another's input."""
 
 
 class ValueStore:

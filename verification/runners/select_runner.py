@@ -15,7 +15,7 @@ from .registry import RUNTIMES, Runtime, runtime_of_framework, runtime_of_output
 from .runs import ModelRunner, Runner
 
 Target = Graph | onnx.ModelProto | Path | str
-"""What a source may be compared with."""
+"""What a source can be compared with."""
 
 
 def own_runner(graph: Graph, threads: int | None = None) -> Runner:

@@ -11,7 +11,7 @@ import numpy as np
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
 
 _PROBE = 0.75
-"""What a change is asked about: no integer, which it would leave alone."""
+"""A number that measures a change; not an integer, which the change would leave alone."""
 
 
 def round_inside(change: Callable[[np.ndarray], np.ndarray]) -> AbstractContextManager[object]:

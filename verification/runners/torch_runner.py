@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..recipes.trajectories import Batch, Reading, Trajectory
 
 DOUBLE_LIMIT = 2_000_000_000
-"""Bytes of weights, or of what one convolution unfolds, up to which a run in float64 counts as cheap."""
+"""Most bytes of weights, or of one unfolded convolution, for which a float64 run counts as cheap."""
 
 
 class TorchRunner:

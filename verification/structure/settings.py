@@ -15,7 +15,7 @@ from ...ir import Graph, Operator, Parameter
 from .report import SettingRow
 
 DROPOUT, CHANNELS, MOMENTUM, SCALE = "Dropout", "Dropout of channels", "momentum", "trained scale"
-"""Kinds of setting; those of what drops are what the operators' traits call it."""
+"""Kinds of setting; for dropouts as the operators' traits name them."""
 
 OF_NORMALISATIONS = (MOMENTUM, SCALE)
 

@@ -43,13 +43,13 @@ class Held:
 
 
 Contents = tuple[object, ...]
-"""What tensors of equal elements have in common, whatever the order of their axes; empty for no telling."""
+"""Hash of a tensor's elements in any order of the axes; empty if it identifies nothing."""
 
 Rows = Sequence[Rename]
 """The parameters of a ``renames.json``."""
 
 _CHUNK = 1 << 18
-"""Elements that are looked at at once, so that no weight is copied whole."""
+"""Number of elements that are read at a time, so that no weight is copied as a whole."""
 
 
 def held_by_graph(graph: Graph) -> list[Held]:

@@ -20,7 +20,7 @@ from .report import ValueRow
 from .sharing import Held
 
 _ROUNDED = 4
-"""Units in the last place by which what a pass computed may be off what it stands for."""
+"""Units in the last place that a value computed by a pass may be off."""
 
 
 def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple[list[ValueRow], int]:

@@ -20,7 +20,7 @@ from .comparing import TrainingComparison, as_run
 from .step import Step, Trainer
 
 _DRAWS = 3
-"""How many seeded inputs a training step is tried on before gradients that differ are a fault."""
+"""Number of seeded inputs for a training step before differing gradients are a fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from .pairs import Pair, paired
 from .step import LEARNING_RATE, Step, Trained
 
 _NOISE = 64
-"""How many times the source's rounding a target may be off where that is all there is."""
+"""Allowed error of a target, as a multiple of the source's rounding, where there is nothing else."""
 
 _SMALL = 1e-3
-"""Where nothing could be measured: what is this much smaller than the largest of its kind goes by that."""
+"""Share of the largest gradient that a tolerance is relative to at least, if nothing could be measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 LEARNING_RATE = 0.01
-"""Of the plain SGD step."""
+"""Learning rate of the plain SGD step."""
 
 
 @dataclass(frozen=True, slots=True)

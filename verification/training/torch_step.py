@@ -20,18 +20,18 @@ _DROPOUTS = (
     "dropout3d",
     "feature_dropout",
 )
-"""Functions whose ratio is their second argument, ``p``; what they drop is carried over."""
+"""Functions whose ratio is their second argument, ``p``; the target has the dropouts they make."""
 
 _RATIOS = {
     "scaled_dot_product_attention": (4, "dropout_p"),
     "multi_head_attention_forward": (10, "dropout_p"),
 }
-"""Other functions with a ratio -> its place and name."""
+"""Other functions with a ratio -> its position and name."""
 
 _BOOKKEEPING = frozenset(
     {"detach", "alias", "empty", "empty_like", "clone", "_to_copy", "view", "_unsafe_view"}
 )
-"""Operators whose presence says nothing about what is computed."""
+"""Operators whose presence does not change what is computed."""
 
 
 def torch_step(

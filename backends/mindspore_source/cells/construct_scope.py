@@ -110,7 +110,7 @@ class ConstructScope:
 
 
 _LONGEST = 16
-"""Elements of a constant that is written into the source."""
+"""Most elements of a constant that is written into the source."""
 
 
 def triangle(array: np.ndarray) -> Call | None:

@@ -16,7 +16,7 @@ from ..text.traversal import accesses, empty, literals, shape_of
 from .simplify_arguments import DIFFER
 
 _MOST_OPTIONAL = 3
-"""How many members of a sequence may be missing in some instance of a class."""
+"""Most members of a sequence that instances of a class may lack."""
 
 
 # -- before classes are made ------------------------------------------------------------------------

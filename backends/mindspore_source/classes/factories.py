@@ -12,11 +12,11 @@ from ..text.renderer import Renderer
 from ..text.traversal import children
 
 _PLACES = 3
-"""Textual places from which a factory is worth its own lines."""
+"""Least number of places in the text for which a factory is worth its lines."""
 _LINE = 66
-"""Columns of a constructor that an attribute's line has room for."""
+"""Columns available for a constructor on an attribute's line."""
 _LAWS = frozenset(f"{name}_init" for name in ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var"))
-"""Arguments that say what a layer's parameters are drawn from."""
+"""Arguments for the initial distributions of a layer's parameters."""
 
 
 @dataclass
@@ -203,7 +203,7 @@ _RULES = (
     *(_FanIn("in_channels", axes, is_grouped=True) for axes in (1, 2)),
     _FanIn("out_channels", 2),
 )
-"""The first that holds for every layer is written."""
+"""Products for the fan-in; the first that holds for every layer is written."""
 
 
 def _find_rule(calls: list[Call], fan_ins: list[int]) -> _FanIn | None:

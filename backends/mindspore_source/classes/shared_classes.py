@@ -18,7 +18,7 @@ from .variadic_inputs import gather_inputs
 _OWN_ACTIVATIONS = frozenset(
     name + ending for name in ("SiLU", "Swish", "GELU", "HSwish", "HSigmoid") for ending in ("", "Layer")
 )
-"""What sources call activations that they define themselves."""
+"""Names that sources give to activations of their own."""
 
 
 def define_classes(builder: CellBuilder) -> list[Class]:

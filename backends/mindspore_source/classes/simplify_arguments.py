@@ -10,10 +10,10 @@ from ..naming import free_name, is_kind_of
 from ..text.expressions import MISSING
 
 _ALIASED = 3
-"""Uses from which on a computed argument has a name of its own in the constructor."""
+"""Least number of uses for which a computed argument gets a variable in the constructor."""
 
 _RATIOS = 3
-"""How many ratios of two arguments may differ for the ratio to be the argument."""
+"""Most distinct ratios of two arguments for which the ratio becomes the argument."""
 
 
 def simplify_arguments(class_: Class) -> None:
@@ -72,7 +72,7 @@ def _replace_by_ratio(class_: Class) -> None:
 
 
 DIFFER = "{0} != {1}"
-"""The condition of a layer that is there where it changes the number of channels."""
+"""The condition of a layer that exists where it changes the number of channels."""
 
 
 def _replace_multiples(class_: Class) -> None:

@@ -89,7 +89,7 @@ def _emitter(rows: Mapping[str, T], view: View) -> T:
 _ON_SIZES = {"Shape", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {
     *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
 }
-"""Operators whose emitters write Python's own arithmetic where all that they are given are sizes."""
+"""Operators whose emitters write Python arithmetic if all operands are sizes."""
 
 
 class _Probe:

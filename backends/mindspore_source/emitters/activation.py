@@ -34,9 +34,9 @@ _ROWS = {  # ONNX: (layer, function, whether that is light)
     "Softplus": ("", "softplus", False),
     "Erf": ("", "erf", False),
 }
-"""What MindSpore calls them, and whether the function is read best around the layer before it.
+"""Operator -> MindSpore's layer, its function, and whether that reads best around the layer before it.
 
-Its CPU kernels of Log, Exp and what is made of them are 5e-6 off, relatively.
+MindSpore's CPU kernels of Log, Exp and functions made of them have a relative error of 5e-6.
 """
 
 
@@ -55,7 +55,7 @@ for _op_type, _columns in _ROWS.items():
 
 
 ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
-"""What a file starts with that has a helper below."""
+"""The lines that precede the helpers below in a file."""
 
 PRECISE_FUNCTIONS = {
     "sigmoid": '''def sigmoid(x):
@@ -71,7 +71,7 @@ PRECISE_FUNCTIONS = {
     return ops.tanh(x)
 ''',
 }
-"""Functions that a file has of its own; MindSpore has no other spelling of tanh in float32."""
+"""Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
 
 PRECISE_LAYER = '''class {layer}(nn.Cell):
     """nn.{layer}, as precise as that."""
@@ -79,7 +79,7 @@ PRECISE_LAYER = '''class {layer}(nn.Cell):
     def construct(self, x):
         return {function}(x)
 '''
-"""The layer with such a function."""
+"""A layer that calls such a function."""
 
 
 def precise_helpers(called: Set[str]) -> list[str]:

@@ -43,7 +43,7 @@ _LAWS = {
     "bias_k": "XavierNormal()",
     "bias_v": "XavierNormal()",
 }
-"""What nn.MultiheadAttention draws its parameters from; out_proj.bias is uniform, in torch zero."""
+"""Laws by which nn.MultiheadAttention draws its parameters; out_proj.bias is uniform, in torch zero."""
 
 
 @TABLE.layer("regraft.MultiheadAttention")

@@ -35,7 +35,7 @@ from .initializers import law_of
 TABLE = EmitterTable()
 
 _OPEN = 1 << 31
-"""Ends from here on mean "to the end", as exporters write them."""
+"""Ends of at least this mean "to the end", as exporters write them."""
 
 
 @TABLE.layer("Gather")
@@ -92,7 +92,7 @@ PADDED_EMBEDDING = '''class PaddedEmbedding(nn.Embedding):
         padding = (ids == self.padding_idx).expand_dims(-1)
         return ops.where(padding, ops.stop_gradient(rows), rows)
 '''
-"""The class that an emitted file gets for such layers."""
+"""The class for such layers in an emitted file."""
 
 
 def _subscript(view: View, axis: int, rank: int, index: Part) -> Expression:

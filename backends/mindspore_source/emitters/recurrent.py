@@ -122,4 +122,4 @@ REDRAWN = '''def redrawn(layer, **laws):
                 parameter.set_data(initializer(law, parameter.shape, parameter.dtype))
     return layer
 '''
-"""The function that an emitted file gets where a layer starts from another law."""
+"""The function for layers that start from another law, in an emitted file."""

@@ -23,7 +23,7 @@ STUB = '''class Unsupported(nn.Cell):
     def construct(self, *inputs):
         raise NotImplementedError(f"{self.source} -> {self.outputs}: {self.reason}")
 '''
-"""The class, written once into a file that has any."""
+"""The class of stubs in an emitted file."""
 
 
 @TABLE.call("regraft.Stub")

@@ -11,7 +11,7 @@ from ....passes.places import Places
 from ..operators import DOMAIN
 
 _NARROW = {"ArgMin": 0, "TopK": 1}
-"""Operator -> its output of places, which MindSpore's function gives as int32."""
+"""Operator -> its output of indices, which MindSpore's function returns as int32."""
 
 _SELECTING = frozenset({"Gather", "GatherElements", "GatherND"})
 

@@ -33,9 +33,9 @@ from .traversal import uses
 from .variable_names import IDENTITY_NAMES, VariableNames
 
 _MAX_INLINE = 60
-"""Characters of an expression that is written in the place of its only use."""
+"""Most characters of an expression that is written in place of its only use."""
 _MAX_SIZE = 24
-"""Characters of a size, which is computed anew in every place that needs it."""
+"""Most characters of a size that is computed anew wherever it is used."""
 
 
 def write_methods(class_: Class) -> list[list[str]]:

@@ -145,7 +145,7 @@ class NnClass:
 SEQUENTIAL, CELL_LIST = NnClass("SequentialCell"), NnClass("CellList")
 
 LIST = "[]"
-"""What a `Call` calls that is a list: ``[a, b]``."""
+"""The callee of a `Call` that is a list: ``[a, b]``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from ..cells.cell_definition import Statement
 from .expressions import Access, Part, Use, only_call
 
 NAME = "features"
-"""What the tuple is called."""
+"""The variable of the tuple."""
 
 _SHORTEST = 3
 

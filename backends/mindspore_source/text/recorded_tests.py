@@ -15,7 +15,7 @@ TESTS, VALUES = "test_model.py", "test_model.npz"
 """The files that `write_tests` writes."""
 
 TOLERANCE = 1e-5
-"""How far outputs may be apart, relative to the largest absolute value, or to 1 where that is smaller."""
+"""Allowed difference of outputs, relative to the largest absolute value, or to 1 if that is smaller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from .expressions import (
 from .traversal import children
 
 _REPEATED = 3
-"""Equal constructors in a row from which on they are written as a comprehension."""
+"""Least number of equal constructors in a row that are written as a comprehension."""
 
 
 class Renderer:

@@ -15,16 +15,16 @@ IDENTITY_NAMES = {
     "skip": "shortcut",
     "residual": "residual",
 }
-"""Attribute -> the variable for what it makes, which is added to something later."""
+"""Attribute -> the variable for its result, if that is added to something later."""
 
 _CHAIN = ("x", "out", "y", "z")
 _ATTENTION = ("q", "k", "v")
 _LONGEST = 15
-"""Characters of an attribute's name that a variable is called after."""
+"""Most characters of an attribute's name that a variable is named after."""
 _NOTHING: Set[Value] = frozenset()
 
 Reads = Callable[[Expression], list[Value]]
-"""The variables that an expression reads, those of expressions written in it included."""
+"""A function that returns the variables an expression reads, also through inlined expressions."""
 
 
 class VariableNames:

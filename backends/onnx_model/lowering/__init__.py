@@ -13,10 +13,10 @@ EXPRESSING: tuple[Pass, ...] = (
     NamePadAxes(),
     SeparatePadsFromPools(),
 )
-"""What a graph needs to be a model."""
+"""Passes that a graph needs to be an ONNX model."""
 
 LOWERING: tuple[Pass, ...] = (
     *EXPRESSING,
     TurnWeights(),  # last: whether every use transposes is known now
 )
-"""What a graph needs to be a file; `regraft passes --to onnx` lists them."""
+"""Passes that a graph needs to be an ONNX file; `regraft passes --to onnx` lists them."""
