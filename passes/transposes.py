@@ -16,7 +16,7 @@ def replace_by_transpose(graph: Graph, gone: Parameter, kept: Parameter, axes: t
     """
     made: dict[int | None, Value] = {}
 
-    def transposed(call: int | None, location: str = "") -> Value:
+    def transpose(call: int | None, location: str = "") -> Value:
         if call not in made:
             builder = Builder(graph, call=call, location=location)
             made[call] = builder.op("Transpose", Value(kept.key), perm=list(axes))
@@ -25,10 +25,10 @@ def replace_by_transpose(graph: Graph, gone: Parameter, kept: Parameter, axes: t
     for user, slot in graph.users(Value(gone.key)):
         node = graph.node(user)
         if isinstance(node, Operator):
-            graph.set_operand(user, slot, transposed(node.call, node.location))
+            graph.set_operand(user, slot, transpose(node.call, node.location))
     if graph.is_output(Value(gone.key)):
         root = graph.modules.calls(0) if graph.modules.root is not None else []
-        graph.replace_uses(Value(gone.key), transposed(root[0].key if root else None))
+        graph.replace_uses(Value(gone.key), transpose(root[0].key if root else None))
     if graph.provenance is not None:
         graph.provenance.tied[gone.key] = kept.key
         graph.provenance.turned[gone.key] = axes

@@ -98,7 +98,7 @@ def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict
 def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int]) -> None:
     """Add a copy of an operator on the mapped operands."""
 
-    def moved(value: Value | None) -> Value | None:
+    def map_value(value: Value | None) -> Value | None:
         return None if value is None else Value(mapped.get(value.node, value.node), value.output)
 
     twin = copy(node)
@@ -109,8 +109,8 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
         name: _copy_nested(value, calls) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
-    captured = [value for value in map(moved, graph.captured(node.key)) if value is not None]
-    outputs = graph.add_operator(twin, [moved(v) for v in graph.operands(node.key)], captured)
+    captured = [value for value in map(map_value, graph.captured(node.key)) if value is not None]
+    outputs = graph.add_operator(twin, [map_value(v) for v in graph.operands(node.key)], captured)
     mapped[node.key] = outputs[0].node
 
 

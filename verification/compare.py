@@ -133,7 +133,7 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
             return _make_failure(tuple(source.shape), _RANDOM)
         decided = moved == 0
         if not bool(np.any(differing & decided)):
-            remark = _undecided(wrong, source.size)
+            remark = _describe_undecided(wrong, source.size)
     unproven = _explain_constant(source[decided], source.size)
     found = Comparison(tuple(source.shape), difference, _ratio(difference, scale), 0.0, not wrong)
     if wrong and not remark:
@@ -247,7 +247,7 @@ def _compare_by_rounding(
         regular = float(np.median(moved))
         jumping = far > JUMP * max(MULTIPLE, by.ulps) * max(regular, close)
         if not bool(np.any(beyond & ~(jumping & (off <= MULTIPLE * far)))):
-            said = _undecided(int(np.count_nonzero(beyond)), finite.size)
+            said = _describe_undecided(int(np.count_nonzero(beyond)), finite.size)
             return replace(found, reason=said, unproven=_explain_constant(source[~jumping], finite.size))
     reason = f"{found.max_abs:.3g} apart, rounding alone moves the source by {noise:.3g}"
     return replace(found, passed=False, reason=f"{reason}; {remark}" if remark else reason)
@@ -301,7 +301,7 @@ def _percent(own: float, scale: float) -> str:
     return f"float32 is {100 * own / scale:.2g} %" if scale else f"float32 is {own:.3g}"
 
 
-def _undecided(count: int, size: int) -> str:
+def _describe_undecided(count: int, size: int) -> str:
     return f"{count} of {size} elements differ where rounding alone decides, in the source too"
 
 

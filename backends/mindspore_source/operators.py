@@ -34,7 +34,7 @@ def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
     return [given]
 
 
-def _stated(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
+def _infer_nothing(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
     return [None] * len(operator.types)
 
 
@@ -134,7 +134,7 @@ TABLE.add(
     "Entry",
     inputs="",
     outputs="entered state*",
-    infer=_stated,
+    infer=_infer_nothing,
     summary="What a region is entered with, in the region's call: a token, and the state of a turn",
 )
 TABLE.add(

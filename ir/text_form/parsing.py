@@ -110,7 +110,7 @@ class _Parser:
             if path:
                 registrations.append((path, key, line))
             if line.accept("{"):
-                for name, ref in line.listing("}", lambda line=line: self.held(line)):
+                for name, ref in line.listing("}", lambda line=line: self.read_held(line)):
                     held.append((key, name, ref, line))
             parents: list[str | None] | None = None
             if line.accept("never"):
@@ -127,7 +127,7 @@ class _Parser:
         return held
 
     @staticmethod
-    def held(line: Line) -> tuple[str, str]:
+    def read_held(line: Line) -> tuple[str, str]:
         name = line.take()
         line.take("=")
         return name, line.take_kind("value")[1:]

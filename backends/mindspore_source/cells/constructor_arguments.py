@@ -39,9 +39,9 @@ class ConstructorArgument:
     def text(self, prefix: str = "") -> str:
         """Return how the class writes the argument; `prefix` is ``self.`` outside the constructor."""
         computed = self.template and not self.aliased
-        return self.computed(prefix) if computed else f"{prefix}{self.name}"
+        return self.fill_template(prefix) if computed else f"{prefix}{self.name}"
 
-    def computed(self, prefix: str = "") -> str:
+    def fill_template(self, prefix: str = "") -> str:
         """Return the template filled in."""
         return self.template.format(*(f.text(prefix) for f in self.of))
 

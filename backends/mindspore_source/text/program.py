@@ -182,7 +182,7 @@ def _class_text(class_: Class, grouped: bool) -> str:
         default = "" if argument.default is MISSING else f"={literal_source(argument.default)}"
         signature.append(f"{argument.name}{default}")
     lines = [f"class {class_.name}({definition.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
-    aliases = [f"{f.name} = {f.computed()}" for f in class_.aliases]
+    aliases = [f"{f.name} = {f.fill_template()}" for f in class_.aliases]
     listed = next((part for name, part in definition.attributes if not name), None)
     before, inside = ([], "") if listed is None else _construct_members(class_, renderer, listed)
     start = [*before, f"super().__init__({inside})"]
