@@ -136,6 +136,7 @@ def _norms(provenance: Provenance, parameter: Parameter) -> list[Norm]:
 
 
 def _norm(provenance: Provenance, fold: Fold, dtype: str) -> Norm | None:
+    """Return the record of a folded normalisation; None if its values are not known."""
     names, values = [], []
     for statistic in fold.statistics:
         source = None if isinstance(statistic, TensorData) else provenance.parameters[statistic]
@@ -266,6 +267,7 @@ def _row(
     shape: tuple[int, ...],
     tie: str,
 ) -> Rename:
+    """Return the row of a parameter under one of the names that the source has for it."""
     held = paths.get(parameter.key, [])
     path = declared if tie and declared in held else held[0] if held else declared
     by = "tie-weights" if tie else "rename-parameters" if declared != parameter.name else ""

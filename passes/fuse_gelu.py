@@ -149,6 +149,7 @@ def _polynomial(part: Graph, value: Value | None, variable: Value) -> Polynomial
 
 
 def _evaluate(part: Graph, value: Value, bound: dict[Value, Polynomial], depth: int = 8) -> Polynomial | None:
+    """Return a value as a polynomial, given the polynomials of some values; None where it is not one."""
     if value in bound:
         return bound[value]
     constant = part.constant_value(value)

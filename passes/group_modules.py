@@ -166,6 +166,7 @@ class _Regrouping:
                 self._adopt(element.step, module)
 
     def _group(self, group: Group, name: str, parent: int, above: int) -> None:
+        """Add a group as a module, with all its elements."""
         container = "sequential" if group.container else None
         key = self.tree.add(group.class_name, parent, name, container=container)
         call = self.tree.add_call(key, above)
@@ -212,6 +213,7 @@ class _Regrouping:
                 self.tree.module(module).parameters[free_name(local, taken)] = operand.node
 
     def _changes(self) -> list[Change]:
+        """Return the findings."""
         changes = [
             Change("GM101", f"{_count_layers(group)} form {_kind(group)}", place=self.tree.path(key))
             for group, key in self.made

@@ -194,6 +194,7 @@ class _Folding:
 
 
 def _drop(part: Graph, node: Operator) -> bool:
+    """Remove a Dropout; False if an output needs the operator, or the mask is used."""
     operands = part.operands(node.key)
     value = Value(node.key)
     source = operands[0]

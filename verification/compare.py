@@ -144,6 +144,7 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
 
 
 def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
+    """Compare floating-point arrays; differences beyond some units are judged by rounding."""
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     shape = tuple(source.shape)

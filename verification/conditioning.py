@@ -94,6 +94,7 @@ class Rounding:
         return self._edge(call, "outputs", index)
 
     def _edge(self, call: str, side: str, index: int) -> Yardstick:
+        """Return the yardstick of an input or output of a module call in the whole model."""
         count = len(getattr(self._run.calls[call], side))
         exact = (
             None if self._exact is None else pick_exact(lambda: self._exact_call(call, side), index, count)
@@ -153,6 +154,7 @@ class Rounding:
         return self._measured[ulps]
 
     def _measure(self, ulps: int) -> _Moved:
+        """Run the source on changed inputs and weights, and return how far results move."""
         arrays = [array for _, array in self._run.outputs]
         if self._equal is None:
             again = self._again(self._inputs, False).outputs

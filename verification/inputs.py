@@ -171,6 +171,7 @@ def resize_inputs(
 def _array(
     graph: Graph, node: Input, sizes: dict[str, int], random: np.random.Generator, draw: int | str
 ) -> np.ndarray:
+    """Draw one input, by its type and by what the graph does with it."""
     shape = _shape(node.type, sizes, graph.origin.inputs.get(node.name))
     if shape is None:
         raise UsageError(
@@ -210,6 +211,7 @@ def _array(
 
 
 def _shape(type_: TensorType, sizes: dict[str, int], example: np.ndarray | None) -> tuple[int, ...] | None:
+    """Return an input's shape at some sizes, with the example's sizes for unknown ones; None without them."""
     if type_.shape is None:
         return None if example is None else tuple(example.shape)
     out: list[int] = []

@@ -103,6 +103,7 @@ class ModuleComparison:
         return {names[c.key]: names[c.parent] for c in self._tree.calls() if c.parent is not None}
 
     def _finding(self, name: str, record: CallRecord) -> _Finding:
+        """Compare one call at its boundary, and alone."""
         row = ModuleRow(name, record.class_name)
         if not self._target.calls:
             row = replace(row, reason="the target does not say where its modules begin and end")

@@ -112,6 +112,7 @@ class _Recorder:
         )
 
     def _origin(self) -> str:
+        """Describe the origin of the recorded values, for the tests' docstring."""
         import mindspore
 
         sizes = ", ".join(f"{name}={size}" for name, size in sorted(self._sizes.items()))

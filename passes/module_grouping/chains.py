@@ -143,6 +143,7 @@ def find_steps(graph: Graph) -> list[Step]:
 
 
 def _step(graph: Graph, nodes: list[Operator]) -> Step:
+    """Return the step of some operators: all those of one layer's call, or one of the root's."""
     tree = graph.modules
     keys = {n.key for n in nodes}
     call = None if nodes[0].call is None else tree.call(nodes[0].call)

@@ -115,6 +115,7 @@ class _Search:
         return len({self._form(step) for step in row}) == 1
 
     def _form(self, step: Step) -> object:
+        """Return what a step computes of its inputs, equal for steps that `_alike` accepts."""
         graph = self._graph
         places = {v: at for at, v in enumerate(step.inputs)}
         own = {key: at for at, key in enumerate(step.operators)}
@@ -164,6 +165,7 @@ class _Search:
         return len({self._wiring(run) for run in runs}) == 1
 
     def _wiring(self, run: list[Step]) -> object:
+        """Return how the steps of a run are connected, and which values enter and leave it."""
         place = {id(s): at for at, s in enumerate(run)}
         entering: dict[Value, int] = {}
         rows: list[object] = []

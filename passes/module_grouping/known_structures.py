@@ -42,6 +42,7 @@ def _kernels(steps: Sequence[Step]) -> list[int]:
 
 
 def _residual(block: Block) -> str:
+    """Name a residual block by the kernels of its main way."""
     assert block.shortcut is not None
     main = block.ways[1 - block.shortcut]
     assert main is not None
@@ -64,6 +65,7 @@ def _is_plain_layer(step: Step) -> bool:
 
 
 def _name_joined(before: list[Element], block: Block) -> str:
+    """Name a block whose ways are joined: DenseLayer, Fire or InceptionBlock; empty for others."""
     ways = block.ways
     if None in ways:
         plain = all(isinstance(e, Leaf) for way in ways if way is not None for e in way.elements)
@@ -76,6 +78,7 @@ def _name_joined(before: list[Element], block: Block) -> str:
 
 
 def _plain(steps: list[Step]) -> str:
+    """Name an unbranched row of steps, such as ConvBNReLU or DepthwiseSeparable; empty for others."""
     kinds = [s.kind for s in steps]
     heavy = [s for s in steps if s.traits.heavy]
     kernels = _kernels(steps)

@@ -102,6 +102,7 @@ class Process:
         self._clean()
 
     def _line(self) -> bytes:
+        """Return the next line of the answer, within the time and size allowed."""
         stream = self._process.stdout
         assert stream is not None
         until, found = time.monotonic() + self._timeout, bytearray()

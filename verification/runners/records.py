@@ -51,6 +51,7 @@ class ValueStore:
         return known
 
     def _new(self, array: np.ndarray, raw: memoryview) -> np.ndarray:
+        """Return a read-only copy of an array, in memory or in the file beyond the budget."""
         if self._held + array.nbytes <= self._budget:
             self._held += array.nbytes
             kept = np.array(array, copy=True)

@@ -58,6 +58,7 @@ def settings_of(graph: Graph) -> list[Setting] | None:
 
 
 def _find_settings(graph: Graph, operator: Operator, path: str) -> list[Setting]:
+    """Return the training-only settings of one operator."""
     traits = operator.traits
     if not traits.trains_differently:
         return []

@@ -100,6 +100,7 @@ class _Comparison:
         self.asked: list[str] = []
 
     def compare(self) -> tuple[list[SharedRow], list[str]]:
+        """Return the rows of differences, and notes on what the user asked for."""
         # what elements of one size hold is looked at only where there are several tensors of it
         theirs: dict[tuple[str, int], list[Held]] = {}
         for held in self.target:
@@ -124,6 +125,7 @@ class _Comparison:
     def _of_one_size(
         self, weights: Sequence[_Source], held: Sequence[Held], constants: Sequence[TensorData]
     ) -> list[SharedRow]:
+        """Compare tensors of one size and element type by their contents."""
         theirs: dict[Contents, list[Held]] = {}
         for tensor in held:
             theirs.setdefault(_contents(tensor.load()), []).append(tensor)

@@ -54,6 +54,7 @@ class TrainingComparison:
         ]
 
     def _row(self, pair: Pair, largest: tuple[float, float]) -> TrainingRow | None:
+        """Return the row of a pair; None for integers, such as counters."""
         name = " + ".join(pair.sources)
         source = _sum_gradients(self.source, pair)
         if source.before.dtype.name not in EPSILON:
@@ -85,6 +86,7 @@ class TrainingComparison:
         exact: Trained | None,
         largest: float,
     ) -> TrainingRow:
+        """Compare a buffer after the forward."""
         mine, other = _wide(source.forward), _wide(target.forward)
         epsilon = _coarser(source, target)
         precise = None if exact is None else _wide(exact.forward)
@@ -111,6 +113,7 @@ class TrainingComparison:
         exact: Trained | None,
         largest: float,
     ) -> TrainingRow:
+        """Compare a gradient, and the values after the step."""
         mine, other = _gradient_of(source), _gradient_of(target)
         undefined = np.isnan(mine)
         if undefined.any() and np.array_equal(undefined, np.isnan(other)):

@@ -58,6 +58,7 @@ def paired(
 
 
 def _by_map(graph: Graph, source: Collection[str], folder: Path) -> list[Pair]:
+    """Pair parameters by the ``renames.json`` of an emitted folder."""
     rows = read_renames(folder / "renames.json")["parameters"]
     assert isinstance(rows, list)
     keys = {path: key for key, paths in graph.parameter_paths().items() for path in paths}

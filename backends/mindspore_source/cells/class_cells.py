@@ -54,6 +54,7 @@ def make_instance(cells: Cells, module: Module) -> Cell:
 def _adopt_children(
     cells: Cells, module: Module, cell: Cell, definition: Definition, taken: set[str], listed: bool
 ) -> None:
+    """Make the children of a module attributes of its class, or members of a list."""
     emitted = dict(cells.modules.children(module.key))
     if listed:
         last = max((int(n) for n in emitted), default=-1)

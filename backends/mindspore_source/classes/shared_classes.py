@@ -53,6 +53,7 @@ def define_classes(builder: CellBuilder) -> list[Class]:
 
 
 def _unify(definitions: list[Definition], name: str, reserved: set[str]) -> Class:
+    """Return one class for definitions of one structure, with arguments for literals that differ."""
     found = Class(name, definitions)
     columns = list(zip(*(holes_of(d) for d in definitions), strict=True))
     by_values: dict[tuple[object, ...], ConstructorArgument] = {}

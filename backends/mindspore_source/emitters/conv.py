@@ -70,6 +70,7 @@ def _state(view: View, rank: int) -> tuple[State, ...]:
 def _constructor(
     view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], extra: tuple[Argument, ...]
 ) -> Call:
+    """Return the constructor call of a convolution layer."""
     _, weight, strides, dilations, group = _sizes(view)
     parameter = view.parameter(1)
     shape = parameter.data.shape

@@ -95,11 +95,12 @@ def _sizes(view: View, terms: list[list[str]]) -> dict[str, object]:
 
 
 def _product(left: _Term, right: _Term, kept: set[str], sizes: dict[str, object]) -> _Term:
+    """Return the product of two terms, summed over the axes that are in both and not kept."""
     shared = [x for x in left.axes if x in right.axes and x in kept]
     inner = [x for x in left.axes if x in right.axes and x not in kept]
     rows = [x for x in left.axes if x not in right.axes]
     columns = [x for x in right.axes if x not in left.axes]
-    if not inner:  # nothing is sum_others: a product with axes of size 1
+    if not inner:  # nothing is summed: a product with axes of size 1
         outer = [*shared, *rows, *columns]
         return _Term(infix(_align(left, outer), "*", _align(right, outer), MULTIPLY), outer)
     a, b = [*shared, *rows, *inner], [*shared, *inner, *columns]

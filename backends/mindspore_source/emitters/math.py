@@ -203,6 +203,8 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
 
 
 def _extreme_size(view: View, function: str) -> Expression:
+    """Return ``min`` or ``max`` of sizes, as Python numbers."""
+
     def size(slot: int) -> Part:
         constant = view.constant(slot)
         if constant is not None:

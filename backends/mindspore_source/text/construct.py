@@ -228,6 +228,7 @@ class Construct(ClassRenderer):
         self.names = names.of(self.steps, self.body.outputs)
 
     def _input_names(self) -> list[str]:
+        """Return names for the method's arguments: the source's where all instances agree, else x, y, z."""
         if self.method is None and self.definition.gathers:
             return ["inputs"]
         names: list[str] = []

@@ -58,6 +58,7 @@ def find_growing_tuples(steps: Sequence[Statement], name_of: Callable[[Value], s
 
 
 def _run_from(steps: Sequence[Statement], start: int, name_of: Callable[[Value], str]) -> GrowingTuple:
+    """Return the longest run from a step in which each step takes all values of the run so far."""
     callees: list[Access] = []
     values: list[Value] = []
     for step in steps[start:]:

@@ -74,6 +74,7 @@ class VariableNames:
         return {v for _, given in step.branches.bodies for v in self._reads(Expression(given))}
 
     def _name(self, step: Statement, number: int, dying: list[str], live: Container[str]) -> str:
+        """Choose a name for a result: a usual one, a dying variable's, or one after the attribute."""
         attribute = next((s for s in step.attribute if isinstance(s, str)), "").strip("._")
         special = IDENTITY_NAMES.get(attribute)
         if special and special not in live:
