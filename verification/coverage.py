@@ -105,7 +105,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What a change of each parameter does, so that a wrong one would be noticed.
+    """The effects of changing each parameter, by which a wrong one would be noticed.
 
     Attributes:
         parameters: floating-point parameters and statistics that the source reads.

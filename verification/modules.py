@@ -20,7 +20,7 @@ _LEAVES = "other values leave it in the target, with which what comes behind it 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What is known of one call.
+    """The result of comparing one call.
 
     Attributes:
         row: its boundary compared; `passed` is None where it could not be.

@@ -95,7 +95,7 @@ def torch_step(
 
 @dataclass(slots=True)
 class _Dropped:
-    """What was kept from dropping.
+    """The dropouts of a model, disabled for a training step.
 
     Attributes:
         zeroed: the places whose ratio was changed.

@@ -43,7 +43,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded of a model.
+    """Recorded calls of a model.
 
     Attributes:
         calls: one call of every class.

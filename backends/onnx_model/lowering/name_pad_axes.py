@@ -12,7 +12,7 @@ from ....passes.places import Places
 
 @dataclass(frozen=True)
 class NamePadAxes(Pass):
-    """Give each Pad of named axes pads of all axes.
+    """Write the pads of all axes into a Pad that names some axes.
 
     What it does:
         Writes the constant pads of the axes that a Pad names as pads of all axes, nested graphs included.
