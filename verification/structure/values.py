@@ -86,7 +86,7 @@ def values_in(
 def expected_in(
     source: Graph, target: Sequence[Held], mapping: Map, rows: Sequence[ValueRow]
 ) -> dict[str, np.ndarray] | None:
-    """What a target should hold in place of some of its tensors, by their names in it; as `values_in`.
+    """Return what a target should hold in place of some of its tensors, by their names in it.
 
     Returns:
         None where one has another shape.
