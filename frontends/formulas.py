@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi
 
 from ..ir import Value
 from .call import Call
@@ -44,6 +45,38 @@ def hypotenuse(call: Call, x: Value, y: Value) -> Value:
 def round_towards_zero(call: Call, x: Value) -> Value:
     """Build ``sign(x) * floor(abs(x))``."""
     return call.op("Mul", call.op("Sign", x), call.op("Floor", call.op("Abs", x)))
+
+
+def floor_divide(call: Call, x: Value, y: Value) -> Value:
+    """Build the quotient rounded down; ONNX divides integers towards zero."""
+    quotient, dtype = call.op("Div", x, y), call.dtype_of(x)
+    if is_floating(dtype):
+        return call.op("Floor", quotient)
+    if dtype.startswith("u"):
+        return quotient
+    zero = call.constant(0, dtype)
+    remains = call.op("Not", call.op("Equal", call.op("Mul", quotient, y), x))
+    negative = call.op("Xor", call.op("Less", x, zero), call.op("Less", y, zero))
+    correction = call.cast(call.op("And", remains, negative), dtype)
+    return call.op("Sub", quotient, correction)
+
+
+def floor_remainder(call: Call, x: Value, y: Value) -> Value:
+    """Build the remainder with the divisor's sign: ONNX's integer Mod; of floats by way of floor."""
+    if not is_floating(call.dtype_of(x)):
+        return call.op("Mod", x, y)
+    return call.op("Sub", x, call.op("Mul", y, call.op("Floor", call.op("Div", x, y))))
+
+
+def angle_of(call: Call, y: Value, x: Value) -> Value:
+    """Build the angle of a point, by its quadrant."""
+    zero, half = call.scalar_like(0, x), call.scalar_like(pi / 2, x)
+    sign = call.op("Where", call.op("Less", y, zero), call.scalar_like(-1, x), call.scalar_like(1, x))
+    acute = call.op("Atan", call.op("Div", y, x))
+    obtuse = call.op("Add", acute, call.op("Mul", sign, call.scalar_like(pi, x)))
+    upright = call.op("Where", call.op("Equal", y, zero), zero, call.op("Mul", sign, half))
+    beside = call.op("Where", call.op("Less", x, zero), obtuse, acute)
+    return call.op("Where", call.op("Equal", x, zero), upright, beside)
 
 
 def clip(call: Call, x: Value, low: float, high: float) -> Value:

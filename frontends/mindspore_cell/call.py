@@ -90,7 +90,7 @@ class Call(call.Call):
     def mismatch(self, key: Key, expected: str, found: object) -> Exception:
         """Return the error for an argument of another kind; the batch where a number must stand is one."""
         if any(isinstance(item, Size) for item in self.items(found)):
-            return BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
+            return self.depends_on_batch()
         return super().mismatch(key, expected, found)
 
     def as_value(self, found: Any, what: str = "an argument") -> Value:
@@ -117,8 +117,19 @@ class Call(call.Call):
     def static(self, size: int | Size) -> int:
         """Return a size that may not depend on the batch."""
         if isinstance(size, Size):
-            raise BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
+            raise self.depends_on_batch()
         return size
+
+    def static_shape(self, of: Key | Value | None = None, axes: Sequence[int] | None = None) -> list[int]:
+        """Return the sizes of all axes, or of some; the batch may not be among them."""
+        shape = self.shape(of)
+        if any(shape[a] == "N" for a in (range(len(shape)) if axes is None else axes)):
+            raise self.depends_on_batch()
+        return super().static_shape(of, axes)
+
+    def depends_on_batch(self) -> BatchDependenceError:
+        """Return the error for a size that must be a number, with which the batch's is tried."""
+        return BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
 
     def element_type(self, key: Key) -> str:
         """Return our name of an element type, which MindIR gives by its TypeId."""

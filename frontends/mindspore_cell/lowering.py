@@ -20,7 +20,8 @@ from .recording import CellCall
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
 _PASSED = ("Load", "Depend", "TensorMove")
-_ORDER = ("UpdateState", "Print")  # what is printed is no part of what is computed
+_SUMMARIES = ("TensorSummary", "ScalarSummary", "ImageSummary", "HistogramSummary", "TensorDump")
+_ORDER = ("UpdateState", "Print", *_SUMMARIES)  # what is told to the user is no part of what is computed
 _STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *_PASSED, *_ORDER}
 _CONTROL = ("Switch", "Partial", "SwitchLayer")
 
@@ -67,11 +68,6 @@ class Lowerer:
         return self.environment[self.program.output]
 
     def _check(self) -> None:
-        TABLE.require(
-            (n.op, self._place(n))
-            for n in self.program.nodes
-            if n.op not in _STRUCTURE and not self._is_control(n)
-        )
         control = [n for n in self.program.nodes if self._is_control(n)]
         if self.program.functions or control:
             raise UnsupportedError(
@@ -80,6 +76,7 @@ class Lowerer:
                 place=self._place(control[0]) if control else "",
                 hint="make the condition a Python value, or use ops.select",
             )
+        TABLE.require((n.op, self._place(n)) for n in self.program.nodes if n.op not in _STRUCTURE)
 
     def _is_control(self, node: Node) -> bool:
         """Whether a node branches, or calls a function or the value that a branch chose (``graph:node``)."""

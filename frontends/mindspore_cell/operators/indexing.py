@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
+from ....ir.dims import Size
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -28,16 +29,91 @@ def gather_nd(call: Call) -> Value:
     return call.op("GatherND", call.value(0), call.cast(call.value(1), "int64"))
 
 
-@TABLE.op("TensorScatterUpdate")
-def scatter_update(call: Call) -> Value:
-    return call.op("ScatterND", call.value(0), call.cast(call.value(1), "int64"), call.value(2))
+_SCATTERED = {
+    "TensorScatterUpdate": "none",
+    "TensorScatterAdd": "add",
+    "TensorScatterMax": "max",
+    "TensorScatterMin": "min",
+    "TensorScatterMul": "mul",
+}
 
 
-@TABLE.op("TensorScatterAdd")
-def scatter_add(call: Call) -> Value:
-    return call.op(
-        "ScatterND", call.value(0), call.cast(call.value(1), "int64"), call.value(2), reduction="add"
-    )
+@TABLE.op(*_SCATTERED, "TensorScatterSub")
+def scatter_slices(call: Call) -> Value:
+    """Slices written at places, or put together with what is there; what is taken away is added negated."""
+    x, at, updates = call.value(0), call.cast(call.value(1), "int64"), call.value(2)
+    if call.operator == "TensorScatterSub":
+        return call.op("ScatterND", x, at, call.op("Neg", updates), reduction="add")
+    return call.op("ScatterND", x, at, updates, reduction=_SCATTERED[call.operator])
+
+
+@TABLE.op("ScatterNd")
+def scatter_into_zeros(call: Call) -> Value:
+    """Updates at places of zeros; those of one place are added."""
+    updates = call.value(1)
+    zeros = call.op("Expand", call.scalar_like(0, updates), call.shape_value(call.sizes(2)))
+    return call.op("ScatterND", zeros, call.cast(call.value(0), "int64"), updates, reduction="add")
+
+
+@TABLE.op("TensorScatterElements", "Scatter")
+def scatter_elements(call: Call) -> Value:
+    """Elements written at places of one axis (0), or added to what is there (1)."""
+    if call.operator == "Scatter":
+        x, axis, at, updates, reduction = (
+            call.value(0),
+            call.int(1),
+            call.value(2),
+            call.value(3),
+            call.int(4),
+        )
+    else:
+        x, at, updates, axis, reduction = *(call.value(i) for i in range(3)), call.int(3), call.int(4)
+    if reduction not in (0, 1):
+        raise call.unsupported(f"expected a reduction of 0 (none) or 1 (add), got {reduction}")
+    return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add" if reduction else "none")
+
+
+@TABLE.op("IndexAdd")
+def add_at_indices(call: Call) -> Value:
+    """Slices of an axis added at its indices."""
+    call.ignore("use_lock", "check_index_bound")
+    x, updates = call.value(0), call.value(2)
+    axis = call.axis("axis")
+    shape = [1] * call.rank()
+    shape[axis] = -1
+    at = call.op("Reshape", call.cast(call.value(1), "int64"), call.constant(shape))
+    at = call.op("Expand", at, call.op("Shape", updates))
+    return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add")
+
+
+@TABLE.op("UnsortedSegmentSum")
+def add_segments(call: Call) -> Value:
+    """The slices of each segment added up, by its number; negative ones go nowhere."""
+    x, at, count = call.value(0), call.value(1), call.int(2)
+    ranks = call.rank(), call.rank(at)
+    rest = [Size.of(size) if isinstance(size, str) else size for size in call.shape()[ranks[1] :]]
+    if isinstance(call.arg(1), np.ndarray) and (call.arg(1) < 0).any():
+        raise call.unsupported("expected no negative segments")
+    zeros = call.op("Expand", call.scalar_like(0, x), call.shape_value([count, *rest]))
+    places = call.op("Unsqueeze", call.cast(at, "int64"), call.constant([ranks[1]]))
+    return call.op("ScatterND", zeros, places, x, reduction="add")
+
+
+@TABLE.op("NonZero")
+def nonzero(call: Call) -> Value:
+    """The places that are not zero, one a row."""
+    return call.op("Transpose", call.op("NonZero", call.value(0)), perm=[1, 0])
+
+
+@TABLE.op("MaskedSelect")
+def masked_select(call: Call) -> Value:
+    """The elements where a mask is true."""
+    x, mask = call.value(0), call.value(1)
+    if call.shape(x) != call.shape(mask):
+        shape = call.op("Shape", call.op("Where", mask, x, x))  # of the broadcast
+        x, mask = call.op("Expand", x, shape), call.op("Expand", mask, shape)
+    flat = call.constant([-1])
+    return call.op("Compress", call.op("Reshape", x, flat), call.op("Reshape", mask, flat))
 
 
 @TABLE.op("OneHot")

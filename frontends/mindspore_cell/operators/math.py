@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf, pi
+
+import numpy as np
+
 from ....ir import Value
 from ... import formulas
 from ...lowering_table import LoweringTable
@@ -13,6 +17,9 @@ TABLE.direct(
         "Abs": "Abs",
         "Asin": "Asin",
         "ACos": "Acos",
+        "Acosh": "Acosh",
+        "Asinh": "Asinh",
+        "Atanh": "Atanh",
         "Atan": "Atan",
         "Ceil": "Ceil",
         "Cos": "Cos",
@@ -141,12 +148,115 @@ def expm1(call: Call) -> Value:
     return formulas.exp_minus_one(call, call.value(0))
 
 
-@TABLE.op("FloorDiv")
-def floor_div(call: Call) -> Value:
-    first, second = _same_type(call)
-    if formulas.is_floating(call.dtype):
-        return call.op("Floor", call.op("Div", first, second))
-    raise call.unsupported(f"expected floats, got {call.dtype}: ONNX divides integers towards zero")
+@TABLE.op("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod")
+def divide_whole(call: Call) -> Value:
+    """Quotients rounded down or towards zero, and what they leave; Mod leaves what TruncateMod does."""
+    x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
+    if call.operator == "FloorDiv":
+        return formulas.floor_divide(call, x, y)
+    if call.operator == "FloorMod":
+        return formulas.floor_remainder(call, x, y)
+    if call.operator == "TruncateDiv":
+        return _truncated(call, call.op("Div", x, y))
+    return call.op("Mod", x, y, fmod=1)
+
+
+@TABLE.op("DivMod")
+def divide_by_mode(call: Call) -> Value:
+    """A quotient as it is (0), towards zero (1) or down (2)."""
+    x, y, mode = call.operand(0, call.dtype), call.operand(1, call.dtype), call.int(2)
+    if mode == 2:
+        return formulas.floor_divide(call, x, y)
+    quotient = call.op("Div", x, y)
+    return _truncated(call, quotient) if mode == 1 else quotient
+
+
+@TABLE.op("Trunc")
+def truncate(call: Call) -> Value:
+    return _truncated(call, call.value(0))
+
+
+def _truncated(call: Call, x: Value) -> Value:
+    """A number without what follows its point, which an integer has not."""
+    return formulas.round_towards_zero(call, x) if formulas.is_floating(call.dtype_of(x)) else x
+
+
+_BITWISE = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+
+
+@TABLE.op(*_BITWISE)
+def bitwise(call: Call) -> Value:
+    """Of truth values, the logical operator."""
+    x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
+    return call.op(_BITWISE[call.operator] if call.dtype == "bool" else call.operator, x, y)
+
+
+@TABLE.op("LeftShift", "RightShift")
+def shift(call: Call) -> Value:
+    """By powers of two, as ONNX shifts unsigned integers alone."""
+    factor = call.op("Pow", call.constant(2, call.dtype), call.operand(1, call.dtype))
+    x = call.operand(0, call.dtype)
+    return (
+        call.op("Mul", x, factor) if call.operator == "LeftShift" else formulas.floor_divide(call, x, factor)
+    )
+
+
+@TABLE.op("Hypot")
+def hypotenuse(call: Call) -> Value:
+    return formulas.hypotenuse(call, call.operand(0, call.dtype), call.operand(1, call.dtype))
+
+
+@TABLE.op("Atan2")
+def angle_of(call: Call) -> Value:
+    return formulas.angle_of(call, call.operand(0, call.dtype), call.operand(1, call.dtype))
+
+
+@TABLE.op("Sinc")
+def sinc(call: Call) -> Value:
+    """``sin(pi x) / (pi x)``, 1 at 0."""
+    x = call.operand(0, call.dtype)
+    angle = call.op("Mul", x, call.scalar_like(pi, x))
+    at_zero = call.op("Equal", x, call.scalar_like(0, x))
+    quotient = call.op("Div", call.op("Sin", angle), angle)
+    return call.op("Where", at_zero, call.scalar_like(1, x), quotient)
+
+
+@TABLE.op("Heaviside")
+def heaviside(call: Call) -> Value:
+    """0 below zero, 1 above it, the second operand at it; NaN stays."""
+    x, at_zero = call.operand(0, call.dtype), call.operand(1, call.dtype)
+    zero = call.scalar_like(0, x)
+    above = call.cast(call.op("Greater", x, zero), call.dtype)
+    return call.op("Where", call.op("Equal", x, zero), at_zero, above)
+
+
+@TABLE.op("Xlogy")
+def x_log_y(call: Call) -> Value:
+    """``x * log(y)``, 0 where x is 0, unless y is no number."""
+    x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
+    zero = call.scalar_like(0, x)
+    is_zero = call.op("And", call.op("Equal", x, zero), call.op("Not", call.op("IsNaN", y)))
+    return call.op("Where", is_zero, zero, call.op("Mul", x, call.op("Log", y)))
+
+
+@TABLE.op("IsFinite")
+def is_finite(call: Call) -> Value:
+    x = call.value(0)
+    return call.op("Not", call.op("Or", call.op("IsInf", x), call.op("IsNaN", x)))
+
+
+@TABLE.op("NanToNum")
+def replace_no_numbers(call: Call) -> Value:
+    """NaN by 0, infinities by the largest numbers of the type, unless others are given."""
+    x = call.value(0)
+    limits = np.finfo(call.dtype)
+    nan, above, below = (
+        call.scalar_like(default if call.arg(i, None) is None else call.float(i), x)
+        for i, default in ((1, 0.0), (2, float(limits.max)), (3, float(limits.min)))
+    )
+    y = call.op("Where", call.op("Equal", x, call.scalar_like(inf, x)), above, x)
+    y = call.op("Where", call.op("Equal", x, call.scalar_like(-inf, x)), below, y)
+    return call.op("Where", call.op("IsNaN", x), nan, y)
 
 
 @TABLE.op("Addcmul", "Addcdiv")
@@ -172,9 +282,9 @@ def round_(call: Call) -> Value:
     return call.op("Round", call.value(0))
 
 
-@TABLE.op("Select", "MaskedFill")
+@TABLE.op("Select", "MaskedFill", "MaskedFillScalar")
 def select(call: Call) -> Value:
-    """Select(condition, x, y); MaskedFill(x, mask, value)."""
+    """Select(condition, x, y); both others (x, mask, value)."""
     if call.operator == "Select":
         return call.op("Where", *(call.value(i) for i in range(3)))
     return call.op("Where", call.value(1), call.operand(2, call.dtype), call.value(0))

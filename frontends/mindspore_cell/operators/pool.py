@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ....ir import Value
@@ -60,8 +61,7 @@ def max_pool_3d(call: Call) -> Value:
 def average_pool_3d(call: Call) -> Value:
     """AvgPool2d with padding is one of these with a depth of 1."""
     mode = call.text("pad_mode").lower()
-    if call.arg("divisor_override", 0):
-        raise call.unsupported("expected no divisor_override")
+    divisor, ceil = call.int("divisor_override", 0), call.flag("ceil_mode")
     call.ignore("format", "pad")
     pads = call.ints("pad_list")
     attributes: dict[str, Any] = {
@@ -71,27 +71,37 @@ def average_pool_3d(call: Call) -> Value:
         "count_include_pad": call.flag("count_include_pad"),
     }
     attributes |= {"pads": begins_then_ends(pads)} if mode == "pad" else {"auto_pad": _auto_pad(call, mode)}
-    return call.op("AveragePool", call.value(0), **attributes)
+    if not divisor:
+        return call.op("AveragePool", call.value(0), **attributes)
+    if ceil or mode == "same":
+        raise call.unsupported("expected divisor_override without ceil_mode and pad_mode same")
+    x = call.op(
+        "AveragePool", call.value(0), **attributes | {"count_include_pad": 1}
+    )  # all windows are whole
+    return call.op("Mul", x, call.scalar_like(prod(attributes["kernel_shape"]) / divisor, x))
 
 
 @TABLE.op("MaxPoolWithArgmaxV2", "MaxPool3DWithArgmax")
 def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
-    """The indices are flat per channel, which ONNX's are not: only the values are there."""
+    """The indices count within a channel, ONNX's within the whole batch."""
     flat = call.operator == "MaxPool3DWithArgmax"
     spatial = 3 if flat else 2
     call.ignore("argmax_type", "format")
     pads = call.ints("pads")
     pads = pads[-spatial:]  # in 2-d they begin with 1, 1 for batch and channels
-    y = call.op(
+    x = call.value(0)
+    y, places = call.ops(
         "MaxPool",
-        call.value(0),
+        x,
+        outputs=2,
         kernel_shape=call.ints("ksize" if flat else "kernel_size")[-spatial:],
         strides=call.ints("strides")[-spatial:],
         pads=[*pads, *pads],
         dilations=call.ints("dilation")[-spatial:],
         ceil_mode=call.flag("ceil_mode"),
     )
-    return (y,)
+    size = call.constant(prod(call.static_shape(x, range(-spatial, 0))))
+    return y, call.cast(call.op("Mod", places, size), call.result_type(1).dtype)
 
 
 @TABLE.op("AdaptiveAvgPool2D", "AdaptiveAvgPool3D")

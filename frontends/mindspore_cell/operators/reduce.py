@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ....ir import Value
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -57,6 +59,15 @@ def extreme_with_index(call: Call) -> tuple[Value, Value]:
     index = call.cast(call.op("ArgMax" if largest else "ArgMin", x, axis=axis, keepdims=keep), call.dtype)
     value = call.op("ReduceMax" if largest else "ReduceMin", x, call.constant([axis]), keepdims=keep)
     return index, value
+
+
+@TABLE.op("MaxDim", "MinDim")
+def extreme_of_axis(call: Call) -> tuple[Value, Value]:
+    """(values, indices) along one axis."""
+    x, axis, keep = call.value(0), call.int(1), call.flag(2)
+    kind = call.operator.removesuffix("Dim")
+    value = call.op(f"Reduce{kind}", x, call.constant([axis]), keepdims=keep)
+    return value, call.op(f"Arg{kind}", x, axis=axis, keepdims=keep)
 
 
 @TABLE.op("Argmax", "Argmin")
@@ -117,13 +128,7 @@ def std_and_mean(call: Call) -> tuple[Value, Value]:
     """(standard deviation, mean); unbiased divides by n - 1."""
     x, axes, keep = call.value(0), call.ints(1), call.flag(3)
     unbiased = call.flag(2)
-    shape = call.shape(x)
-    over = [shape[a] for a in axes] if axes else list(shape)
-    count = 1
-    for dim in over:
-        if not isinstance(dim, int):
-            raise call.unsupported("expected static reduced dimensions")
-        count *= dim
+    count = prod(call.static_shape(x, axes or None))
     picked = call.constant(axes) if axes else None
     mean = call.op("ReduceMean", x, picked, keepdims=1)
     total = call.op("ReduceSumSquare", call.op("Sub", x, mean), picked, keepdims=keep)

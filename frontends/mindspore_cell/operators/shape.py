@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ir import Operator, Value
 from ....ir.dims import Size
 from ... import formulas
@@ -95,13 +97,37 @@ def flatten(call: Call) -> Value:
     return call.op("Flatten", call.value(0), axis=1)
 
 
-@TABLE.op("Transpose")
+@TABLE.op("FlattenExt")
+def flatten_axes(call: Call) -> Value:
+    """The axes from a first to a last one are one."""
+    x, shape = call.value(0), call.shape()
+    first, last = call.axis(1), call.axis(2)
+    if first == last:
+        return x
+    sizes = [*shape[:first], None, *shape[last + 1 :]]
+    if all(size is None or isinstance(size, int) for size in sizes[1:]):
+        codes = [-1 if size is None else size for size in sizes]
+        return call.op("Reshape", x, call.constant([c if isinstance(c, int) else 0 for c in codes]))
+    raise call.unsupported(f"expected static sizes after the first axis, got {call.type_of()}")
+
+
+@TABLE.op("Transpose", "TransposeView")
 def transpose(call: Call) -> Value:
     x = call.value(0)
     return call.op("Transpose", x, perm=[axis % call.rank(x) for axis in call.ints(1)])
 
 
-@TABLE.op("ExpandDims")
+@TABLE.op("TransposeExtView")
+def swap_axes(call: Call) -> Value:
+    """Two axes exchanged."""
+    rank = call.rank()
+    perm = list(range(rank))
+    a, b = call.axis(1), call.axis(2)
+    perm[a], perm[b] = b, a
+    return call.op("Transpose", call.value(0), perm=perm)
+
+
+@TABLE.op("ExpandDims", "ExpandDimsView")
 def expand_dims(call: Call) -> Value:
     return call.op("Unsqueeze", call.value(0), call.constant(call.ints(1)))
 
@@ -141,13 +167,34 @@ def split(call: Call) -> tuple[Value, ...]:
     return tuple(_split(call, call.value(0), call.int(1), call.int(2)))
 
 
-@TABLE.op("SplitWithSize")
+@TABLE.op("SplitWithSize", "SplitWithSizeView")
 def split_with_size(call: Call) -> tuple[Value, ...]:
     sizes = call.ints(1)
     x = call.value(0)
     return tuple(
         call.ops("Split", x, call.constant(sizes), outputs=len(sizes), types=call.types, axis=call.int(2))
     )
+
+
+@TABLE.op("ChunkView", "SplitTensorView")
+def split_evenly(call: Call) -> tuple[Value, ...]:
+    """Into so many parts, or parts of such a size; the last may be smaller, as MindIR's types say."""
+    call.ignore(1)
+    axis = call.axis(2)
+    sizes = [(call.result_type(i).shape or ())[axis] for i in range(len(call.types))]
+    if not all(isinstance(size, int) for size in sizes):
+        raise call.depends_on_batch()
+    if len(sizes) == 1:
+        return (call.value(0),)
+    return tuple(call.ops("Split", call.value(0), call.constant(sizes), outputs=len(sizes), axis=axis))
+
+
+@TABLE.op("UnstackExtView")
+def unstack_view(call: Call) -> tuple[Value, ...]:
+    axis = call.axis(1)
+    parts = _split(call, call.value(0), axis, len(call.types))
+    at = call.constant([axis])
+    return tuple(call.op("Squeeze", p, at, types=[t]) for p, t in zip(parts, call.types, strict=True))
 
 
 def _split(call: Call, x: Value, axis: int, count: int) -> list[Value]:
@@ -201,6 +248,20 @@ def _reaches(bound: int | Size, dim: object) -> bool:
     return isinstance(dim, int) and bound >= dim
 
 
+@TABLE.op("SelectExtView")
+def select_one(call: Call) -> Value:
+    """One place of an axis, which goes."""
+    return call.op("Gather", call.value(0), call.constant(call.int(2)), axis=call.axis(1))
+
+
+@TABLE.op("NarrowView")
+def narrow(call: Call) -> Value:
+    """So many places of an axis, from a first one."""
+    axis, start = call.axis(1), call.int(2)
+    bounds = [start], [start + call.int(3)], [axis]
+    return call.op("Slice", call.value(0), *(call.constant(b) for b in bounds))
+
+
 @TABLE.op("Slice")
 def slice_(call: Call) -> Value:
     """Begin and size per axis; a size of -1 reaches the end."""
@@ -213,7 +274,7 @@ def slice_(call: Call) -> Value:
     return call.op("Slice", x, *(call.constant(v) for v in ([begin[i] for i in axes], ends, axes)))
 
 
-@TABLE.op("BroadcastTo")
+@TABLE.op("BroadcastTo", "BroadcastToView")
 def broadcast_to(call: Call) -> Value:
     """-1 keeps a dimension; so does 1 in Expand, which is how the batch keeps its own."""
     x, dims = call.value(0), call.sizes(1)
@@ -280,10 +341,67 @@ def pad(call: Call) -> Value:
 
 @TABLE.op("MirrorPad")
 def mirror_pad(call: Call) -> Value:
-    pairs = call.ints(1)
-    if call.arg("mode", "REFLECT") != "REFLECT":
-        raise call.unsupported("expected mode REFLECT: ONNX has no symmetric padding")
-    return call.op("Pad", call.value(0), call.constant(formulas.begins_then_ends(pairs)), mode="reflect")
+    """Mirrored about the edge's middle (REFLECT) or its outside (SYMMETRIC), which ONNX's Pad has not."""
+    pairs, x = call.ints(1), call.value(0)
+    if call.arg("mode", "REFLECT") == "REFLECT":
+        return call.op("Pad", x, call.constant(formulas.begins_then_ends(pairs)), mode="reflect")
+    for axis in range(call.rank()):
+        before, after = pairs[2 * axis : 2 * axis + 2]
+        if before or after:
+            (size,) = call.static_shape(x, [axis])
+            places = [*range(before - 1, -1, -1), *range(size), *range(size - 1, size - 1 - after, -1)]
+            x = call.op("Gather", x, call.constant(places), axis=axis)
+    return x
+
+
+@TABLE.op("Diag")
+def diagonal_matrix(call: Call) -> Value:
+    """A vector as the diagonal of a matrix."""
+    x = call.value(0)
+    if call.rank() != 1:
+        raise call.unsupported(f"expected a vector, got {call.type_of()}")
+    (size,) = call.static_shape()
+    return call.op(
+        "Mul", call.op("Unsqueeze", x, call.constant([0])), call.constant(np.eye(size), call.dtype)
+    )
+
+
+@TABLE.op("Diagonal")
+def diagonal(call: Call) -> Value:
+    """Diagonals of two axes, behind the others."""
+    x, offset = call.value(0), call.int(1)
+    rank = call.rank()
+    a, b = call.axis(2), call.axis(3)
+    others = [i for i in range(rank) if i not in (a, b)]
+    rows, columns = call.static_shape(x, [a, b])
+    moved = call.op("Transpose", x, perm=[a, b, *others])
+    places = [(i, i + offset) for i in range(rows) if 0 <= i + offset < columns]
+    if not places:
+        raise call.unsupported(f"expected a diagonal inside of {rows} x {columns}, got {offset}")
+    found = call.op("GatherND", moved, call.constant(np.array(places, np.int64)))
+    return call.op("Transpose", found, perm=[*range(1, rank - 1), 0]) if others else found
+
+
+@TABLE.op("Meshgrid")
+def mesh(call: Call) -> tuple[Value, ...]:
+    """Each vector along an axis of its own: "xy" (1) exchanges the first two."""
+    vectors, exchanged = call.values(0), call.int(1) == 1
+    axes = list(range(len(vectors)))
+    if exchanged and len(axes) > 1:
+        axes[:2] = [1, 0]
+    dims = {axis: call.shape(v)[0] if call.rank(v) else 1 for axis, v in zip(axes, vectors, strict=True)}
+    shape = call.shape_value([Size.of(d) if isinstance(d, str) else d for _, d in sorted(dims.items())])
+    out = []
+    for axis, vector in zip(axes, vectors, strict=True):
+        codes = [1] * len(axes)
+        codes[axis] = -1
+        out.append(call.op("Expand", call.op("Reshape", vector, call.constant(codes)), shape))
+    return tuple(out)
+
+
+@TABLE.op("Eye")
+def identity_matrix(call: Call) -> Value:
+    return call.constant(np.eye(call.int(0), call.int(1), dtype=call.element_type(2)))
 
 
 @TABLE.op("Tril", "Triu")

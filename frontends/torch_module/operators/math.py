@@ -124,16 +124,7 @@ def round_decimals(call: Call) -> Value:
 @TABLE.op("aten.atan2.default", "aten.arctan2.default")
 def atan2(call: Call) -> Value:
     """The angle of a point, by its quadrant."""
-    y, x = call.operand("self", call.dtype), call.operand("other", call.dtype)
-    zero, half = call.constant(0, call.dtype), call.constant(numbers.pi / 2, call.dtype)
-    sign = call.op(
-        "Where", call.op("Less", y, zero), call.constant(-1, call.dtype), call.constant(1, call.dtype)
-    )
-    acute = call.op("Atan", call.op("Div", y, x))
-    obtuse = call.op("Add", acute, call.op("Mul", sign, call.constant(numbers.pi, call.dtype)))
-    upright = call.op("Where", call.op("Equal", y, zero), zero, call.op("Mul", sign, half))
-    beside = call.op("Where", call.op("Less", x, zero), obtuse, acute)
-    return call.op("Where", call.op("Equal", x, zero), upright, beside)
+    return formulas.angle_of(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 def _is_negative(call: Call, x: Value) -> Value:
@@ -216,20 +207,6 @@ def div(call: Call) -> Value:
     return call.op("Div", call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
-def _floor_div(call: Call, x: Value, y: Value) -> Value:
-    """The quotient rounded down; ONNX divides integers towards zero."""
-    if formulas.is_floating(call.dtype):
-        return call.op("Floor", call.op("Div", x, y))
-    quotient = call.op("Div", x, y)
-    if call.dtype.startswith("u"):
-        return quotient
-    zero = call.constant(0, call.dtype)
-    remains = call.op("Not", call.op("Equal", call.op("Mul", quotient, y), x))
-    negative = call.op("Xor", call.op("Less", x, zero), call.op("Less", y, zero))
-    correction = call.cast(call.op("And", remains, negative), call.dtype)
-    return call.op("Sub", quotient, correction)
-
-
 @TABLE.op("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(call: Call) -> Value:
     """Division rounded down, towards zero, or not at all."""
@@ -239,7 +216,7 @@ def div_mode(call: Call) -> Value:
         call.arg("rounding_mode"),
     )
     if mode == "floor":
-        return _floor_div(call, x, y)
+        return formulas.floor_divide(call, x, y)
     quotient = call.op("Div", x, y)
     if mode is None or not formulas.is_floating(call.dtype):
         return quotient
@@ -249,16 +226,13 @@ def div_mode(call: Call) -> Value:
 @TABLE.op("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(call: Call) -> Value:
     """The quotient rounded down."""
-    return _floor_div(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
+    return formulas.floor_divide(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.remainder.Tensor", "aten.remainder.Scalar")
 def remainder(call: Call) -> Value:
-    """The remainder with the divisor's sign: ONNX's integer Mod; for floats by way of floor."""
-    x, y = call.operand("self", call.dtype), call.operand("other", call.dtype)
-    if not formulas.is_floating(call.dtype):
-        return call.op("Mod", x, y)
-    return call.op("Sub", x, call.op("Mul", y, call.op("Floor", call.op("Div", x, y))))
+    """The remainder with the divisor's sign."""
+    return formulas.floor_remainder(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.fmod.Tensor", "aten.fmod.Scalar")
@@ -322,7 +296,7 @@ def _shift(direction: str) -> Lowering[Call]:
     def shift(call: Call) -> Value:
         x, by = call.operand("self", call.dtype), call.operand("other", call.dtype)
         factor = call.op("Pow", call.constant(2, call.dtype), by)
-        return call.op("Mul", x, factor) if direction == "left" else _floor_div(call, x, factor)
+        return call.op("Mul", x, factor) if direction == "left" else formulas.floor_divide(call, x, factor)
 
     return shift
 

@@ -74,10 +74,7 @@ SPECIAL = Group(
 ARITHMETIC = Group(
     _X,
     {
-        **{
-            n: f"A.{n}()(x, y)"
-            for n in ["Add", "AddExt", "Sub", "SubExt", "Mul", "Maximum", "Minimum", "FloorDiv"]
-        },
+        **{n: f"A.{n}()(x, y)" for n in ["Add", "AddExt", "Sub", "SubExt", "Mul", "Maximum", "Minimum"]},
         **{n: f"A.{n}()(x, ops.abs(y) + 1)" for n in ["Div", "RealDiv"]},
         "Muls": "ms.mint.mul(x, 2)",
         "Divs": "ms.mint.div(x, 2)",
@@ -164,6 +161,116 @@ FIXED_MATRICES = Group(
         "CholeskyInverse": "(ops.cholesky_inverse(f[0]), ops.cholesky_inverse(f[0].T, True))",
         "LuSolve": f"ops.lu_solve(b, x, {_PIVOTS})",
         "LuUnpack": f"ops.lu_unpack(x, {_PIVOTS})",
+    },
+    {},
+    dynamic=False,
+)
+
+WHOLE_NUMBERS = Group(
+    {"i": integers(2, 3, 4, high=60) - 30, "j": integers(2, 3, 4, high=9) + 1, **_X},
+    {
+        "FloorDiv": "(ops.floor_div(i, j), ops.floor_div(x * 9, y))",
+        "FloorMod": "(ops.floor_mod(i, j), ops.floor_mod(x * 9, ops.abs(y) + 1))",
+        "TruncateDiv": "(ops.truncate_div(i, j), ops.truncate_div(x * 9, y))",
+        "TruncateMod": "(ops.truncate_mod(i, j), ops.truncate_mod(x * 9, ops.abs(y) + 1))",
+        "Mod": "P.Mod()(x * 9, ops.abs(y) + 1)",
+        "DivMod": "(ops.div(x * 9, y, rounding_mode='floor'), ops.div(x * 9, y, rounding_mode='trunc'))",
+        "Trunc": "ops.trunc(x * 9)",
+        "BitwiseAnd": "(ops.bitwise_and(i, j), ms.mint.ne(x, 0) & ms.mint.lt(x, 1))",
+        "BitwiseOr": "ops.bitwise_or(i, j)",
+        "BitwiseXor": "ops.bitwise_xor(i, j)",
+        "LeftShift": "ops.bitwise_left_shift(i, j)",
+        "RightShift": "ops.bitwise_right_shift(i, j)",
+    },
+    {},
+)
+
+MORE_MATH = Group(
+    _X,
+    {
+        "Acosh": "ops.acosh(ops.abs(x) + 1.1)",
+        "Asinh": "ops.asinh(x)",
+        "Atanh": "ops.atanh(ops.tanh(x) * 0.9)",
+        "Atan2": "ops.atan2(x, y)",
+        "Hypot": "ops.hypot(x, y)",
+        "Sinc": "ops.sinc(ops.relu(x))",
+        "Heaviside": "ops.heaviside(ops.relu(x), y)",
+        "Xlogy": "ops.xlogy(ops.relu(x), ops.abs(y))",
+        "IsFinite": "ops.isfinite(x / ops.relu(y))",
+        "NanToNum": "(ms.mint.nan_to_num(x / ops.relu(y)), ops.nan_to_num(ops.log(x), 0.5, 2.0, 3.0))",
+        "MaskedFillScalar": "x.masked_fill(x > 0, -1.0)",
+        "SmoothL1Loss": "(ops.smooth_l1_loss(x, y, 0.5), ops.smooth_l1_loss(x, y, reduction='mean'))",
+        "KLDivLoss": "(ops.kl_div(x, ops.relu(y), 'none'), ops.kl_div(x, ops.relu(y), 'batchmean'))",
+        "BCEWithLogitsLoss": "ops.binary_cross_entropy_with_logits(x, ops.sigmoid(y), ops.abs(y),"
+        " ops.abs(x))",
+        "MaxDim": "ms.mint.max(x, 1)",
+        "MinDim": "ms.mint.min(x, 2, True)",
+    },
+    {},
+)
+
+FOUND_PLACES = Group(
+    {**_X, "i": integers(2, 3, 1, high=4)},
+    {
+        "NonZero": "ops.nonzero(ops.relu(x))",
+        "MaskedSelect": "(ops.masked_select(x, y > 0), ops.masked_select(x, y[:, :1] > 0))",
+        "TensorScatterElements": "(ops.tensor_scatter_elements(x, i, y[:, :, :1], 2),"
+        " ops.tensor_scatter_elements(x, i, y[:, :, :1], 2, 'add'))",
+        "Scatter": "ms.mint.scatter(x, 2, ops.cast(i, ms.int64), y[:, :, :1])",
+        "IndexAdd": "ops.index_add(x * 1, Tensor([0, 2], ms.int32), y[:, :2], 1)",
+        "TensorScatterMax": "ops.tensor_scatter_max(x, Tensor([[0], [1]], ms.int32), y[:2])",
+        "TensorScatterMin": "ops.tensor_scatter_min(x, Tensor([[0], [1]], ms.int32), y[:2])",
+        "TensorScatterMul": "ops.tensor_scatter_mul(x, Tensor([[0], [1]], ms.int32), y[:2])",
+        "TensorScatterSub": "ops.tensor_scatter_sub(x, Tensor([[0], [0]], ms.int32), y[:2])",
+        "ScatterNd": "ops.scatter_nd(Tensor([[2], [2]], ms.int32), y[:2], (4, 3, 4))",
+        "UnsortedSegmentSum": "ops.unsorted_segment_sum(x[:2], Tensor([1, 1], ms.int32), 3)",
+    },
+    {},
+)
+
+VIEWS = Group(
+    {**_X, "square": floats(2, 3, 3)},
+    {
+        "TransposeView": "ms.mint.permute(x, (0, 2, 1))",
+        "TransposeExtView": "ms.mint.transpose(x, 1, -1)",
+        "ExpandDimsView": "ms.mint.unsqueeze(x, 1)",
+        "BroadcastToView": "ms.mint.broadcast_to(x[:, :1], (-1, 3, 4))",
+        "FlattenExt": "(ms.mint.flatten(x, 1), ms.mint.flatten(x, 0, 1))",
+        "SplitWithSizeView": "ms.mint.split(x, (1, 3), dim=2)",
+        "SplitTensorView": "ms.mint.split(x, 3, dim=2)",
+        "ChunkView": "ms.mint.chunk(x, 2, 1)",
+        "UnstackExtView": "ms.mint.unbind(x, 1)",
+        "SelectExtView": "ms.mint.select(x, 1, 2)",
+        "NarrowView": "ms.mint.narrow(x, 2, 1, 2)",
+        "Diagonal": "(ops.diagonal(x, 1, 1, 2), ops.diagonal(x[0], -1))",
+        "Diag": "ops.diag(x[0, 0])",
+        "Meshgrid": "(ops.meshgrid(x[0, 0], y[0, :, 0]), ops.meshgrid(x[0, 0], y[0, :, 0], indexing='ij'))",
+        "Eye": "x + ops.eye(3, 4, ms.float32)",
+    },
+    {},
+)
+
+IMAGES = Group(
+    {
+        "x": floats(2, 4, 5, 6),
+        "line": floats(2, 3, 5),
+        "box": floats(1, 2, 3, 4, 4),
+        "at": floats(2, 3, 4, 2),
+        "where": floats(1, 2, 3, 2, 3),
+    },
+    {
+        "ResizeLinear1D": "(ops.interpolate(line, size=9, mode='linear', align_corners=False),"
+        " ops.interpolate(line, size=9, mode='linear', align_corners=True))",
+        "ResizeNearestNeighborV2": "ops.interpolate(x, size=(9, 7), mode='nearest')",
+        "UpsampleNearest2D": "(ms.mint.nn.functional.interpolate(x, size=(9, 7), mode='nearest'),"
+        " ms.mint.nn.functional.interpolate(x, scale_factor=2.0, mode='nearest'))",
+        "UpsampleTrilinear3D": "(ops.interpolate(box, size=(5, 8, 8), mode='trilinear'),"
+        " ops.interpolate(box, size=(5, 8, 8), mode='trilinear', align_corners=True))",
+        "UpsampleNearest1D": "ms.mint.nn.functional.interpolate(line, size=8, mode='nearest')",
+        "UpsampleNearest3D": "ms.mint.nn.functional.interpolate(box, size=(5, 8, 8), mode='nearest')",
+        "GridSampler3D": "ops.grid_sample(box, ops.tanh(where))",
+        "GridSampler2D": "(ops.grid_sample(x, ops.tanh(at)),"
+        " ops.grid_sample(x, at, mode='nearest', padding_mode='border', align_corners=True))",
     },
     {},
     dynamic=False,
@@ -280,4 +387,9 @@ GROUPS = {
     "places": PLACES,
     "fixed_places": FIXED_PLACES,
     "layers": LAYERS,
+    "whole_numbers": WHOLE_NUMBERS,
+    "more_math": MORE_MATH,
+    "found_places": FOUND_PLACES,
+    "views": VIEWS,
+    "images": IMAGES,
 }
