@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.files import staged
 from ..ir import ModelError, TensorData, UsageError, require_file
 
-__all__ = ["READABLE", "WRITABLE", "read_checkpoint", "write_checkpoint"]
+if TYPE_CHECKING:
+    from .optimizer_state import OptimizerState
+
+__all__ = ["READABLE", "WRITABLE", "read_checkpoint", "read_training", "write_checkpoint"]
 
 READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".onnx")
 WRITABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt")
@@ -29,19 +32,12 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
         UsageError: when the suffix is none that is read.
         ModelError: when the file is missing, truncated, malformed or holds anything but tensors.
     """
-    path = Path(path)
-    if path.suffix not in READABLE:
-        raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
-    require_file(path)
-    try:
-        with path.open("rb") as file:
-            magic = file.read(8)
-    except OSError as error:
-        raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
-    if path.suffix in (".pth", ".pt") or (path.suffix == ".ckpt" and magic.startswith(_ZIP)):
-        from .torch_file import read_torch
+    path, notes = Path(path), [] if notes is None else notes
+    magic = _magic(path)
+    if _is_torch(path, magic):
+        from .torch_file import TorchFile
 
-        return read_torch(path, notes)
+        return TorchFile(path).tensors(notes)
     if path.suffix == ".safetensors":
         from .safetensors_file import read_safetensors as read
     elif path.suffix == ".params" or (path.suffix == ".ckpt" and magic == _PARAMS):
@@ -51,6 +47,43 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
     else:
         from .ckpt import read_ckpt as read
     return read(path)
+
+
+def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorData], OptimizerState | None]:
+    """(the weights of a checkpoint as `read_checkpoint` gives them, what an optimizer keeps of them).
+
+    MindSpore's slots are tensors of the file like any other, and no weights here; MXNet keeps its in files of
+    their own.
+    """
+    path = Path(path)
+    if _is_torch(path, _magic(path)):
+        from .torch_file import TorchFile
+
+        file = TorchFile(path)
+        tensors = file.tensors(notes)
+        return tensors, file.optimizer(tensors)
+    tensors = read_checkpoint(path, notes)
+    if path.suffix in (".params", ".onnx"):
+        return tensors, None
+    from .optimizer_state import split_slots
+
+    return split_slots(tensors, notes)
+
+
+def _magic(path: Path) -> bytes:
+    """The first bytes of a file of a suffix that is read."""
+    if path.suffix not in READABLE:
+        raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
+    require_file(path)
+    try:
+        with path.open("rb") as file:
+            return file.read(8)
+    except OSError as error:
+        raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
+
+
+def _is_torch(path: Path, magic: bytes) -> bool:
+    return path.suffix in (".pth", ".pt") or (path.suffix == ".ckpt" and magic.startswith(_ZIP))
 
 
 def write_checkpoint(path: Path | str, tensors: Mapping[str, Any], *, force: bool = False) -> None:

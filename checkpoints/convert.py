@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,13 +11,12 @@ import numpy as np
 
 from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData, UsageError, near_names, system_errors_told
-from . import read_checkpoint, write_checkpoint
+from . import read_training, write_checkpoint
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
-from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried, split_slots
+from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
 from .pairs import inverted, read_pairs
 from .prefixes import peeled
-from .slots import slot_of
 from .unmapped import spelled_map, unwrapped
 
 _LISTED = 20
@@ -72,8 +70,7 @@ def convert_checkpoint(
         UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
     notes: list[str] = []
-    given = read_checkpoint(source, notes)
-    given, state = _optimizer_of(Path(source), given, notes)
+    given, state = read_training(source, notes)
     raw = list(given)
     pairs = None if map_ is None or isinstance(map_, Map) else read_pairs(map_)
     if map_ is None or pairs is not None:
@@ -103,21 +100,6 @@ def convert_checkpoint(
         made = _with_optimizer(made, state, mapping, back, Path(target), more)
     write_checkpoint(target, made, force=force)
     return Converted(Path(target), back, count, notes + more)
-
-
-def _optimizer_of(
-    source: Path, given: dict[str, TensorData], notes: list[str]
-) -> tuple[dict[str, TensorData], OptimizerState | None]:
-    """(the weights of a checkpoint, what an optimizer keeps of them)."""
-    if source.suffix in (".params", ".onnx"):
-        return given, None
-    if source.suffix in (".pth", ".pt") or (source.suffix == ".ckpt" and zipfile.is_zipfile(source)):
-        from .torch_file import read_optimizer
-
-        return given, read_optimizer(source, given)
-    if not any(slot_of(name, given.keys()) for name in given):
-        return given, None
-    return split_slots(given, notes)
 
 
 def _with_optimizer(
@@ -188,7 +170,7 @@ def forward(
             shape = tuple(primary.target_shape)
             made[target] = unpacked(primary.values, primary.dtype, shape, target)
         else:
-            problems.missing.append(mapping.source_name(primary))
+            problems.missing[mapping.source_name(primary)] = None
     problems.unknown = [name for name in given if name not in used]
     problems.other += [
         f"`{name}`: several tensors of the source have this name, and a checkpoint by it holds only one"
@@ -223,7 +205,7 @@ def backward(
             filled.append(name)
         elif row.target not in given:
             if not row.values and not row.tie:
-                problems.missing.append(row.target)
+                problems.missing[row.target] = None
         elif row.values:  # the source's checkpoints do not hold it
             if not row.source:
                 left.append(row.target)
@@ -294,7 +276,7 @@ class _Problems:
         self, mapping: Map, place: str, given: Mapping[str, TensorData], *, reverse: bool = False
     ) -> None:
         self.mapping, self.place, self.given = mapping, place, given
-        self.missing: list[str] = []
+        self.missing: dict[str, None] = {}
         self.unknown: list[str] = []
         self.derived = [
             f"`{row.target or mapping.source_name(row)}`: not the source's values, a pass computed with them"
@@ -307,7 +289,7 @@ class _Problems:
         """Whether all that the target's tensor is made of is there, of the types of their rows."""
         names = self.mapping.read_by(row)
         absent = [name for name in names if name not in self.given]
-        self.missing += [name for name in absent if name not in self.missing]
+        self.missing |= dict.fromkeys(absent)
         rows = [(name, self.mapping.by_name.get(name, row)) for name in names if name in self.given]
         fitting = [self.fits(name, self.given[name], r.dtype, r.shape) for name, r in rows]
         return not absent and all(fitting)
@@ -322,8 +304,9 @@ class _Problems:
         return good
 
     def raise_if_any(self) -> None:
-        lines = self._names("only in the checkpoint", self.unknown, self.missing)
-        lines += self._names("only in the map", self.missing, self.unknown)
+        missing = list(self.missing)
+        lines = self._names("only in the checkpoint", self.unknown, missing)
+        lines += self._names("only in the map", missing, self.unknown)
         lines += [f"  {text}" for text in [*self.other[:_LISTED], *self.derived[:_LISTED]]]
         count = len(self.unknown) + len(self.missing) + len(self.other) + len(self.derived)
         if not count:

@@ -13,6 +13,8 @@ from ..ir import TensorData
 from .side_by_side import lay_side_by_side
 
 _CHUNK = 1 << 16
+_SAME = 8
+"""Names of one value that are listed for a name of the other side: of n and n there are n² pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,8 @@ def matches(a: Mapping[str, TensorData], b: Mapping[str, TensorData]) -> list[tu
     pairs: list[tuple[str, str]] = []
     for name, data in a.items():
         if (data.dtype, data.nbytes) in kinds and (digest := _digest(data)):
-            pairs += [(name, other) for other in found.get(digest, ()) if other != name]
+            others = found.get(digest, ())[: _SAME + 1]
+            pairs += [(name, other) for other in others if other != name][:_SAME]
     return pairs
 
 

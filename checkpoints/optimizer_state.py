@@ -14,9 +14,10 @@ import numpy as np
 
 from ..ir import TensorData
 from .mapping import Map, applied
-from .slots import is_global, slot_of
+from .slots import is_global, slot_in
+from .spelling import COUNTER
 
-_BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+_BUFFERS = ("running_mean", "running_var", COUNTER)
 _PREFIXES = {"exp_avg": "moment1.", "exp_avg_sq": "moment2.", "max_exp_avg_sq": "vhat."}
 """Adam's terms in torch -> the prefixes of `nn.Adam`."""
 _TERMS = {
@@ -116,7 +117,7 @@ def _names_of(
     if all(isinstance(s, list) and len(s) == len(n) for s, n in zip(stated, numbers, strict=True)):
         pairs = [pair for n, s in zip(numbers, stated, strict=True) for pair in zip(n, s, strict=True)]  # pyright: ignore[reportArgumentType]
         named = dict(pairs)
-        fits = all(n in named and _fits(kept[n], tensors.get(str(named[n]))) for n in kept)
+        fits = all(isinstance(named.get(n), str) and _fits(kept[n], tensors.get(named[n])) for n in kept)
         return (named, "") if fits else ({}, "its names are not those of the model")
     names = [n for n in tensors if n.rpartition(".")[2] not in _BUFFERS]
     if len(numbers) == 1:
@@ -126,12 +127,27 @@ def _names_of(
             why = "more than one order of the model's parameters fits its shapes"
             return {}, why if first is not None else "its shapes are not those of the model's parameters"
         return first, ""
+    return _by_shapes(numbers, names, kept, tensors)
+
+
+def _by_shapes(
+    numbers: Sequence[Sequence[int]],
+    names: Sequence[str],
+    kept: Mapping[int, Mapping[str, TensorData]],
+    tensors: Mapping[str, TensorData],
+) -> tuple[dict[int, str], str]:
+    """The parameters of several groups, where every shape is of one group alone; or why that is not so."""
     found: dict[int, str] = {}
-    shapes = {n: next(iter(kept[n].values())).shape for group in numbers for n in group if kept.get(n)}
-    for shape in set(shapes.values()):
-        holders = [[n for n in group if shapes.get(n) == shape] for group in numbers]
-        here = [name for name in names if tensors[name].shape == shape]
-        mine = [group for group in holders if group]
+    holders: dict[tuple[int, ...], dict[int, list[int]]] = {}  # shape -> group -> numbers
+    for at, group in enumerate(numbers):
+        for n in group:
+            if kept.get(n):
+                holders.setdefault(next(iter(kept[n].values())).shape, {}).setdefault(at, []).append(n)
+    named: dict[tuple[int, ...], list[str]] = {}
+    for name in names:
+        named.setdefault(tensors[name].shape, []).append(name)
+    for shape, groups_of in holders.items():
+        here, mine = named.get(shape, []), list(groups_of.values())
         if len(mine) != 1 or len(mine[0]) != len(here):
             return {}, (
                 f"shapes do not tell which of its {len(numbers)} groups holds which parameter of "
@@ -173,13 +189,14 @@ def split_slots(
     given: Mapping[str, TensorData], notes: list[str]
 ) -> tuple[dict[str, TensorData], OptimizerState | None]:
     """(the weights of a MindSpore checkpoint, what its optimizer keeps; None where it keeps nothing)."""
+    slots = {name: slot for name in given if (slot := slot_in(name, given)) is not None}
+    if not slots:
+        return dict(given), None
     weights: dict[str, TensorData] = {}
     state, dropped = OptimizerState(), list[str]()
     once = state.once
     for name, data in given.items():
-        slot = slot_of(name, given.keys())
-        if slot is not None and data.shape not in (given[slot[1]].shape, ()):
-            slot = None  # a layer of that name
+        slot = slots.get(name)
         if slot is not None and slot[0] in _TERMS:
             state.slots.setdefault(slot[1], {})[_TERMS[slot[0]]] = data
             state.prefixes[_TERMS[slot[0]]] = slot[0]

@@ -40,16 +40,35 @@ def read_pairs(path: Path | str) -> dict[str, str | None] | None:
     return document
 
 
-def renamed(name: str, pairs: Mapping[str, str | None]) -> str | None:
-    """A name by the longest path of the map that it is or lies under; None for what has no counterpart."""
-    end = len(name)
-    while end > 0:
-        head = name[:end]
-        if head in pairs:
-            new = pairs[head]
-            return None if new is None else f"{new}{name[end:]}"
-        end = name.rfind(".", 0, end)
-    return name
+class Renaming:
+    """The pairs, applied to names: the longest path that a name is or lies under tells.
+
+    Example:
+        >>> renaming = Renaming({"layer1": "stage1", "aux": None})
+        >>> renaming("layer1.0.weight"), renaming("layer10.weight"), renaming("aux.bias")
+        ('stage1.0.weight', 'layer10.weight', None)
+    """
+
+    def __init__(self, pairs: Mapping[str, str | None]) -> None:
+        self.pairs = pairs
+        self._longest = max(map(len, pairs), default=0)
+
+    def head(self, name: str) -> str | None:
+        """The path of the map that a name is or lies under; None where there is none."""
+        end = len(name)
+        while end > 0:
+            if end <= self._longest and name[:end] in self.pairs:
+                return name[:end]
+            end = name.rfind(".", 0, end)
+        return None
+
+    def __call__(self, name: str) -> str | None:
+        """The name on the other side; None for what has no counterpart."""
+        head = self.head(name)
+        if head is None:
+            return name
+        new = self.pairs[head]
+        return None if new is None else f"{new}{name[len(head) :]}"
 
 
 def inverted(pairs: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -13,10 +13,8 @@ import numpy as np
 
 from ..ir import Graph, Parameter, TensorData
 from .prefixes import peeled
-from .slots import is_global, slot_of
-from .spelling import plain_name, plain_shape
-
-COUNTER = "num_batches_tracked"
+from .slots import is_global, slot_in
+from .spelling import COUNTER, plain_name, plain_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +123,14 @@ def place(net: Graph, given: Mapping[str, TensorData]) -> Placement:
     done.given = found = peeled(given, lambda name: name in known or plain_name(name) in known, done.notes)
     names = _Names(members)
     slots = {
-        name: slot
-        for name in found
-        if not names.has(name) and (slot := slot_of(name, found.keys())) is not None
+        name: slot for name in found if not names.has(name) and (slot := slot_in(name, found)) is not None
     }
     saved_here = net.origin.framework == "mindspore" and any(map(names.has, found))
     for name, data in found.items():
         if name not in slots:
             _place_one(done, name, data, names, saved_here or names.has(name))
     for name, (prefix, base) in slots.items():
-        data = found[name]
-        if base in done.placed and data.shape in (found[base].shape, ()):
+        if base in done.placed:
             done.slots[name] = f"{prefix}{done.placed[base][0].name}"
         else:
             done.unknown.append(name)

@@ -8,6 +8,8 @@ from ..ir import TensorData
 
 _PREFIXES = ("module.", "_orig_mod.", "model.", "state_dict.", "net.", "network.")
 """Of DataParallel, torch.compile, Lightning and the like."""
+_DEEPEST = 8
+"""Wrappers one in another; a name may be as long as its file."""
 
 
 def peeled(
@@ -21,7 +23,7 @@ def peeled(
         notes: gets a sentence where anything was peeled.
     """
     found, taken = dict(tensors), list[str]()
-    while True:
+    for _ in range(_DEEPEST):
         hits = sum(map(is_known, found))
         for prefix in _PREFIXES:
             if not any(name.startswith(prefix) for name in found):
@@ -41,6 +43,6 @@ def peeled(
 
 def _without_any(name: str) -> str:
     """A name without any of the prefixes: two wrappers may lie one in the other."""
-    while prefix := next((p for p in _PREFIXES if name.startswith(p)), ""):
-        name = name.removeprefix(prefix)
+    for _ in range(_DEEPEST):
+        name = name.removeprefix(next((p for p in _PREFIXES if name.startswith(p)), ""))
     return name

@@ -18,7 +18,8 @@ from .mapping import Map, applied, read_map
 from .pairs import read_pairs
 from .prefixes import peeled
 from .slots import optimizer_names
-from .unmapped import COUNTER, framework_of, layout, pair_names
+from .spelling import COUNTER
+from .unmapped import framework_of, layout, pair_names
 
 
 @dataclass(slots=True)

@@ -35,13 +35,15 @@ def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:
     return found[1], name[found.end() :]
 
 
+def slot_in(name: str, tensors: Mapping[str, TensorData]) -> tuple[str, str] | None:
+    """As `slot_of`, of a tensor of a checkpoint: a slot has its parameter's shape, or is one number."""
+    slot = slot_of(name, tensors.keys())
+    return slot if slot is not None and tensors[name].shape in (tensors[slot[1]].shape, ()) else None
+
+
 def optimizer_names(tensors: Mapping[str, TensorData]) -> set[str]:
     """The names of an optimizer's slots in a checkpoint, and where there are any what it saves once."""
-    slots = {
-        name
-        for name, data in tensors.items()
-        if (slot := slot_of(name, tensors.keys())) and data.shape in (tensors[slot[1]].shape, ())
-    }
+    slots = {name for name in tensors if slot_in(name, tensors) is not None}
     return slots | {name for name in tensors if is_global(name)} if slots else set()
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+COUNTER = "num_batches_tracked"
+"""torch's count of the batches a BatchNorm has seen; no other framework keeps one."""
+
 _TERMS = {
     "gamma": "weight",
     "beta": "bias",

@@ -47,42 +47,44 @@ _ALIGNMENT = 64  # torch's own, so that storages can be mapped
 _CHUNK = 1 << 24
 
 
-def read_torch(path: Path, notes: list[str] | None = None) -> dict[str, TensorData]:
-    """The tensors of a state dict, mapped where the file's format allows it.
-
-    Args:
-        path: a file of ``torch.save``; nothing in it is executed.
-        notes: gets a sentence where the state was found inside a larger checkpoint.
+class TorchFile:
+    """A file of ``torch.save``, read once and mapped where its format allows it; nothing in it is executed.
 
     Raises:
-        ModelError: when the file is missing or malformed, or holds anything but tensors by name.
+        ModelError: when the file is missing or malformed.
     """
-    try:
-        importlib.import_module("torch")
-    except ImportError as error:
-        raise ModelError(
-            "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
-        ) from error
-    require_file(path)
-    state = _state(_loaded(path), path, [] if notes is None else notes)
-    return {name: _handle(name, tensor, path) for name, tensor in state.items()}
 
+    def __init__(self, path: Path) -> None:
+        try:
+            importlib.import_module("torch")
+        except ImportError as error:
+            raise ModelError(
+                "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
+            ) from error
+        require_file(path)
+        self.path, self._content = path, _loaded(path)
 
-def read_optimizer(path: Path, tensors: Mapping[str, TensorData]) -> OptimizerState | None:
-    """What an optimizer keeps of the tensors of a training checkpoint; None where the file has none.
+    def tensors(self, notes: list[str]) -> dict[str, TensorData]:
+        """The tensors of the state dict.
 
-    Args:
-        path: a file that `read_torch` has read.
-        tensors: what it gave.
-    """
-    content = _loaded(path)
-    found = content
-    for key in _OPTIMIZERS:
-        found = content.get(key) if isinstance(content, Mapping) else None
-        found = found[0] if isinstance(found, list) and len(found) == 1 else found
-        if isinstance(found, Mapping):
-            break
-    return of_torch(found, tensors, lambda value: _slot(value, path))
+        Args:
+            notes: gets a sentence where the state was found inside a larger checkpoint.
+
+        Raises:
+            ModelError: when the file holds anything but tensors by name.
+        """
+        state = _state(self._content, self.path, notes)
+        return {name: _handle(name, tensor, self.path) for name, tensor in state.items()}
+
+    def optimizer(self, tensors: Mapping[str, TensorData]) -> OptimizerState | None:
+        """What an optimizer keeps of the file's tensors; None where there is none."""
+        content = self._content if isinstance(self._content, Mapping) else {}
+        for key in _OPTIMIZERS:
+            found = content.get(key)
+            found = found[0] if isinstance(found, list) and len(found) == 1 else found
+            if isinstance(found, Mapping):
+                return of_torch(found, tensors, lambda value: _slot(value, self.path))
+        return None
 
 
 def _slot(value: object, path: Path) -> TensorData | None:

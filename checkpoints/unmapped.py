@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from ..backends.renames import Rename
 from ..ir import ModelError, TensorData
 from .mapping import Map
-from .pairs import inverted, renamed
+from .pairs import Renaming, inverted
 from .prefixes import peeled
-from .spelling import plain_name, plain_shape
+from .spelling import COUNTER, plain_name, plain_shape
 
-COUNTER = "num_batches_tracked"
 _LISTED = 10
 _FLAT = re.compile(
     r"^([^.]+)_(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)$"
@@ -52,18 +53,17 @@ def spelled_map(
     Raises:
         ModelError: E801 for names that may be spelled in several ways, or pairs that fit no name.
     """
-    pairs = _turned(given, pairs, str(source))
+    renaming = _turned(given, pairs, str(source))
     here = framework_of(source, given)
     there = here if target.suffix == ".safetensors" else _FORMATS.get(target.suffix, here)
-    named = {name: renamed(_dotted(name, here), pairs) for name in given}
-    stated = {n for n in given if n in pairs}
+    named = {name: renaming(_dotted(name, here)) for name in given}
     again = here != there
     layers = _layers({n: d for n, d in given.items() if named[n] is not None}, named)
     problems: list[str] = []
     rows: list[Rename] = []
     for name, data in given.items():
         new = named[name]
-        if new is not None and again and name not in stated:
+        if new is not None and again and name not in renaming.pairs:
             new = _respelled(new, layers, there, problems)
         rows.append(
             Rename(
@@ -78,8 +78,8 @@ def spelled_map(
                 buffer=plain_name(name).endswith(("running_mean", "running_var")),
             )
         )
-    twice = [r.target for r in rows if r.target]
-    problems += [f"`{n}`: several names become this one" for n in {n for n in twice if twice.count(n) > 1}]
+    count = Counter(r.target for r in rows if r.target)
+    problems += [f"`{name}`: several names become this one" for name, n in count.items() if n > 1]
     if problems:
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         raise ModelError(
@@ -126,28 +126,34 @@ def universal_name(name: str) -> str:
     return plain_name(_dotted(name, "mxnet"))
 
 
-def _turned(
-    given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | None, place: str
-) -> Mapping[str, str | None]:
+def _turned(given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | None, place: str) -> Renaming:
     """The pairs in the direction of a checkpoint's names."""
+    forth = Renaming(pairs or {})
     if not pairs:
-        return {}
-    back = inverted(pairs)
-    forth_hits, back_hits = (sum(_is_said(n, p) for n in given) for p in (pairs, back))
+        return forth
+    back = Renaming(inverted(pairs))
+    forth_hits, back_hits = (sum(each.head(n) is not None for n in given) for each in (forth, back))
     if not forth_hits and not back_hits:
         raise ModelError("E801", "no name of the checkpoint is in the map, on either side", place=place)
-    return pairs if forth_hits >= back_hits else back
+    return forth if forth_hits >= back_hits else back
 
 
-def _is_said(name: str, pairs: Mapping[str, str | None]) -> bool:
-    parts = name.split(".")
-    return any(".".join(parts[:end]) in pairs for end in range(1, len(parts) + 1))
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """What a checkpoint's names and shapes say of its layers.
+
+    Attributes:
+        roles: path of a layer -> role in torch's terms -> shape.
+        flat: whether every kernel has one row: then nothing says that a convolution has two dimensions.
+        deep: whether some kernel has three dimensions.
+    """
+
+    roles: dict[str, dict[str, tuple[int, ...]]]
+    flat: bool
+    deep: bool
 
 
-def _layers(
-    given: Mapping[str, TensorData], named: Mapping[str, str | None]
-) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Path of a layer -> role in torch's terms -> shape."""
+def _layers(given: Mapping[str, TensorData], named: Mapping[str, str | None]) -> _Layers:
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, data in given.items():
         new = named[name] or ""
@@ -155,32 +161,29 @@ def _layers(
         found.setdefault(layer, {})[role] = data.shape
         if new.rpartition(".")[2] == "embedding_table":
             found[layer]["embedding_table"] = data.shape
-    return found
+    kernels = [roles.get("weight", ()) for roles in found.values()]
+    flat = all(shape[2] == 1 for shape in kernels if len(shape) == 4)
+    return _Layers(found, flat, any(len(shape) == 5 for shape in kernels))
 
 
-def _respelled(
-    name: str,
-    layers: Mapping[str, Mapping[str, tuple[int, ...]]],
-    framework: str,
-    problems: list[str],
-) -> str | None:
+def _respelled(name: str, layers: _Layers, framework: str, problems: list[str]) -> str | None:
     """A name in another framework's terms; None for what it does not keep."""
     plain = plain_name(name)
     layer, _, role = plain.rpartition(".")
-    roles = layers.get(layer, {})
+    roles = layers.roles.get(layer, {})
     kept = name.rpartition(".")[2]
     shape = roles.get("weight", ())
     if kept in ("gamma", "beta") and not {"weight", "bias"} <= roles.keys():
         problems.append(f"`{name}`: a layer's scale, or a parameter of a class of its own")
     if framework == "torch":
-        if len(shape) == 4 and shape[2] == 1 != shape[3] and role == "weight" and _is_flat(layers):
+        if len(shape) == 4 and shape[2] == 1 != shape[3] and role == "weight" and layers.flat:
             problems.append(f"`{name}`: the kernel of a 1-d convolution, or of a 2-d one")
         return plain
     if role == COUNTER:
         return None
     terms, path = _TERMS[framework], f"{layer}." if layer else ""
     if "running_mean" in roles:
-        if any(len(r.get("weight", ())) == 5 for r in layers.values()):
+        if layers.deep:
             problems.append(f"`{name}`: of a BatchNorm3d, which MindSpore keeps under `bn2d`, or of another")
         new = f"{path}{terms.get(role, role)}"
     elif len(shape) == 1 and roles.get("bias") == shape:
@@ -196,12 +199,6 @@ def _respelled(
     else:
         new = plain
     return new.replace(".", "_") if framework == "mxnet" else new
-
-
-def _is_flat(layers: Mapping[str, Mapping[str, tuple[int, ...]]]) -> bool:
-    """Whether every kernel has one row: then nothing says that a convolution has two dimensions."""
-    shapes = [roles["weight"] for roles in layers.values() if len(roles.get("weight", ())) == 4]
-    return all(shape[2] == 1 for shape in shapes)
 
 
 def unwrapped(given: dict[str, TensorData], pairs: Iterable[str], notes: list[str]) -> dict[str, TensorData]:
@@ -225,16 +222,12 @@ def pair_names(
 
     Names are paired whatever the framework's spelling of them is; both come back without wrappers' prefixes.
     """
-    pairs = pairs or {}
     if pairs:
-        a, b = (
-            unwrapped(a, [*pairs, *inverted(pairs)], notes),
-            unwrapped(b, [*pairs, *inverted(pairs)], notes),
-        )
-        pairs = _turned(a, pairs, "the first")
-    known_a, known_b = ({renamed(n, p) or "" for n in s} for s, p in ((a, pairs), (b, {})))
-    b = peeled(b, _is_among(known_a), notes)
-    a = peeled(a, _is_among(known_b), notes) if not pairs else a
+        a, b = (unwrapped(side, [*pairs, *inverted(pairs)], notes) for side in (a, b))
+    renaming = _turned(a, pairs, "the first")
+    b = peeled(b, _is_among(renaming(name) or "" for name in a), notes)
+    if not pairs:
+        a = peeled(a, _is_among(b), notes)
     others: dict[str, list[str]] = {}
     for name in b:
         others.setdefault(universal_name(name), []).append(name)
@@ -242,7 +235,7 @@ def pair_names(
     without: set[str] = set()
     taken: set[str] = set()
     for name in a:
-        new = renamed(name, pairs)
+        new = renaming(name)
         if new is None:
             without.add(name)
             continue
@@ -250,7 +243,7 @@ def pair_names(
         if len(same) == 1 and same[0] not in taken:
             found[name] = same[0]
             taken.add(same[0])
-    spelled = sum(renamed(n, pairs) != other for n, other in found.items())
+    spelled = sum(renaming(n) != other for n, other in found.items())
     if spelled:
         notes.append(f"{spelled} names were paired across the frameworks' spelling of them")
     return a, b, found, without

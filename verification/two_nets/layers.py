@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ...checkpoints.spelling import plain_shape, role_of
+from ...checkpoints.spelling import COUNTER, plain_shape, role_of
 from ...ir import Graph, Operator, Parameter
 
 _LAYER_ROLES = re.compile(
     r"^(weight|bias|running_mean|running_var|parameters|in_proj_weight|in_proj_bias|bias_[kv]|[qkv]_proj_weight"
     r"|(weight|bias)_(ih|hh)(_?l?\d*(_reverse)?)?)$"
 )
-_COUNTER = "num_batches_tracked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
     first = {call.module: at for at, call in reversed(list(enumerate(calls)))}
     reader = {p.key: min(graph.flow.succ[p.key], default=len(graph)) for p in graph.parameters()}
     for registered, module in enumerate(graph.modules):
-        held = {n: k for n, k in module.parameters.items() if k not in seen and role_of(n) != _COUNTER}
+        held = {n: k for n, k in module.parameters.items() if k not in seen and role_of(n) != COUNTER}
         seen |= set(held.values())
         if not held:
             continue
@@ -88,7 +87,7 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
             place = (at, reader[key])
             found.append(Layer(names[key], module.key, {"": key}, _signature(graph, {"": key}), place))
     for parameter in graph.parameters():  # what no module holds: a symbol without structure
-        if parameter.key not in seen and parameter.role != _COUNTER:
+        if parameter.key not in seen and parameter.role != COUNTER:
             key = parameter.key
             alone = {"": key}
             found.append(Layer(names[key], -1, alone, _signature(graph, alone), (len(calls), reader[key])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +13,12 @@ from ...checkpoints import read_checkpoint
 from ...checkpoints.joins import Fused, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.prefixes import peeled
-from ...checkpoints.spelling import plain_name
+from ...checkpoints.spelling import COUNTER, plain_name
 from ...ir import Graph, ModelError, Parameter, TensorData
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 
 _LISTED = 20
-_COUNTER = "num_batches_tracked"
 
 
 def write_pairing(path: Path, pairing: Pairing) -> None:
@@ -53,19 +52,22 @@ def map_like(
         ModelError: when a parameter of the net has no counterpart of its shape (E801), or nothing tells which
             it is (E703).
     """
-    known = {plain_name(p) for paths in net.parameter_paths().values() for p in paths}
+    paths = net.parameter_paths()
+    known = {plain_name(p) for held in paths.values() for p in held}
     given = peeled(read_checkpoint(source), lambda name: plain_name(name) in known, [])
-    shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *_paths(net, p))}
+    shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *paths.get(p.key, ()))}
     joins = [join for each in fused for join in each.joins(given, shapes)]
     joined, alone = take_joined(joins, given)
-    turned, given = _turned({**alone, **joined}, net, str(source))
+    given = {**alone, **joined}
+    laid = _turned(given, net, str(source))
+    given |= laid
     pairing = pair(_graph_of(given), net, pairs)
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
         f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
     ]
     lacking = [name for name in pairing.only_target if not _is_counter(name)]
-    problems += [_lacking(name, net, given) for name in lacking]
+    problems += _lacking(lacking, net, given)
     if problems:
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         head = f"the checkpoint `{source}` does not fit the net:"
@@ -74,25 +76,19 @@ def map_like(
     by = [p.by for p in pairing.parameters.values()]
     notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
     rows = [
-        replace(row, shape=row.shape[::-1], transform="transpose:1,0") if row.source in turned else row
+        replace(row, shape=row.shape[::-1], transform="transpose:1,0") if row.source in laid else row
         for row in _rows(pairing)
     ]
-    if turned:
-        notes.append(f"{len(turned)} matrices of the checkpoint are transposed: `{turned[0]}`, …")
+    if laid:
+        notes.append(f"{len(laid)} matrices of the checkpoint are transposed: `{next(iter(laid))}`, …")
     named = {row.source: row.target for row in rows if row.source in joined and row.target}
     joins = [replace(j, target={named.get(n, n): s for n, s in j.target.items()}) for j in joins]
     rows = [row for row in rows if row.source not in joined]
     return Map(Path(source), "", net.origin.framework, rows, joins), notes
 
 
-def _paths(net: Graph, parameter: Parameter) -> list[str]:
-    return net.parameter_paths().get(parameter.key, [])
-
-
-def _turned(
-    given: Mapping[str, TensorData], net: Graph, place: str
-) -> tuple[list[str], dict[str, TensorData]]:
-    """(names of matrices that the net holds transposed, the checkpoint with the net's layout of these).
+def _turned(given: Mapping[str, TensorData], net: Graph, place: str) -> dict[str, TensorData]:
+    """The matrices that the net holds transposed, in the net's layout.
 
     Raises:
         ModelError: where matrices of one layer's kind are transposed, and a square one may be (E801).
@@ -100,18 +96,17 @@ def _turned(
     paths = net.parameter_paths()
     shapes = {plain_name(n): p.data.shape for p in net.parameters() for n in paths.get(p.key, [p.declared])}
     flat = {n: d for n, d in given.items() if len(d.shape) == 2 and plain_name(n) in shapes}
-    turned = [n for n, d in flat.items() if d.shape[::-1] == shapes[plain_name(n)] != d.shape]
+    turned = {n: d for n, d in flat.items() if d.shape[::-1] == shapes[plain_name(n)] != d.shape}
     square = [n for n, d in flat.items() if d.shape[0] == d.shape[1] == shapes[plain_name(n)][0]]
     if turned and square:
         raise ModelError(
             "E801",
-            f"{len(turned)} matrices of the checkpoint are transposed (`{turned[0]}`), and of a square one "
-            f"its shape does not tell: `{square[0]}`",
+            f"{len(turned)} matrices of the checkpoint are transposed (`{next(iter(turned))}`), and of a "
+            f"square one its shape does not tell: `{square[0]}`",
             place=place,
             hint="transpose them where the checkpoint is made",
         )
-    laid = {n: TensorData(d.dtype, d.shape[::-1], lambda d=d: d.numpy().T) for n, d in flat.items()}
-    return turned, {n: laid[n] if n in turned else d for n, d in given.items()}
+    return {n: TensorData(d.dtype, d.shape[::-1], lambda d=d: d.numpy().T) for n, d in turned.items()}
 
 
 def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
@@ -132,14 +127,17 @@ def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
     return ""
 
 
-def _lacking(name: str, net: Graph, given: Mapping[str, TensorData]) -> str:
-    """What is said of a parameter of the net that nothing of the checkpoint stands for."""
+def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) -> Iterator[str]:
+    """What is said of parameters of the net that nothing of the checkpoint stands for."""
     paths = net.parameter_paths()
-    wanted = next((p.data for p in net.parameters() if name in paths.get(p.key, [p.declared])), None)
-    same = next((data for other, data in given.items() if plain_name(other) == plain_name(name)), None)
-    if wanted is None or same is None:
-        return f"  only in the net: `{name}`"
-    return f"  `{name}`: expected {list(wanted.shape)}, got {list(same.shape)}"
+    wanted = {n: p.data.shape for p in net.parameters() for n in paths.get(p.key, [p.declared])}
+    held = {plain_name(name): data.shape for name, data in given.items()}
+    for name in names:
+        got = held.get(plain_name(name))
+        if got is None or name not in wanted:
+            yield f"  only in the net: `{name}`"
+        else:
+            yield f"  `{name}`: expected {list(wanted[name])}, got {list(got)}"
 
 
 def _rows(pairing: Pairing) -> list[Rename]:
@@ -177,7 +175,7 @@ def _saved_names(graph: Graph) -> dict[int, list[str]]:
 
 
 def _is_counter(name: str) -> bool:
-    return name.rpartition(".")[2] == _COUNTER
+    return name.rpartition(".")[2] == COUNTER
 
 
 def _graph_of(tensors: dict[str, TensorData]) -> Graph:
