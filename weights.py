@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
 from .checkpoints.joins import read_fused
+from .checkpoints.mapping import Map
 from .checkpoints.repair import Fit, Repaired, fit_checkpoint
 from .checkpoints.repair import repair_checkpoint as repair
 from .checkpoints.runs import Runs
 from .checkpoints.runs import diff_runs as compare_runs
 from .frontends import read_tree
 from .guarding import guarded
-from .ir import UsageError
+from .ir import TensorData, UsageError
 from .verification import read_pair_map
 from .verification.two_nets.written_map import map_like
 
@@ -53,9 +53,12 @@ def convert_checkpoint(
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
     pairs = None if map_ is None else read_pair_map(map_, fused=True)
     fused = () if map_ is None else read_fused(map_)
-    mapping, notes = map_like(source, read_tree(like, loading()), pairs, fused)
-    done = convert(source, target, mapping, reverse=False, **options)
-    return replace(done, notes=[*notes, *done.notes])
+    net = read_tree(like, loading())
+
+    def make_map(given: dict[str, TensorData], notes: list[str]) -> Map:
+        return map_like(net, source, given, pairs, fused, notes)
+
+    return convert(source, target, make_map, **options)
 
 
 @guarded()

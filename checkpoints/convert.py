@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, car
 from .pairs import inverted, read_pairs
 from .prefixes import peeled
 from .unmapped import spelled_map, unwrapped
+
+MapMaker = Callable[[dict[str, TensorData], list[str]], Map]
+"""Makes the map of a checkpoint's weights, and adds notes."""
 
 _LISTED = 20
 _FILLED, _FILLED_RATIO = 1 << 28, 16
@@ -45,7 +48,7 @@ class Converted:
 def convert_checkpoint(
     source: Path | str,
     target: Path | str,
-    map_: Path | str | Map | None = None,
+    map_: Path | str | MapMaker | None = None,
     *,
     reverse: bool | None = None,
     force: bool = False,
@@ -60,7 +63,8 @@ def convert_checkpoint(
         source: the checkpoint to read.
         target: the checkpoint to write; the suffix says what kind.
         map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``; or an
-            object of pairs of paths; None where the frameworks' own spelling is all that differs.
+            object of pairs of paths; None where the frameworks' own spelling is all that differs. Or a
+            function that makes the map, in the checkpoint's direction.
         reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
         force: whether `target` may be replaced.
 
@@ -72,20 +76,23 @@ def convert_checkpoint(
     notes: list[str] = []
     given, state = read_training(source, notes)
     raw = list(given)
-    pairs = None if map_ is None or isinstance(map_, Map) else read_pairs(map_)
-    if map_ is None or pairs is not None:
+    pairs = None if map_ is None or callable(map_) else read_pairs(map_)
+    if callable(map_):
+        mapping, back = map_(given, notes), False
+        given = peeled(given, mapping.names.__contains__, notes)
+    elif map_ is None or pairs is not None:
         if reverse is not None:
             raise UsageError("E001", "expected a renames.json with --forward or --reverse: names tell here")
         given = unwrapped(given, [*pairs, *inverted(pairs)] if pairs else [], notes)
-        fused = [] if map_ is None or isinstance(map_, Map) else read_fused(map_)
+        fused = [] if map_ is None else read_fused(map_)
         joins = [join for each in fused for join in each.joins(given, {})]
         _, alone = take_joined(joins, given)
         mapping = spelled_map(alone, Path(source), Path(target), pairs, notes)
-        mapping, reverse = replace(mapping, joins=joins), False
+        mapping, back = replace(mapping, joins=joins), False
     else:
-        mapping = map_ if isinstance(map_, Map) else read_map(map_)
+        mapping = read_map(map_)
         given = peeled(given, mapping.names.__contains__, notes)
-    back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
+        back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins
     joined, alone = take_joined(joins, given)
     made, more = (backward if back else forward)(mapping, alone, str(source))

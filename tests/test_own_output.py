@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from regraft.cli import main
@@ -79,6 +80,23 @@ def test_a_model_that_prints_breaks_the_json_of_no_command(nets: tuple[str, str]
     assert document("rewrite", torch_net, *shape, "-o", tmp_path / "out.onnx")["verified"]["passed"]
     assert document("verify", torch_net, mindspore_net, *shape)["outputs"]
     assert document("show", torch_net)["modules"]
+
+
+def test_a_net_that_prints_breaks_the_json_of_no_checkpoint(nets: tuple[str, str], tmp_path: Path) -> None:
+    torch_net, mindspore_net = nets
+    values = {"conv.weight": torch.rand(4, 3, 3, 3), "conv.bias": torch.rand(4)}
+    torch.save(values, tmp_path / "a.pth")
+    there, back = tmp_path / "b.ckpt", tmp_path / "c.pth"
+    done = document("convert-checkpoint", tmp_path / "a.pth", there, "--like", mindspore_net)
+    assert (done["file"], done["tensors"]) == (str(there), 2)
+    assert document("convert-checkpoint", there, back, "--like", torch_net)["direction"] == "forward"
+    assert document("diff", mindspore_net, there)["equal"]
+    assert document("diff", back, torch_net)["equal"]
+    document("repair-checkpoint", mindspore_net, there, "-o", tmp_path / "d.ckpt")
+    torch.save({"conv.weight": values["conv.weight"]}, tmp_path / "less.pth")
+    call = ["convert-checkpoint", str(tmp_path / "less.pth"), str(tmp_path / "e.ckpt")]
+    refused = CliRunner().invoke(main, [*call, "--like", mindspore_net, "--json"])
+    assert json.loads(refused.stdout)["error"]["code"] == "E801"
 
 
 def test_a_refused_model_that_prints_leaves_the_error_alone(nets: tuple[str, str]) -> None:

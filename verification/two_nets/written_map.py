@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...backends.files import staged
 from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
-from ...checkpoints import read_checkpoint
 from ...checkpoints.joins import Fused, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.prefixes import peeled
@@ -38,15 +38,22 @@ def write_pairing(path: Path, pairing: Pairing) -> None:
 
 
 def map_like(
-    source: Path | str, net: Graph, pairs: PairMap | None, fused: Sequence[Fused] = ()
-) -> tuple[Map, list[str]]:
-    """(how a checkpoint's tensors become the parameters of a net, notes).
+    net: Graph,
+    source: Path | str,
+    given: Mapping[str, TensorData],
+    pairs: PairMap | None,
+    fused: Sequence[Fused],
+    notes: list[str],
+) -> Map:
+    """How a checkpoint's tensors become the parameters of a net.
 
     Args:
-        source: the checkpoint.
         net: the tree of the net.
+        source: the checkpoint's file.
+        given: its weights.
         pairs: what the user says of their names.
         fused: what the user says of modules that one side keeps together.
+        notes: gets how they were paired.
 
     Raises:
         ModelError: when a parameter of the net has no counterpart of its shape (E801), or nothing tells which
@@ -54,7 +61,7 @@ def map_like(
     """
     paths = net.parameter_paths()
     known = {plain_name(p) for held in paths.values() for p in held}
-    given = peeled(read_checkpoint(source), lambda name: plain_name(name) in known, [])
+    given = peeled(given, lambda name: plain_name(name) in known, [])
     shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *paths.get(p.key, ()))}
     joins = [join for each in fused for join in each.joins(given, shapes)]
     joined, alone = take_joined(joins, given)
@@ -73,8 +80,8 @@ def map_like(
         head = f"the checkpoint `{source}` does not fit the net:"
         text = "\n".join([head, *problems[:_LISTED], *more])
         raise ModelError("E801", text, place=str(source), hint=_fused_hint(pairing.only_source, lacking))
-    by = [p.by for p in pairing.parameters.values()]
-    notes = [f"paired: {', '.join(f'{by.count(b)} by {b}' for b in dict.fromkeys(by))}", *pairing.notes]
+    by = (p.by for p in pairing.parameters.values())
+    notes += [f"paired: {', '.join(f'{n} by {b}' for b, n in Counter(by).items())}", *pairing.notes]
     rows = [
         replace(row, shape=row.shape[::-1], transform="transpose:1,0") if row.source in laid else row
         for row in _rows(pairing)
@@ -84,7 +91,7 @@ def map_like(
     named = {row.source: row.target for row in rows if row.source in joined and row.target}
     joins = [replace(j, target={named.get(n, n): s for n, s in j.target.items()}) for j in joins]
     rows = [row for row in rows if row.source not in joined]
-    return Map(Path(source), "", net.origin.framework, rows, joins), notes
+    return Map(Path(source), "", net.origin.framework, rows, joins)
 
 
 def _turned(given: Mapping[str, TensorData], net: Graph, place: str) -> dict[str, TensorData]:
