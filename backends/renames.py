@@ -295,6 +295,7 @@ def write_renames(
     target: str,
     modules: dict[str, str] | None = None,
     calls: Sequence[dict[str, object]] = (),
+    joins: Sequence[dict[str, object]] = (),
 ) -> None:
     """Write ``renames.json``.
 
@@ -305,6 +306,7 @@ def write_renames(
         target: framework of the target.
         modules: source module path -> target module path, where they differ.
         calls: the source's module calls and the target's nodes in each, for a target that has no modules.
+        joins: groups of tensors that one side keeps together and the other apart.
     """
     document: dict[str, object] = {
         "format": "regraft-renames",
@@ -314,8 +316,9 @@ def write_renames(
         "modules": modules or {},
         "parameters": [_document(row) for row in rows],
     }
-    if calls:
-        document["calls"] = list(calls)
+    for name, found in (("calls", calls), ("joins", joins)):
+        if found:
+            document[name] = list(found)
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -40,6 +40,12 @@ class Join:
         """The same, from the target to the source."""
         return Join(self.target, self.source, self.dtype, tuple(int(i) for i in np.argsort(self.order)))
 
+    def to_json(self) -> dict[str, object]:
+        """The record under ``joins`` of a ``renames.json``."""
+        sides = [{name: list(shape) for name, shape in side.items()} for side in (self.source, self.target)]
+        found: dict[str, object] = {"source": sides[0], "target": sides[1], "dtype": self.dtype}
+        return {**found, "order": list(self.order)} if self.order else found
+
     def applied(self, given: Mapping[str, TensorData]) -> dict[str, TensorData]:
         """The target's tensors, computed when they are asked for.
 
@@ -68,6 +74,22 @@ class Join:
             made[name] = TensorData(self.dtype, shape, lambda at=at, shape=shape: load(at, shape))
             at += prod(shape)
         return made
+
+
+def stacked(
+    parts: dict[str, tuple[int, ...]], whole: str, shape: tuple[int, ...], dtype: str, heads: int = 1
+) -> Join:
+    """Parts whose rows stand in one tensor, one part after another or alternating by heads.
+
+    Args:
+        parts: names and shapes of the parts, which are equal where they alternate.
+        whole: name of the tensor.
+        shape: of the tensor.
+        dtype: of all of them.
+        heads: how many times the parts alternate.
+    """
+    order = [part * heads + head for head in range(heads) for part in range(len(parts))]
+    return Join(parts, {whole: shape}, dtype, tuple(order) if heads > 1 else ())
 
 
 def read_joins(found: object, place: str) -> list[Join]:
@@ -177,9 +199,7 @@ class Fused:
         """The parts as the source, the whole as the target."""
         if self.heads > 1 and len({s[0] for s in parts.values()}) > 1:
             raise self._refused(whole, shape[0])
-        count = len(parts)
-        order = [part * self.heads + head for head in range(self.heads) for part in range(count)]
-        return Join(parts, {whole: shape}, dtype, tuple(order) if self.heads > 1 else ())
+        return stacked(parts, whole, shape, dtype, self.heads)
 
 
 def read_fused(path: Path | str) -> list[Fused]:

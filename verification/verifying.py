@@ -38,6 +38,7 @@ from .training.attempts import train as train_step
 from .training.comparing import divergence
 from .training.step import Trainer
 from .two_nets.emitted import emitted_laws
+from .two_nets.layout_proofs import prove_layouts
 from .two_nets.magnitudes import compare_magnitudes
 from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
@@ -108,11 +109,14 @@ def verify(
     if own and isinstance(target, Graph):
         inference = not can_train(source) and not can_train(target)
         paired = NetComparison(source, target, mapping, copy=copy, train=train, inference=inference)
-        if write_map is not None:
-            write_pairing(write_map, paired.pairing)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))
+        if paired is not None and paired.pairing.fused:
+            given = make_inputs(source, bindings(source), seed) if inputs is None else inputs
+            prove_layouts(paired, source, runners[0], given)
+        if paired is not None and write_map is not None:
+            write_pairing(write_map, paired.pairing, paired.joins)
         if paired is not None and isinstance(target, Graph):
             runners.append(paired_runner(target, paired.values(), paired.modules, threads))
         else:

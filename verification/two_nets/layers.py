@@ -24,6 +24,7 @@ class Layer:
         parameters: role in torch's terms -> the parameter's node key.
         signature: what two layers must share to be paired by order: their shapes, without biases.
         place: where it is first called; its registration where nothing was captured.
+        parts: the layers that were put together as this one, which then has no parameters itself.
     """
 
     path: str
@@ -31,6 +32,7 @@ class Layer:
     parameters: dict[str, int]
     signature: tuple[object, ...]
     place: tuple[int, int] = (0, 0)
+    parts: tuple[Layer, ...] = ()
 
 
 @dataclass(slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from ...ir import Graph
+from ...checkpoints.joins import Join
+from ...ir import Graph, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
 from .calls import advised_by, arguments_of_calls
@@ -74,6 +76,10 @@ class NetComparison:
         laws = compare_laws(self.pairing)
         calls = arguments_of_calls(target, [*settings, *biases], agreeing, laws)
         settings = [advised_by(calls, row) for row in settings]
+        self.sides = (self.pairing.source, self.pairing.target)
+        self.names = [net.names for net in self.sides]
+        self.joins: list[Join] = []
+        self._joined: list[str] = []
         unread = [_unread(graph) for graph in (source, target)]
         self.nets = Nets(
             target.origin.framework,
@@ -95,7 +101,42 @@ class NetComparison:
         """What a reader should know of how the nets were read and paired."""
         target = self.pairing.target.graph
         known = [] if target.operators() else target.origin.notes
-        return [*known, *self._casts(), *self.pairing.notes]
+        return [*known, *self._casts(), *self.pairing.notes, *self._joined]
+
+    def settle(self, joins: list[Join], notes: list[str]) -> None:
+        """Take what was proved of fused layers, or why nothing was.
+
+        Args:
+            joins: groups of tensors by their names in the graphs, from the source to the target.
+            notes: what a reader should know of them.
+        """
+        self.joins, self._joined = joins, notes
+        other = [] if self.copied else [n for j in joins if not self.is_equal(j) for n in j.source]
+        mine = {name for join in joins for name in join.source}
+        theirs = {name for join in joins for name in join.target}
+        self.nets = replace(
+            self.nets,
+            only_source=[name for name in self.nets.only_source if name not in mine],
+            only_target=[name for name in self.nets.only_target if name not in theirs],
+            joined=(len(mine), len(theirs)),
+            differing=self.nets.differing + other,
+        )
+
+    def is_equal(self, join: Join) -> bool:
+        """Whether both sides hold the same values, by a join."""
+        mine, theirs = self._held()
+        made = join.applied(mine)
+        return all(np.array_equal(data.numpy(), theirs[name].numpy()) for name, data in made.items())
+
+    def _held(self) -> list[dict[str, TensorData]]:
+        """The parameters of both sides by name."""
+        return [{name: net.parameter(key).data for key, name in net.names.items()} for net in self.sides]
+
+    def joined(self, joins: Iterable[Join]) -> dict[str, np.ndarray]:
+        """What the target is given by joins: parameter -> values of the source's."""
+        mine, theirs = self._held()
+        made = {name: data for join in joins for name, data in join.applied(mine).items()}
+        return {name: data.numpy().astype(theirs[name].numpy().dtype) for name, data in made.items()}
 
     def _casts(self) -> list[str]:
         """A note of every input that is an integer of one type in the source and of another in the target."""
@@ -133,13 +174,17 @@ class NetComparison:
 
     def values(self) -> dict[str, np.ndarray]:
         """What the target is given: parameter -> the source's values in its shape and element type."""
+        return self.source_values() | self.joined(self.joins) if self.copied else {}
+
+    def source_values(self) -> dict[str, np.ndarray]:
+        """The source's values of the pairs, in the target's shapes and element types."""
         source, target = self.pairing.source.graph, self.pairing.target.graph
         return {
             p.target: p.applied(source.parameter(mine).data.numpy()).astype(
                 target.parameter(theirs).data.numpy().dtype
             )
             for (mine, theirs), p in self.pairing.parameters.items()
-            if p.fits and self.copied
+            if p.fits
         }
 
 

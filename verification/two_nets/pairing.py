@@ -15,6 +15,7 @@ import numpy as np
 
 from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
+from .fusing import Fused, fused_of, groups_of, put_together
 from .layers import Layer, Net, describe
 from .pair_map import PairMap
 
@@ -68,6 +69,7 @@ class Pairing:
         only_source: names of parameters without a counterpart.
         only_target: likewise in the target.
         notes: pairs that the order of the calls alone decided.
+        fused: layers that one side keeps together and the other apart, whose layout nothing tells yet.
     """
 
     source: Net
@@ -78,6 +80,7 @@ class Pairing:
     only_source: list[str] = field(default_factory=list)
     only_target: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    fused: list[Fused] = field(default_factory=list)
 
 
 def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairing:
@@ -92,7 +95,24 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairin
         ModelError: when layers of one shape remain on both sides and nothing tells which is which, or a name
             of the map is on neither side (E703).
     """
-    search = _Search(describe(source), describe(target), mapping or PairMap())
+    nets = (describe(source), describe(target))
+    mapping = mapping or PairMap()
+    groups = [groups_of(*nets), groups_of(*nets[::-1])]
+    while any(groups):
+        try:
+            found = _paired(*(put_together(*side) for side in zip(nets, groups, strict=True)), mapping)
+        except ModelError:  # what was put together is no layer of the other side
+            break
+        held = {layer.path for fused in found.fused for layer in fused.parts}
+        kept = [[g for g in side if held >= {p.path for p in g.parts}] for side in groups]
+        if kept == groups:
+            return found
+        groups = kept
+    return _paired(*nets, mapping)
+
+
+def _paired(source: Net, target: Net, mapping: PairMap) -> Pairing:
+    search = _Search(source, target, mapping)
     search.run()
     search.refuse_ambiguity()
     return search.result()
@@ -290,6 +310,7 @@ class _Search:
         done = self.pairing
         held = [{p.path: p for p in net.layers} for net in (done.source, done.target)]
         taken: set[int] = set()
+        self._take_fused(held)
         for layer in done.source.layers:
             target = held[1].get(done.layers.get(layer.path, ""))
             theirs = dict(target.parameters) if target is not None else {}
@@ -317,6 +338,18 @@ class _Search:
             if key not in taken and layer.path not in self.mapping.without
         ]
         return done
+
+    def _take_fused(self, held: Sequence[Mapping[str, Layer]]) -> None:
+        """Set the pairs of a layer and of what was put together aside: their parameters are no pairs."""
+        done, nets = self.pairing, (self.pairing.source, self.pairing.target)
+        for source, target in list(done.layers.items()):
+            layers = held[0][source], held[1][target]
+            if layers[0].parts or layers[1].parts:
+                del done.layers[source], done.by[source]
+                if (fused := fused_of(*layers, nets)) is not None:
+                    done.fused.append(fused)
+        for net in nets:
+            net.layers = [part for layer in net.layers for part in layer.parts or (layer,)]
 
 
 def _shape(layer: Layer, net: Net) -> str:

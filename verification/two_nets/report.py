@@ -79,6 +79,7 @@ class Nets:
         biases: those that a layer has on one side only, as settings.
         calls: what to write in the calls of the user's that construct the target's layers.
         magnitudes: outputs and gradients of layers, where each net kept weights of its own.
+        joined: how many parameters of the source, and of the target, one side keeps together.
     """
 
     framework: str
@@ -95,6 +96,7 @@ class Nets:
     biases: list[AttributeRow] = field(default_factory=list)
     calls: list[CallArguments] = field(default_factory=list)
     magnitudes: list[MagnitudeRow] = field(default_factory=list)
+    joined: tuple[int, int] = (0, 0)
 
     def _counts(self, row: AttributeRow) -> bool:
         return not row.structure and (self.train or self.inference or not row.training)
@@ -148,7 +150,8 @@ class Nets:
     def pair_lines(self) -> list[str]:
         """How the nets were paired, and whose weights they had."""
         why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
-        lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'})"]
+        fused = "; {} of the source are {} of the target".format(*self.joined) if any(self.joined) else ""
+        lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'}){fused}"]
         if self.copied:
             lines.append("weights: the target was given the source's for this comparison")
         return lines

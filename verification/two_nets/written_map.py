@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...backends.files import staged
 from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
-from ...checkpoints.joins import Fused, take_joined
+from ...checkpoints.joins import Fused, Join, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.prefixes import peeled
 from ...checkpoints.spelling import COUNTER, plain_name
@@ -21,8 +21,13 @@ from .pairing import Pairing, pair
 _LISTED = 20
 
 
-def write_pairing(path: Path, pairing: Pairing) -> None:
+def write_pairing(path: Path, pairing: Pairing, joins: Sequence[Join] = ()) -> None:
     """Write the pairs of two nets; a file that holds another map is replaced, any other is not.
+
+    Args:
+        path: the file.
+        pairing: the pairs.
+        joins: what one side keeps together, by the names in the graphs.
 
     Raises:
         UsageError: when the file exists and is no map.
@@ -34,7 +39,24 @@ def write_pairing(path: Path, pairing: Pairing) -> None:
         own = False
     with staged(path.parent, [path.name], force=own) as folder:
         source, target = (graph.origin.framework for graph in sides)
-        write_renames(folder / path.name, _rows(pairing), source=source, target=target)
+        saved = [_by_saved_names(join, pairing) for join in joins]
+        held = {name for join in saved for name in join.source}
+        rows = [row for row in _rows(pairing) if row.source not in held]
+        joined = [join.to_json() for join in saved]
+        write_renames(folder / path.name, rows, source=source, target=target, joins=joined)
+
+
+def _by_saved_names(join: Join, pairing: Pairing) -> Join:
+    """A join by the names that checkpoints of the nets have."""
+    sides = [
+        {net.names[key]: names[0] for key, names in _saved_names(net.graph).items()}
+        for net in (pairing.source, pairing.target)
+    ]
+    source, target = (
+        {names[name]: shape for name, shape in side.items()}
+        for names, side in zip(sides, (join.source, join.target), strict=True)
+    )
+    return replace(join, source=source, target=target)
 
 
 def map_like(

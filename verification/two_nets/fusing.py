@@ -1,0 +1,208 @@
+"""Layers that one net keeps together and the other apart: a `qkv` against `q`, `k` and `v`.
+
+Side by side they are no pairs of one shape, so before pairing the parts are put together as one layer of the
+whole's shape. In which order their rows stand no shape tells: `layouts` lists what is possible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from ...checkpoints.joins import Join, stacked
+from ...checkpoints.spelling import plain_name
+from ...ir import Graph, Operator, Parameter
+from .layers import Layer, Net
+
+_PARTS = (3, 2)
+"""How many layers are looked for as the parts of one."""
+_FURTHEST = 64
+"""Operators after a layer among which its number of heads is looked for."""
+_Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A layer of one net and the layers of the other that it holds.
+
+    Attributes:
+        whole: the layer.
+        parts: the others, in the order of their calls.
+        in_source: whether the whole is the source's.
+        roles: (role of the whole's parameter, roles of the parts') of what both sides have.
+    """
+
+    whole: Layer
+    parts: tuple[Layer, ...]
+    in_source: bool
+    roles: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def parameters(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """(node key of a parameter of the whole, those of the parts), a pair for every role."""
+        for role, theirs in self.roles:
+            parts = (layer.parameters[r] for layer, r in zip(self.parts, theirs, strict=True))
+            yield self.whole.parameters[role], tuple(parts)
+
+    def joins(self, layout: Layout, names: Sequence[Mapping[int, str]], nets: Sequence[Net]) -> list[Join]:
+        """The groups of tensors from the source to the target, by a layout.
+
+        Args:
+            layout: the layout.
+            names: node key -> name, of the source and of the target.
+            nets: the source and the target.
+        """
+        at = 0 if self.in_source else 1
+        made: list[Join] = []
+        for whole, parts in self.parameters():
+            kept = nets[at].parameter(whole).data
+            shapes = {
+                names[1 - at][parts[i]]: nets[1 - at].parameter(parts[i]).data.shape for i in layout.order
+            }
+            join = stacked(shapes, names[at][whole], kept.shape, kept.dtype, layout.heads)
+            made.append(join.turned() if self.in_source else join)
+        return made
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Layout:
+    """How the rows of a whole stand.
+
+    Attributes:
+        heads: how many times the parts alternate; 1 where each stands in one piece.
+        order: the parts, in the order in which they stand.
+    """
+
+    heads: int
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "rows one after another" if self.heads == 1 else f"rows alternating by {self.heads} heads"
+
+
+def layouts(fused: Fused, nets: Sequence[Net]) -> list[Layout]:
+    """Every layout that shapes allow, with numbers of heads that the sides compute with."""
+    at = 0 if fused.in_source else 1
+    rows = [_rows(nets[1 - at], layer) for layer in fused.parts]
+    heads = {1}
+    if len(set(rows)) == 1:
+        seen = _sizes(nets[at].graph, [fused.whole]) | _sizes(nets[1 - at].graph, fused.parts)
+        heads |= {n for n in seen if 1 < n <= rows[0] and rows[0] % n == 0}
+    return [Layout(n, order) for n in sorted(heads) for order in permutations(range(len(rows)))]
+
+
+def _rows(net: Net, layer: Layer) -> int:
+    return _weight(net, layer)[0]
+
+
+def _sizes(graph: Graph, layers: Sequence[Layer]) -> set[int]:
+    """Lengths of axes of what is computed from some layers' results, up to the next layers."""
+    own = {key for layer in layers for key in layer.parameters.values()}
+    waiting, seen, found = list(own), set(own), set[int]()
+    for at in range(len(own) + _FURTHEST):
+        if at == len(waiting):
+            break
+        for user in sorted(graph.flow.succ[waiting[at]]):
+            node = graph.node(user)
+            others = {v.node for v in graph.operands(user) if v is not None} - own
+            foreign = any(isinstance(graph.node(key), Parameter) for key in others)
+            if user in seen or foreign or not isinstance(node, Operator):
+                continue
+            seen.add(user)
+            waiting.append(user)
+            found |= {d for t in node.types if t is not None for d in (t.shape or ()) if isinstance(d, int)}
+    return found
+
+
+def _weight(net: Net, layer: Layer) -> _Shape:
+    """The shape of what a layer multiplies with; empty for any other layer."""
+    key = next((layer.parameters[r] for r in ("weight", "in_proj_weight", "") if r in layer.parameters), None)
+    shape = () if key is None else net.parameter(key).data.shape
+    return shape if len(shape) > 1 and "running_mean" not in layer.parameters else ()
+
+
+def groups_of(net: Net, other: Net) -> list[Layer]:
+    """The groups of a net's layers that another net may keep in one, as a layer each."""
+    lacking = Counter(filter(None, (_weight(other, layer) for layer in other.layers)))
+    lacking -= Counter(filter(None, (_weight(net, layer) for layer in net.layers)))
+    wanted = {_weight(other, layer): layer for layer in other.layers if _weight(other, layer) in lacking}
+    theirs = {(plain_name(layer.path), layer.signature) for layer in other.layers}
+    free = [layer for layer in net.layers if (plain_name(layer.path), layer.signature) not in theirs]
+    groups: list[Layer] = []
+    taken: set[str] = set()
+    for alike in (True, False):  # those with one input first
+        for parts in _neighbours(net, free, alike):
+            shape = _together(net, parts)
+            if lacking[shape] > 0 and not taken & {layer.path for layer in parts}:
+                lacking[shape] -= 1
+                taken |= {layer.path for layer in parts}
+                groups.append(_group(parts, wanted[shape]))
+    return groups
+
+
+def _neighbours(net: Net, free: Sequence[Layer], alike: bool) -> Iterator[tuple[Layer, ...]]:
+    """Layers that follow one another in one module; `alike`: that take one input."""
+    siblings: dict[object, list[Layer]] = {}
+    for layer in free:
+        parent = layer.path.rpartition(".")[0]
+        come = net.before.get(layer.path)
+        if (come or not alike) and (alike or parent) and _weight(net, layer):
+            siblings.setdefault((parent, come if alike else None), []).append(layer)
+    for group in siblings.values():
+        for count in _PARTS:
+            for at in range(len(group) - count + 1):
+                yield tuple(group[at : at + count])
+
+
+def _together(net: Net, parts: Sequence[Layer]) -> _Shape:
+    """The shape of a whole; empty for parts of several widths, types or roles."""
+    shapes = [_weight(net, layer) for layer in parts]
+    types = {net.parameter(key).data.dtype for layer in parts for key in layer.parameters.values()}
+    known = all(layer.parameters.keys() <= {"weight", "bias", ""} for layer in parts)
+    if not known or len(types) > 1 or len({shape[1:] for shape in shapes}) > 1:
+        return ()
+    return (sum(shape[0] for shape in shapes), *shapes[0][1:])
+
+
+def _group(parts: tuple[Layer, ...], whole: Layer) -> Layer:
+    parent = parts[0].path.rpartition(".")[0]
+    names = ",".join(layer.path.rpartition(".")[2] for layer in parts)
+    path = f"{parent}.{{{names}}}" if parent else f"{{{names}}}"
+    return Layer(path, parts[0].module, {}, whole.signature, parts[0].place, parts)
+
+
+def put_together(net: Net, groups: Sequence[Layer]) -> Net:
+    """The net with one layer in place of every group."""
+    named = {part.path: group.path for group in groups for part in group.parts}
+    layers = [layer for layer in net.layers if layer.path not in named]
+    sides: list[dict[str, frozenset[str]]] = []
+    for edges in (net.before, net.after):
+        found: dict[str, frozenset[str]] = {}
+        for path, near in edges.items():
+            key = named.get(path, path)
+            known = frozenset(named.get(n, n) for n in near) - {key}
+            found[key] = found.get(key, frozenset()) | known
+        sides.append(found)
+    layers = sorted([*layers, *groups], key=lambda layer: layer.place)
+    return replace(net, layers=layers, before=sides[0], after=sides[1])
+
+
+def fused_of(source: Layer, target: Layer, nets: Sequence[Net]) -> Fused | None:
+    """The pair of a layer and a group, either way round; None where their parameters do not go together."""
+    in_source = bool(target.parts)
+    whole, parts = (source, target.parts) if in_source else (target, source.parts)
+    roles: list[tuple[str, tuple[str, ...]]] = []
+    for role in whole.parameters:
+        kind = "bias" if role.endswith("bias") else "weight"
+        found = [
+            next((r for r in (kind, "") if r in p.parameters and (r or kind != "bias")), None) for p in parts
+        ]
+        theirs = tuple(r for r in found if r is not None)
+        if len(theirs) == len(parts):
+            roles.append((role, theirs))
+    at = 0 if in_source else 1
+    made = Fused(whole, parts, in_source, tuple(roles))
+    types = {nets[at].parameter(key).data.dtype for key, _ in made.parameters()}
+    types |= {nets[1 - at].parameter(key).data.dtype for _, keys in made.parameters() for key in keys}
+    return made if roles and len(types) == 1 else None

@@ -1,0 +1,143 @@
+"""Which layout a fused layer has: the one with which the target gives the source's outputs, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...checkpoints.joins import Join
+from ...ir import Graph
+from ..runners.runs import Runner
+from ..runners.select_runner import paired_runner
+from ..sides import Sides
+from .fusing import Fused, Layout, layouts
+from .nets import NetComparison
+from .report import braced
+
+_MOST_RUNS = 128
+"""Combinations of layouts that are run; of more, those with the parts in the order of their calls."""
+_CLEAR = 30.0
+"""How many times further off every other layout must be where several are within tolerance."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Fused layers of one shape, which have one layout."""
+
+    members: list[Fused]
+    possible: list[Layout]
+
+
+def prove_layouts(
+    paired: NetComparison, source: Graph, runner: Runner, inputs: Mapping[str, np.ndarray]
+) -> None:
+    """Find the layouts of the fused layers of two nets, and tell the comparison, also where none is known.
+
+    Args:
+        paired: the comparison.
+        source: the source's graph.
+        runner: the source's runner.
+        inputs: of the runs.
+    """
+    kinds: dict[object, _Kind] = {}
+    for fused in paired.pairing.fused:
+        possible = layouts(fused, paired.sides)
+        shapes = (fused.whole.signature, *(part.signature for part in fused.parts))
+        key = (fused.in_source, fused.roles, shapes, tuple(possible))
+        kinds.setdefault(key, _Kind([], possible)).members.append(fused)
+    found = list(kinds.values())
+    chosen, why = ([], "") if paired.copied else (_by_values(paired, found), "their values are equal so")
+    if not chosen:
+        chosen, why = _by_runs(paired, found, Sides(source, runner, runner, None, by_hand=True), inputs)
+    notes: list[str] = []
+    joins: list[Join] = []
+    for at, kind in enumerate(found):
+        order = chosen[at].order if chosen else range(len(kind.members[0].parts))
+        whole = _named(fused.whole.path for fused in kind.members)
+        held = ", ".join(_named(fused.parts[i].path for fused in kind.members) for i in order)
+        if not chosen:
+            notes.append(f"{whole} may hold {held}: {why}, so no join is written")
+            continue
+        notes.append(f"{whole} holds {held}, {chosen[at]}: {why}")
+        for fused in kind.members:
+            joins += fused.joins(chosen[at], paired.names, paired.sides)
+    paired.settle(joins, notes)
+
+
+def _named(paths: Iterable[str]) -> str:
+    return ", ".join(f"`{path}`" for path in braced(paths))
+
+
+def _by_values(paired: NetComparison, kinds: Sequence[_Kind]) -> list[Layout]:
+    """The layouts by which nets that kept their own weights hold the same values; none where they do not."""
+    chosen: list[Layout] = []
+    for kind in kinds:
+        same = [
+            layout
+            for layout in kind.possible
+            if all(paired.is_equal(join) for f in kind.members for join in _joins(paired, f, layout))
+        ]
+        if len(same) != 1:
+            return []
+        chosen += same
+    return chosen
+
+
+def _joins(paired: NetComparison, fused: Fused, layout: Layout) -> list[Join]:
+    return fused.joins(layout, paired.names, paired.sides)
+
+
+def _by_runs(
+    paired: NetComparison, kinds: Sequence[_Kind], sides: Sides, inputs: Mapping[str, np.ndarray]
+) -> tuple[list[Layout], str]:
+    """The layouts with which the target gives the source's outputs from the source's weights."""
+    before = sides.source.run(inputs, calls=False)
+    rounding = sides.rounding(inputs, before)
+    floor = max((_spacing(array) for _, array in before.outputs), default=0.0)
+    agreeing: list[tuple[float, Sequence[Layout]]] = []
+    nearest, count = float("inf"), 0
+    for choice in _choices(kinds):
+        joins = [
+            j
+            for k, layout in zip(kinds, choice, strict=True)
+            for f in k.members
+            for j in _joins(paired, f, layout)
+        ]
+        values = {**paired.source_values(), **paired.joined(joins)}
+        other = paired_runner(paired.sides[1].graph, values, {})
+        try:
+            rows = sides.outputs("", before, other.run(inputs, calls=False), rounding)
+        finally:
+            other.close()
+        count += 1
+        away = max(row.max_abs for row in rows) if rows else float("inf")
+        nearest = min(nearest, away)
+        if rows and all(row.passed for row in rows):
+            agreeing.append((max(away, floor), choice))
+    if not agreeing:
+        return [], f"with none of {count} layouts are the outputs equal (at best {nearest:.1e} apart)"
+    agreeing.sort(key=lambda pair: pair[0])
+    best, choice = agreeing[0]
+    if len(agreeing) > 1 and agreeing[1][0] < _CLEAR * best:
+        return (
+            [],
+            f"with {len(agreeing)} of {count} layouts the outputs are equal, so these inputs do not tell",
+        )
+    return list(choice), f"of {count} layouts this one gives equal outputs"
+
+
+def _spacing(array: np.ndarray) -> float:
+    """The distance of a float32 of an array's size from the next."""
+    return float(np.abs(array).max(initial=0.0)) * 2.0**-23 if array.dtype.kind == "f" else 0.0
+
+
+def _choices(kinds: Sequence[_Kind]) -> Iterator[tuple[Layout, ...]]:
+    """A layout of each kind, in all combinations that are tried."""
+    lists = [kind.possible for kind in kinds]
+    if prod(map(len, lists)) > _MOST_RUNS:
+        lists = [[layout for layout in each if layout.order == tuple(sorted(layout.order))] for each in lists]
+    yield from product(*lists)
