@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -296,6 +297,8 @@ def write_renames(
     modules: dict[str, str] | None = None,
     calls: Sequence[dict[str, object]] = (),
     joins: Sequence[dict[str, object]] = (),
+    packed: Mapping[str, Sequence[str]] | None = None,
+    target_packed: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write ``renames.json``.
 
@@ -307,6 +310,9 @@ def write_renames(
         modules: source module path -> target module path, where they differ.
         calls: the source's module calls and the target's nodes in each, for a target that has no modules.
         joins: groups of tensors that one side keeps together and the other apart.
+        packed: name of a vector in the source's checkpoints -> the names, among the rows' sources, of what it
+            holds, in order.
+        target_packed: likewise of the target.
     """
     document: dict[str, object] = {
         "format": "regraft-renames",
@@ -316,10 +322,30 @@ def write_renames(
         "modules": modules or {},
         "parameters": [_document(row) for row in rows],
     }
+    shapes = {row.source: (row.shape, row.dtype) for row in rows if row.source}
+    theirs = {row.target: (row.target_shape, row.dtype) for row in rows if row.target}
+    vectors = {"source": _vectors(packed or {}, shapes), "target": _vectors(target_packed or {}, theirs)}
     for name, found in (("calls", calls), ("joins", joins)):
         if found:
             document[name] = list(found)
+    if any(vectors.values()):
+        document["packed"] = vectors
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _vectors(
+    packed: Mapping[str, Sequence[str]], shapes: Mapping[str, tuple[list[int], str]]
+) -> list[dict[str, object]]:
+    """Records of vectors and of what they hold, of those whose parameters are all known."""
+    return [
+        {
+            "source": {vector: [sum(prod(shapes[name][0]) for name in names)]},
+            "target": {name: shapes[name][0] for name in names},
+            "dtype": shapes[names[0]][1],
+        }
+        for vector, names in packed.items()
+        if names and all(name in shapes for name in names)
+    ]
 
 
 def _document(row: Rename) -> dict[str, object]:

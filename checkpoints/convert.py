@@ -15,6 +15,7 @@ from . import read_training, write_checkpoint
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
+from .packed import packed_again, taken_apart
 from .pairs import inverted, read_pairs
 from .prefixes import peeled
 from .unmapped import spelled_map, unwrapped
@@ -92,18 +93,22 @@ def convert_checkpoint(
     else:
         mapping = read_map(map_)
         given = peeled(given, mapping.names.__contains__, notes)
-        back = _is_reverse(mapping, given, Path(source)) if reverse is None else reverse
+        parts = taken_apart([*mapping.packed[0], *mapping.packed[1]], given)
+        back = _is_reverse(mapping, parts, Path(source)) if reverse is None else reverse
+    if state is not None:
+        peeled_names = dict(zip(raw, given, strict=True))
+        state.slots = {peeled_names[name]: terms for name, terms in state.slots.items()}
+    mine, theirs = mapping.packed[::-1] if back else mapping.packed
+    given = taken_apart(mine, given)
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins
     joined, alone = take_joined(joins, given)
     made, more = (backward if back else forward)(mapping, alone, str(source))
-    made |= joined
+    made = packed_again(theirs, made | joined)
     count = len(made)
     if Path(target).suffix == ".params":
         buffers = {mapping.source_name(r) if back else r.target for r in mapping.rows if r.buffer}
         made = {f"{'aux' if name in buffers else 'arg'}:{name}": data for name, data in made.items()}
     if state is not None:
-        peeled_names = dict(zip(raw, given, strict=True))
-        state.slots = {peeled_names[name]: terms for name, terms in state.slots.items()}
         made = _with_optimizer(made, state, mapping, back, Path(target), more)
     write_checkpoint(target, made, force=force)
     return Converted(Path(target), back, count, notes + more)

@@ -7,14 +7,17 @@ another: one block each; rows by head: three blocks a head), gates in another or
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from ..ir import ModelError, TensorData, read_json, require_name, require_shape
+from ..ir import ModelError, TensorData, numpy_dtype, read_json, require_name, require_shape
 from ..ir.types import DTYPES
 
 _MOST_BLOCKS = 1 << 16
@@ -62,18 +65,35 @@ class Join:
                     hint=f"it becomes {', '.join(f'`{n}`' for n in self.target)} together with the others",
                 )
 
-        def load(start: int, shape: tuple[int, ...]) -> np.ndarray:
-            flat = np.concatenate([given[name].numpy().reshape(-1) for name in self.source])
-            if self.order:
-                flat = flat.reshape(len(self.order), -1)[list(self.order)].reshape(-1)
-            return flat[start : start + prod(shape)].reshape(shape)
-
         made: dict[str, TensorData] = {}
         at = 0
         for name, shape in self.target.items():
-            made[name] = TensorData(self.dtype, shape, lambda at=at, shape=shape: load(at, shape))
+            load = partial(self._loaded, given, at, shape)
+            made[name] = TensorData(self.dtype, shape, load)
             at += prod(shape)
         return made
+
+    def _loaded(self, given: Mapping[str, TensorData], start: int, shape: tuple[int, ...]) -> np.ndarray:
+        """The elements of the target from `start`; no tensor of the source is read that has none of them."""
+        starts = [0, *accumulate(prod(s) for s in self.source.values())]
+        names, stop = list(self.source), start + prod(shape)
+        block = starts[-1] // len(self.order) if self.order else starts[-1]
+        parts: list[np.ndarray] = []
+        arrays: dict[str, np.ndarray] = {}
+        at = start
+        while at < stop:
+            number, offset = divmod(at, block)
+            end = min(stop, at + block - offset)
+            here = (self.order[number] if self.order else 0) * block + offset
+            last = here + end - at
+            for i in range(bisect_right(starts, here) - 1, bisect_left(starts, last)):
+                name = names[i]
+                if name not in arrays:
+                    arrays[name] = given[name].numpy().reshape(-1)
+                parts.append(arrays[name][max(here - starts[i], 0) : last - starts[i]])
+            at = end
+        dtype = numpy_dtype(self.dtype)
+        return (np.concatenate(parts) if parts else np.empty(0, dtype)).reshape(shape)
 
 
 def stacked(

@@ -32,6 +32,7 @@ class Map:
         target: framework of the target.
         rows: one per name of the source, and one per tensor that only the target has.
         joins: groups of tensors that one side keeps together and the other apart.
+        packed: vectors in checkpoints of the source, and of the target, and what they hold.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
     """
 
@@ -40,6 +41,7 @@ class Map:
     target: str
     rows: list[Rename]
     joins: list[Join] = field(default_factory=list)
+    packed: tuple[list[Join], list[Join]] = ([], [])
     colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
@@ -50,7 +52,8 @@ class Map:
     def names(self) -> frozenset[str]:
         """All names of tensors, of both sides."""
         rows = [n for row in self.rows for n in (self.source_name(row), row.target) if n]
-        return frozenset([*rows, *(n for join in self.joins for n in (*join.source, *join.target))])
+        joins = (*self.joins, *self.packed[0], *self.packed[1])
+        return frozenset([*rows, *(n for join in joins for n in (*join.source, *join.target))])
 
     def constants(self, given: Iterable[str]) -> set[str]:
         """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
@@ -137,7 +140,15 @@ def read_map(path: Path | str) -> Map:
         str(document.get("target", "")),
         [_row(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)],
         read_joins(document.get("joins", []), str(path)),
+        _packed(document.get("packed", {"source": [], "target": []}), str(path)),
     )
+
+
+def _packed(found: object, place: str) -> tuple[list[Join], list[Join]]:
+    if not isinstance(found, dict) or found.keys() != {"source", "target"}:
+        raise ModelError("E101", "expected source and target under `packed`", place=place)
+    source, target = (read_joins(found[side], f"{place}, packed {side}") for side in ("source", "target"))
+    return source, target
 
 
 def _row(found: object, place: str) -> Rename:

@@ -15,6 +15,7 @@ from ..ir import TensorData
 from . import read_checkpoint
 from .joins import read_fused, take_joined
 from .mapping import Map, applied, read_map
+from .packed import taken_apart
 from .pairs import read_pairs
 from .prefixes import peeled
 from .slots import optimizer_names
@@ -62,6 +63,8 @@ def lay_side_by_side(
     if map_ is not None and stated is None:
         mapping = read_map(map_)
         a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
+        vectors = [*mapping.packed[0], *mapping.packed[1]]
+        a, b = (taken_apart(vectors, side) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
         joins = [*mapping.joins, *(join.turned() for join in mapping.joins)]
         for join in joins:

@@ -21,7 +21,12 @@ _TERMS = {
 }
 """A framework's term for a parameter of a layer -> torch's."""
 
+_FLAT = re.compile(
+    r"^([^.]+?)_((?:[lr]\d+_)?[ih]2h_(?:weight|bias)|weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)$"
+)  # a symbol's name
 _GATES = re.compile(r"^(w|b)_(ih|hh)(_?l?\d*(?:_reverse)?)$")
+_GLUON = re.compile(r"^(?:([lr])(\d+)_)?([ih])2h_(weight|bias)$")
+"""MXNet's parameters of a recurrent layer, whose direction stands before the layer's number."""
 
 
 def plain_name(name: str) -> str:
@@ -41,7 +46,41 @@ def role_of(attribute: str) -> str:
     gates = _GATES.match(attribute)
     if gates:
         return f"{'weight' if gates[1] == 'w' else 'bias'}_{gates[2]}{gates[3]}"
+    if gluon := _GLUON.match(attribute):
+        direction, layer, side, kind = gluon.groups()
+        place = "" if layer is None else f"_l{layer}" + ("_reverse" if direction == "r" else "")
+        return f"{kind}_{side}h{place}"
     return _TERMS.get(attribute, attribute)
+
+
+def dotted(name: str, framework: str) -> str:
+    """A symbol's name, `bn0_moving_var`, as a path."""
+    flat = _FLAT.match(name) if framework == "mxnet" else None
+    return f"{flat[1]}.{flat[2]}" if flat else name
+
+
+def universal_name(name: str) -> str:
+    """A name of any framework in torch's terms; a symbol's as a path.
+
+    Example:
+        >>> universal_name("bn0_moving_var"), universal_name("stem.bn.gamma")
+        ('bn0.running_var', 'stem.bn.weight')
+    """
+    return plain_name(dotted(name, "mxnet"))
+
+
+def gluon_role(role: str) -> str:
+    """What MXNet calls a parameter of a recurrent layer; any other role as it is.
+
+    Example:
+        >>> gluon_role("weight_hh_l0_reverse"), gluon_role("bias_ih"), gluon_role("weight")
+        ('r0_h2h_weight', 'i2h_bias', 'weight')
+    """
+    found = re.match(r"^(weight|bias)_([ih])h(?:_l(\d+)(_reverse)?)?$", role)
+    if found is None:
+        return role
+    place = "" if found[3] is None else f"{'r' if found[4] else 'l'}{found[3]}_"
+    return f"{place}{found[2]}2h_{found[1]}"
 
 
 def plain_shape(shape: Iterable[int]) -> tuple[int, ...]:

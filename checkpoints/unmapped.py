@@ -12,14 +12,12 @@ from pathlib import Path
 from ..backends.renames import Rename
 from ..ir import ModelError, TensorData
 from .mapping import Map
+from .packed import is_vector
 from .pairs import Renaming, inverted
 from .prefixes import peeled
-from .spelling import COUNTER, plain_name, plain_shape
+from .spelling import COUNTER, dotted, gluon_role, plain_name, plain_shape, universal_name
 
 _LISTED = 10
-_FLAT = re.compile(
-    r"^([^.]+)_(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)$"
-)  # a symbol's name
 _FORMATS = {".pth": "torch", ".pt": "torch", ".params": "mxnet", ".ckpt": "mindspore"}
 _TERMS = {
     "mindspore": {
@@ -56,14 +54,18 @@ def spelled_map(
     renaming = _turned(given, pairs, str(source))
     here = framework_of(source, given)
     there = here if target.suffix == ".safetensors" else _FORMATS.get(target.suffix, here)
-    named = {name: renaming(_dotted(name, here)) for name in given}
+    named = {name: renaming(dotted(name, here)) for name in given}
     again = here != there
     layers = _layers({n: d for n, d in given.items() if named[n] is not None}, named)
     problems: list[str] = []
     rows: list[Rename] = []
     for name, data in given.items():
         new = named[name]
-        if new is not None and again and name not in renaming.pairs:
+        if new is not None and again and name.endswith("parameters") and is_vector(name, data.shape):
+            problems.append(
+                f"`{name}` {list(data.shape)}: a vector of recurrent layers that it does not tell"
+            )
+        elif new is not None and again and name not in renaming.pairs:
             new = _respelled(new, layers, there, problems)
         rows.append(
             Rename(
@@ -108,22 +110,6 @@ def framework_of(path: Path, names: Iterable[str]) -> str:
     if path.suffix == ".ckpt" or last & set(_OWN):
         return "mindspore"
     return "torch"
-
-
-def _dotted(name: str, framework: str) -> str:
-    """A symbol's name, `bn0_moving_var`, as a path."""
-    flat = _FLAT.match(name) if framework == "mxnet" else None
-    return f"{flat[1]}.{flat[2]}" if flat else name
-
-
-def universal_name(name: str) -> str:
-    """A name of any framework in torch's terms; a symbol's as a path.
-
-    Example:
-        >>> universal_name("bn0_moving_var"), universal_name("stem.bn.gamma")
-        ('bn0.running_var', 'stem.bn.weight')
-    """
-    return plain_name(_dotted(name, "mxnet"))
 
 
 def _turned(given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | None, place: str) -> Renaming:
@@ -198,6 +184,8 @@ def _respelled(name: str, layers: _Layers, framework: str, problems: list[str]) 
         new = plain
     else:
         new = plain
+    if framework == "mxnet":
+        new = f"{path}{gluon_role(new.rpartition('.')[2])}"
     return new.replace(".", "_") if framework == "mxnet" else new
 
 

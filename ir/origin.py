@@ -28,6 +28,8 @@ class Origin:
         parameters: the file with its parameters, where `model` is a file without them; None for none.
         landmarks: (name of a node of the source, number of its output) -> the value that it became, in
             the order of its run; where the source's own runtime can show what nodes give.
+        packed: name of a vector in the source's checkpoint -> the names of the parameters that it holds, in
+            order; the graph has them in its place.
     """
 
     framework: str = ""
@@ -43,6 +45,7 @@ class Origin:
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
+    packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def copy(self) -> Origin:
         """Return the same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
@@ -53,4 +56,5 @@ class Origin:
             assumed=list(self.assumed),
             otherwise=list(self.otherwise),
             landmarks=dict(self.landmarks),
+            packed=dict(self.packed),
         )

@@ -84,6 +84,7 @@ def write(
             source=graph.origin.framework,
             target="mindspore",
             modules=program.renamed_modules,
+            packed=graph.origin.packed,
         )
     return [folder / name for name in names]
 

@@ -63,7 +63,8 @@ def write(
             write_embedded(model, weights, folder / file.name)
         targets = {p.key: (p.name, "transpose:1,0", p.data.shape) for p in turned}
         rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
-        write_renames(folder / names[1], rows, source=graph.origin.framework, target="onnx")
+        origin = graph.origin
+        write_renames(folder / names[1], rows, source=origin.framework, target="onnx", packed=origin.packed)
         written = [n for n in reversed(names) if (folder / n).exists()]
     return [file.parent / n for n in written]
 

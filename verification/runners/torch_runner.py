@@ -132,7 +132,9 @@ class TorchRunner:
             tensors = {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
         arrange = self._graph.origin.arrange
         if arrange is not None:
-            return arrange([tensors[node.name] for node in self._graph.input_nodes()])
+            names = [node.name for node in self._graph.input_nodes()]
+            # another net's inputs have names of their own, and stand in the order of this one's
+            return arrange([tensors[n] for n in names] if set(names) == set(tensors) else [*tensors.values()])
         if not self._programme:
             parameters = inspect.signature(self._model.forward).parameters
             named = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

@@ -6,15 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from ...backends.files import staged
 from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
 from ...checkpoints.joins import Fused, Join, take_joined
 from ...checkpoints.mapping import Map
+from ...checkpoints.packed import is_vector, stem_of, taken_apart, vector_of
 from ...checkpoints.prefixes import peeled
 from ...checkpoints.spelling import COUNTER, plain_name
-from ...ir import Graph, ModelError, Parameter, TensorData
+from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 
@@ -43,7 +47,15 @@ def write_pairing(path: Path, pairing: Pairing, joins: Sequence[Join] = ()) -> N
         held = {name for join in saved for name in join.source}
         rows = [row for row in _rows(pairing) if row.source not in held]
         joined = [join.to_json() for join in saved]
-        write_renames(folder / path.name, rows, source=source, target=target, joins=joined)
+        write_renames(
+            folder / path.name,
+            rows,
+            source=source,
+            target=target,
+            joins=joined,
+            packed=sides[0].origin.packed,
+            target_packed=sides[1].origin.packed,
+        )
 
 
 def _by_saved_names(join: Join, pairing: Pairing) -> Join:
@@ -85,7 +97,10 @@ def map_like(
     known = {plain_name(p) for held in paths.values() for p in held}
     given = peeled(given, lambda name: plain_name(name) in known, [])
     shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *paths.get(p.key, ()))}
+    vectors, zeros = _vectors(given, shapes, notes)
+    given = taken_apart(vectors, given) | zeros
     joins = [join for each in fused for join in each.joins(given, shapes)]
+    joins += _vectors_of(net, given, notes)
     joined, alone = take_joined(joins, given)
     given = {**alone, **joined}
     laid = _turned(given, net, str(source))
@@ -113,7 +128,56 @@ def map_like(
     named = {row.source: row.target for row in rows if row.source in joined and row.target}
     joins = [replace(j, target={named.get(n, n): s for n, s in j.target.items()}) for j in joins]
     rows = [row for row in rows if row.source not in joined]
-    return Map(Path(source), "", net.origin.framework, rows, joins)
+    rows = [
+        replace(row, source="", source_path="", values=packed(zeros[row.source]))
+        if row.source in zeros
+        else row
+        for row in rows
+    ]
+    return Map(Path(source), "", net.origin.framework, rows, joins, (vectors, []))
+
+
+def _vectors(
+    given: Mapping[str, TensorData],
+    shapes: Mapping[str, tuple[int, ...]],
+    notes: list[str],
+) -> tuple[list[Join], dict[str, TensorData]]:
+    """(how vectors of a checkpoint become parameters of recurrent layers, zeros for what they lack)."""
+    joins: list[Join] = []
+    zeros: dict[str, TensorData] = {}
+    for name, data in given.items():
+        vector = None
+        if is_vector(name, data.shape) and shapes.get(name) != data.shape:
+            vector = vector_of(name, prod(data.shape), shapes)
+        if vector is None:
+            continue
+        head = f"{stem}." if (stem := stem_of(name)) else ""
+        parts = {f"{head}{role}": shapes[other] for role, other in vector.roles.items()}
+        joins.append(Join({name: data.shape}, parts, data.dtype))
+        notes.append(f"`{name}` is one vector of {len(parts)} parameters of a recurrent layer")
+        for role, other in vector.absent.items():
+            zeros[f"{head}{role}"] = TensorData.of(np.zeros(shapes[other], numpy_dtype(data.dtype)))
+        if vector.absent:
+            notes.append(f"`{name}` has one bias where the net has two: the other is zeros")
+    return joins, zeros
+
+
+def _vectors_of(net: Graph, given: Mapping[str, TensorData], notes: list[str]) -> list[Join]:
+    """How parameters of a checkpoint's recurrent layers become vectors of a net."""
+    joins: list[Join] = []
+    shapes = {name: data.shape for name, data in given.items()}
+    paths = net.parameter_paths()
+    for parameter in net.parameters():
+        data = parameter.data
+        name = (*paths.get(parameter.key, ()), parameter.declared)[0]
+        if not is_vector(name, data.shape) or shapes.get(name) == data.shape:
+            continue
+        vector = vector_of(name, prod(data.shape), shapes)
+        if vector is not None and not vector.absent:
+            parts = {other: shapes[other] for other in vector.roles.values()}
+            joins.append(Join(parts, {name: data.shape}, data.dtype))
+            notes.append(f"{len(parts)} parameters of `{vector.path}` are one vector, `{name}`")
+    return joins
 
 
 def _turned(given: Mapping[str, TensorData], net: Graph, place: str) -> dict[str, TensorData]:

@@ -119,6 +119,9 @@ def _parameters(call: Call, found: list[Piece], wanted: list[Piece]) -> list[Val
     if not isinstance(node, Parameter) or len(holders) != 1 or call.graph.users(packed):
         return [_slice(call, packed, piece) for piece in wanted]
     values = {piece: _part(call, node, piece) for piece in found}
+    call.graph.origin.packed[node.declared] = [
+        call.graph.parameter(value.node).declared for value in values.values()
+    ]
     held = holders[0].parameters
     held.clear()
     held |= {piece.name: value.node for piece, value in values.items()}
