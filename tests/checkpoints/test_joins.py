@@ -1,6 +1,8 @@
 """A fused projection against three computes the same; where nobody says the layout it is refused."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,6 +137,45 @@ def test_joins_of_a_map_go_both_ways(tmp_path):
     torch.save({"z": torch.arange(4.0).reshape(4, 1), "out": torch.ones(2)}, tmp_path / "d.pth")
     convert_checkpoint(tmp_path / "d.pth", tmp_path / "e.pth", renames(tmp_path, [join]))
     assert torch.load(tmp_path / "e.pth")["y"].tolist() == [1, 0, 3, 2]
+
+
+def documented(readme):
+    """The record that a README shows."""
+    text = (Path(__file__).parents[2] / readme).read_text(encoding="utf-8")
+    (found,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_record_that_the_readme_shows_splits_rows_that_alternate_by_two_heads(readme, tmp_path):
+    path = renames(tmp_path, [documented(readme)])
+    rows = torch.randn(2, 3, 4, 8)  # heads, parts, rows of a head
+    whole = {"qkv.weight": rows.reshape(24, 8), "out": torch.ones(2)}
+    torch.save(whole, tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", path)
+    made = torch.load(tmp_path / "b.pth")
+    for at, name in enumerate("qkv"):
+        assert torch.equal(made[f"{name}.weight"], rows[:, at].reshape(8, 8))
+    convert_checkpoint(tmp_path / "b.pth", tmp_path / "c.pth", path)
+    assert torch.equal(torch.load(tmp_path / "c.pth")["qkv.weight"], whole["qkv.weight"])
+    assert diff(tmp_path / "b.pth", tmp_path / "a.pth", path).equal
+    torch.save({**whole, "qkv.weight": whole["qkv.weight"].double()}, tmp_path / "d.pth")
+    with pytest.raises(ModelError, match=r"`qkv.weight`: expected float32 \[24, 8\], got float64"):
+        convert_checkpoint(tmp_path / "d.pth", tmp_path / "e.pth", path)
+    torch.save({**whole, "qkv.weight": whole["qkv.weight"][:23]}, tmp_path / "f.pth")
+    with pytest.raises(ModelError, match=r"expected float32 \[24, 8\], got float32 \[23, 8\]"):
+        convert_checkpoint(tmp_path / "f.pth", tmp_path / "e.pth", path)
+    with pytest.raises(ModelError, match="every name of the source in one join"):
+        read_map(renames(tmp_path, [documented(readme)] * 2))
+
+
+def test_a_record_without_order_is_one_piece_and_blocks_are_bounded(tmp_path):
+    record = {"source": {"a": [70000]}, "target": {"b": [70000]}, "dtype": "float32"}
+    torch.save({"a": torch.arange(70000.0), "out": torch.ones(2)}, tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", renames(tmp_path, [record]))
+    assert torch.equal(torch.load(tmp_path / "b.pth")["b"], torch.arange(70000.0))
+    with pytest.raises(ModelError, match="permutation of the blocks"):
+        read_map(renames(tmp_path, [{**record, "order": list(range(70000))}]))
 
 
 @pytest.mark.parametrize(
