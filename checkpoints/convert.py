@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backends.renames import Rename, computed
-from ..ir import ModelError, TensorData, UsageError, near_names, system_errors_told
+from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
 from . import read_training, write_checkpoint
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
@@ -103,7 +105,7 @@ def convert_checkpoint(
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins
     joined, alone = take_joined(joins, given)
     made, more = (backward if back else forward)(mapping, alone, str(source))
-    made = packed_again(theirs, made | joined)
+    made = _in_types(packed_again(theirs, made | joined), mapping.types, more)
     count = len(made)
     if Path(target).suffix == ".params":
         buffers = {mapping.source_name(r) if back else r.target for r in mapping.rows if r.buffer}
@@ -112,6 +114,31 @@ def convert_checkpoint(
         made = _with_optimizer(made, state, mapping, back, Path(target), more)
     write_checkpoint(target, made, force=force)
     return Converted(Path(target), back, count, notes + more)
+
+
+def _in_types(
+    made: dict[str, TensorData], types: Mapping[str, str], notes: list[str]
+) -> dict[str, TensorData]:
+    """The tensors in the element types of a net, where both are floating-point."""
+    count: Counter[tuple[str, str]] = Counter()
+    for name, data in made.items():
+        dtype = types.get(name, data.dtype)
+        if dtype != data.dtype and "float" in dtype and "float" in data.dtype:
+            made[name] = TensorData(dtype, data.shape, partial(_cast, name, data, dtype))
+            count[data.dtype, dtype] += 1
+    notes += [
+        f"{n} tensors were cast from {old} to {new}, as the net has them" for (old, new), n in count.items()
+    ]
+    return made
+
+
+def _cast(name: str, data: TensorData, dtype: str) -> np.ndarray:
+    array = data.numpy()
+    with np.errstate(over="ignore"):
+        made = array.astype(numpy_dtype(dtype))
+    if np.isfinite(array).all() and not np.isfinite(made).all():
+        raise ModelError("E801", f"`{name}` has numbers that are infinite in {dtype}, the net's element type")
+    return made
 
 
 def _with_optimizer(

@@ -33,6 +33,8 @@ class Map:
         rows: one per name of the source, and one per tensor that only the target has.
         joins: groups of tensors that one side keeps together and the other apart.
         packed: vectors in checkpoints of the source, and of the target, and what they hold.
+        types: name in the target -> the element type that floating-point numbers are to have there; of others
+            as they are.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
     """
 
@@ -42,6 +44,7 @@ class Map:
     rows: list[Rename]
     joins: list[Join] = field(default_factory=list)
     packed: tuple[list[Join], list[Join]] = ([], [])
+    types: Mapping[str, str] = field(default_factory=dict)
     colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:

@@ -29,7 +29,7 @@ def peeled(
             if not any(name.startswith(prefix) for name in found):
                 continue
             shorter = {name.removeprefix(prefix): data for name, data in found.items()}
-            deeper = sum(is_known(_without_any(name)) for name in shorter)
+            deeper = sum(is_known(without_any(name)) for name in shorter)
             if len(shorter) == len(found) and deeper > hits:
                 found = shorter
                 taken.append(prefix)
@@ -41,7 +41,7 @@ def peeled(
     return found
 
 
-def _without_any(name: str) -> str:
+def without_any(name: str) -> str:
     """A name without any of the prefixes: two wrappers may lie one in the other."""
     for _ in range(_DEEPEST):
         name = name.removeprefix(next((p for p in _PREFIXES if name.startswith(p)), ""))

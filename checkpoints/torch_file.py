@@ -142,8 +142,11 @@ def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.
     steps: list[str] = []
     while isinstance(content, Mapping) and not all(isinstance(v, torch.Tensor) for v in content.values()):
         key = next((k for k in _WRAPPERS if isinstance(content.get(k), Mapping)), None)
-        if key is None:
-            break
+        if key is None:  # a name that nobody else gives it, where nothing else can be meant
+            found = [k for k, v in content.items() if isinstance(k, str) and _is_state(v)]
+            if len(found) != 1:
+                break
+            key = found[0]
         steps.append(key)
         content = content[key]
     if not isinstance(content, Mapping):
@@ -161,6 +164,16 @@ def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.
     if steps:
         notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")
     return content
+
+
+def _is_state(value: object) -> bool:
+    import torch
+
+    return (
+        isinstance(value, Mapping)
+        and len(value) > 0
+        and all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in value.items())
+    )
 
 
 def _handle(name: str, tensor: torch.Tensor, path: Path) -> TensorData:

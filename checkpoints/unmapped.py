@@ -14,7 +14,7 @@ from ..ir import ModelError, TensorData
 from .mapping import Map
 from .packed import is_vector
 from .pairs import Renaming, inverted
-from .prefixes import peeled
+from .prefixes import peeled, without_any
 from .spelling import COUNTER, dotted, gluon_role, plain_name, plain_shape, universal_name
 
 _LISTED = 10
@@ -238,8 +238,8 @@ def pair_names(
 
 
 def _is_among(names: Iterable[str]) -> Callable[[str], bool]:
-    """A predicate: whether a name is among these, whatever the spelling."""
-    known = {universal_name(name) for name in names}
+    """A predicate: whether a name is among these, whatever the spelling and what wrappers put before them."""
+    known = {universal_name(each) for name in names for each in (name, without_any(name))}
     return lambda name: universal_name(name) in known
 
 

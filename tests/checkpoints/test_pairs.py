@@ -150,6 +150,40 @@ def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path:
         api.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_another_float_type_is_cast_to_the_nets(folder: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    state = torch.load(folder / "plain.pth")
+    torch.save({n: v.to(dtype) if v.is_floating_point() else v for n, v in state.items()}, tmp_path / "a.pth")
+    there = tmp_path / "b.ckpt"
+    done = api.convert_checkpoint(tmp_path / "a.pth", there, like=f"{folder / 'nets.py'}:Same")
+    assert any(f"cast from {str(dtype)[6:]} to float32" in note for note in done.notes)
+    net = load_tree(f"{folder / 'nets.py'}:Same").origin.model
+    assert ms.load_param_into_net(net, ms.load_checkpoint(str(there)), strict_load=True) == ([], [])
+    np.testing.assert_array_equal(net.fc.weight.asnumpy(), state["fc.weight"].to(dtype).float().numpy())
+
+
+def test_numbers_that_the_nets_type_does_not_have_are_refused(folder: Path, tmp_path: Path) -> None:
+    state = torch.load(folder / "plain.pth")
+    state["fc.weight"] = torch.full((5, 6), 1e300, dtype=torch.float64)
+    torch.save(state, tmp_path / "a.pth")
+    with pytest.raises(ModelError, match=r"`fc.weight` has numbers that are infinite in float32"):
+        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+    assert not (tmp_path / "b.ckpt").exists()
+
+
+def test_a_refusal_names_what_does_not_fit_and_nothing_beside_it(folder: Path, tmp_path: Path) -> None:
+    state = torch.load(folder / "plain.pth")
+    torch.save({n: v for n, v in state.items() if "running" not in n}, tmp_path / "a.pth")
+    with pytest.raises(ModelError) as error:
+        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+    lines = error.value.message.splitlines()[1:]
+    assert lines == ["  only in the net: `bn.moving_mean`", "  only in the net: `bn.moving_variance`"]
+    more = {"fc.running_mean": torch.rand(5), "fc.running_var": torch.rand(5)}
+    torch.save({**state, **more}, tmp_path / "a.pth")
+    with pytest.raises(ModelError, match=r"`fc.weight`: its layer has other parameters besides"):
+        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+
+
 def test_a_file_that_is_no_map_is_not_replaced(folder: Path) -> None:
     file = folder / "nets.py"
     with pytest.raises(UsageError):

@@ -90,6 +90,20 @@ def test_a_wrapper_before_every_name_is_left_out_of_what_is_written(tmp_path):
     assert any("`_orig_mod.`" in note for note in done.notes)
 
 
+def test_wrappers_of_either_side_are_left_out(tmp_path):
+    """Of DataParallel on one side and torch.compile on the other, and a state under a name of its own."""
+    values = drawn(TorchNet()).state_dict()
+    torch.save({"ema": {f"module.{n}": v for n, v in values.items()}, "epoch": 3}, tmp_path / "a.pth")
+    torch.save({f"_orig_mod.{n}": v for n, v in values.items()}, tmp_path / "b.pth")
+    report = diff(tmp_path / "a.pth", tmp_path / "b.pth")
+    assert (report.equal, len(report.rows)) == (True, len(values))
+    assert sum("was left out" in note for note in report.notes) == 2
+    assert any("`ema`" in note for note in report.notes)
+    torch.save({"ema": values, "best": values}, tmp_path / "c.pth")
+    with pytest.raises(ModelError, match="expected tensors by name"):
+        read_checkpoint(tmp_path / "c.pth")
+
+
 def test_a_symbols_parameters_are_paths_of_one_level(tmp_path):
     """MXNet's `.params` with `arg:` and `aux:`, to torch and back, bit by bit."""
     values = np.random.default_rng(0).random(4).astype(np.float32)

@@ -43,7 +43,7 @@ def write_pairing(path: Path, pairing: Pairing, joins: Sequence[Join] = ()) -> N
         own = False
     with staged(path.parent, [path.name], force=own) as folder:
         source, target = (graph.origin.framework for graph in sides)
-        saved = [_by_saved_names(join, pairing) for join in joins]
+        saved = _by_saved_names(joins, pairing)
         held = {name for join in saved for name in join.source}
         rows = [row for row in _rows(pairing) if row.source not in held]
         joined = [join.to_json() for join in saved]
@@ -58,17 +58,20 @@ def write_pairing(path: Path, pairing: Pairing, joins: Sequence[Join] = ()) -> N
         )
 
 
-def _by_saved_names(join: Join, pairing: Pairing) -> Join:
-    """A join by the names that checkpoints of the nets have."""
-    sides = [
+def _by_saved_names(joins: Sequence[Join], pairing: Pairing) -> list[Join]:
+    """Joins by the names that checkpoints of the nets have."""
+    mine, theirs = (
         {net.names[key]: names[0] for key, names in _saved_names(net.graph).items()}
         for net in (pairing.source, pairing.target)
-    ]
-    source, target = (
-        {names[name]: shape for name, shape in side.items()}
-        for names, side in zip(sides, (join.source, join.target), strict=True)
     )
-    return replace(join, source=source, target=target)
+    return [
+        replace(
+            join,
+            source={mine[name]: shape for name, shape in join.source.items()},
+            target={theirs[name]: shape for name, shape in join.target.items()},
+        )
+        for join in joins
+    ]
 
 
 def map_like(
@@ -134,7 +137,9 @@ def map_like(
         else row
         for row in rows
     ]
-    return Map(Path(source), "", net.origin.framework, rows, joins, (vectors, []))
+    saved = _saved_names(net)
+    types = {name: p.data.dtype for p in net.parameters() for name in saved[p.key]}
+    return Map(Path(source), "", net.origin.framework, rows, joins, (vectors, []), types)
 
 
 def _vectors(
@@ -225,12 +230,21 @@ def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) 
     paths = net.parameter_paths()
     wanted = {n: p.data.shape for p in net.parameters() for n in paths.get(p.key, [p.declared])}
     held = {plain_name(name): data.shape for name, data in given.items()}
+    fitting: list[str] = []
+    blamed: set[str] = set()
     for name in names:
         got = held.get(plain_name(name))
+        if got is not None and got == wanted.get(name):
+            fitting.append(name)
+            continue
+        blamed.add(name.rpartition(".")[0])
         if got is None or name not in wanted:
             yield f"  only in the net: `{name}`"
         else:
             yield f"  `{name}`: expected {list(wanted[name])}, got {list(got)}"
+    for name in fitting:  # beside another of its layer that does not fit it is nobody's fault
+        if name.rpartition(".")[0] not in blamed:
+            yield f"  `{name}`: its layer has other parameters besides in the checkpoint than in the net"
 
 
 def _rows(pairing: Pairing) -> list[Rename]:
