@@ -11,8 +11,9 @@ from .checking import loading
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
-from .checkpoints.joins import read_fused
-from .checkpoints.mapping import Map
+from .checkpoints.joins import Fused, Join, read_fused
+from .checkpoints.mapping import Map, read_map
+from .checkpoints.pairs import read_pairs
 from .checkpoints.repair import Fit, Repaired, fit_checkpoint
 from .checkpoints.repair import repair_checkpoint as repair
 from .checkpoints.runs import Runs
@@ -51,8 +52,10 @@ def convert_checkpoint(
         return convert(source, target, map_, **options)
     if options.pop("reverse", None):
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
-    pairs = None if map_ is None else read_pair_map(map_, fused=True)
-    fused = () if map_ is None else read_fused(map_)
+    pairs, fused = None, list[Fused | Join]()
+    if map_ is not None:
+        pairs = read_pair_map(map_, fused=True)
+        fused += read_map(map_).joins if read_pairs(map_) is None else read_fused(map_)
     net = read_tree(like, loading())
 
     def make_map(given: dict[str, TensorData], notes: list[str]) -> Map:

@@ -120,8 +120,8 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
             notes.append(f"{len(names)} tensors of `{side}` have no counterpart{by_map}: {shown}")
     changed = [r for r in rows if not r.equal]
     elsewhere = matches(
-        {n: a[n] for n in [*only_first, *(r.name for r in changed)]},
-        {n: b[n] for n in [*only_second, *(r.other for r in changed)]},
+        {n: a[n] for n in [*only_first, *(r.name for r in changed)] if n in a},
+        {n: b[n] for n in [*only_second, *(r.other for r in changed)] if n in b},
     )
     return Diff(rows, only_first, only_second, elsewhere, notes)
 

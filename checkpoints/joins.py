@@ -43,6 +43,11 @@ class Join:
         """The same, from the target to the source."""
         return Join(self.target, self.source, self.dtype, tuple(int(i) for i in np.argsort(self.order)))
 
+    def typed(self, given: Mapping[str, TensorData]) -> Join:
+        """The same, of the element type that the source's tensors have in a checkpoint, if it is one."""
+        types = {given[name].dtype for name in self.source if name in given}
+        return Join(self.source, self.target, types.pop(), self.order) if len(types) == 1 else self
+
     def to_json(self) -> dict[str, object]:
         """The record under ``joins`` of a ``renames.json``."""
         sides = [{name: list(shape) for name, shape in side.items()} for side in (self.source, self.target)]

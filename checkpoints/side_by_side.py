@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.renames import Rename, computed
 from ..ir import TensorData
 from . import read_checkpoint
-from .joins import read_fused, take_joined
+from .joins import Join, read_fused, take_joined
 from .mapping import Map, applied, read_map
 from .packed import taken_apart
 from .pairs import read_pairs
@@ -64,14 +64,15 @@ def lay_side_by_side(
         mapping = read_map(map_)
         a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
         vectors = [*mapping.packed[0], *mapping.packed[1]]
-        a, b = (taken_apart(vectors, side) for side in (a, b))
+        a, b = (taken_apart(_fitting(vectors, side, notes), side) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
-        joins = [*mapping.joins, *(join.turned() for join in mapping.joins)]
-        for join in joins:
-            if join.source.keys() <= a.keys() and join.target.keys() <= b.keys():
-                pairs += [Pair(n, n, data, b[n]) for n, data in join.applied(a).items()]
-                excused[0].update(join.source)
-        return Sides(a, b, pairs, excused, mapping.taken_in)
+        joined: dict[str, TensorData] = {}
+        for join in _fitting([*mapping.joins, *(join.turned() for join in mapping.joins)], a, notes):
+            if join.target.keys() <= b.keys():
+                joined |= join.applied(a)
+                a = {name: data for name, data in a.items() if name not in join.source}
+        pairs += [Pair(name, name, data, b[name]) for name, data in joined.items()]
+        return Sides(a | joined, b, pairs, excused, mapping.taken_in)
     if map_ is not None:
         shapes = {name: data.shape for name, data in b.items()}
         joined, alone = take_joined([j for f in read_fused(map_) for j in f.joins(a, shapes)], a)
@@ -82,6 +83,21 @@ def lay_side_by_side(
     lone = [set[str]() if all(counters) else some for some in counters]
     pairs = _laid_side_by_side(a, b, found, apart, notes)
     return Sides(a, b, pairs, (lone[0] | without, lone[1]))
+
+
+def _fitting(joins: Iterable[Join], given: Mapping[str, TensorData], notes: list[str]) -> list[Join]:
+    """The joins that a checkpoint has all tensors of, in its element type; a note where shapes are others."""
+    found: list[Join] = []
+    for join in joins:
+        if not join.source.keys() <= given.keys():
+            continue
+        odd = [name for name, shape in join.source.items() if given[name].shape != shape]
+        if odd or len({given[name].dtype for name in join.source}) > 1:
+            name = next(iter(odd or join.source))
+            notes.append(f"`{name}` has another shape or type than in the map, so nothing was joined with it")
+        else:
+            found.append(join.typed(given))
+    return found
 
 
 def _laid_side_by_side(

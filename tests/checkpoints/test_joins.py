@@ -169,6 +169,45 @@ def test_the_record_that_the_readme_shows_splits_rows_that_alternate_by_two_head
         read_map(renames(tmp_path, [documented(readme)] * 2))
 
 
+def test_diff_by_a_record_compares_other_types_and_says_where_shapes_are_others(tmp_path):
+    path = renames(tmp_path, [documented("README.md")])
+    whole = {"qkv.weight": torch.randn(24, 8), "out": torch.ones(2)}
+    torch.save(whole, tmp_path / "a.pth")
+    convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", path)
+    report = diff(tmp_path / "a.pth", tmp_path / "b.pth", path)
+    assert (report.equal, report.notes) == (True, [])
+    torch.save({n: v.bfloat16() for n, v in whole.items()}, tmp_path / "c.pth")
+    rows = diff(tmp_path / "c.pth", tmp_path / "b.pth", path).rows
+    assert {row.name: row.dtypes for row in rows}["q.weight"] == ("bfloat16", "float32")
+    assert all(row.max_abs is not None and row.max_abs < 0.02 for row in rows)
+    torch.save({**whole, "qkv.weight": torch.randn(25, 8)}, tmp_path / "d.pth")
+    report = diff(tmp_path / "d.pth", tmp_path / "b.pth", path)
+    assert (report.only_first, report.only_second) == (["qkv.weight"], ["q.weight", "k.weight", "v.weight"])
+    assert any("`qkv.weight` has another shape or type than in the map" in note for note in report.notes)
+
+
+def test_a_record_serves_with_a_net_too(nets, tmp_path):
+    file, scope = nets
+    shapes = {"weight": [WIDTH, WIDTH], "bias": [WIDTH]}
+    record = [
+        {
+            "source": {f"qkv.{role}": [3 * WIDTH, *shape[1:]]},
+            "target": {f"{part}.{role}": shape for part in "qkv"},
+            "dtype": "float32",
+        }
+        for role, shape in shapes.items()
+    ]
+    fused, apart = scope["Stacked"](), scope["Apart"]()
+    torch.save({n: v.bfloat16() for n, v in fused.state_dict().items()}, tmp_path / "a.pth")
+    done = convert_checkpoint(
+        tmp_path / "a.pth", tmp_path / "b.pth", renames(tmp_path, record), like=f"{file}:Apart"
+    )
+    assert any("from bfloat16 to float32" in note for note in done.notes)
+    apart.load_state_dict(torch.load(tmp_path / "b.pth"))
+    x = torch.randn(2, 5, WIDTH)
+    torch.testing.assert_close(apart(x), fused.bfloat16().float()(x))
+
+
 def test_a_record_without_order_is_one_piece_and_blocks_are_bounded(tmp_path):
     record = {"source": {"a": [70000]}, "target": {"b": [70000]}, "dtype": "float32"}
     torch.save({"a": torch.arange(70000.0), "out": torch.ones(2)}, tmp_path / "a.pth")

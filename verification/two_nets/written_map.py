@@ -79,7 +79,7 @@ def map_like(
     source: Path | str,
     given: Mapping[str, TensorData],
     pairs: PairMap | None,
-    fused: Sequence[Fused],
+    fused: Sequence[Fused | Join],
     notes: list[str],
 ) -> Map:
     """How a checkpoint's tensors become the parameters of a net.
@@ -89,7 +89,7 @@ def map_like(
         source: the checkpoint's file.
         given: its weights.
         pairs: what the user says of their names.
-        fused: what the user says of modules that one side keeps together.
+        fused: what the user says of modules that one side keeps together, or a map of its tensors.
         notes: gets how they were paired.
 
     Raises:
@@ -102,7 +102,9 @@ def map_like(
     shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *paths.get(p.key, ()))}
     vectors, zeros = _vectors(given, shapes, notes)
     given = taken_apart(vectors, given) | zeros
-    joins = [join for each in fused for join in each.joins(given, shapes)]
+    joins = [join for each in fused if isinstance(each, Fused) for join in each.joins(given, shapes)]
+    stated = [join for each in fused if isinstance(each, Join) for join in (each, each.turned())]
+    joins += [j.typed(given) for j in stated if j.source.keys() <= given.keys()]
     joins += _vectors_of(net, given, notes)
     joined, alone = take_joined(joins, given)
     given = {**alone, **joined}
