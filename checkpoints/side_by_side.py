@@ -66,13 +66,14 @@ def lay_side_by_side(
         vectors = [*mapping.packed[0], *mapping.packed[1]]
         a, b = (taken_apart(_fitting(vectors, side, notes), side) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
-        joined: dict[str, TensorData] = {}
+        joined, used = dict[str, TensorData](), set[str]()
         for join in _fitting([*mapping.joins, *(join.turned() for join in mapping.joins)], a, notes):
             if join.target.keys() <= b.keys():
                 joined |= join.applied(a)
-                a = {name: data for name, data in a.items() if name not in join.source}
+                used.update(join.source)
         pairs += [Pair(name, name, data, b[name]) for name, data in joined.items()]
-        return Sides(a | joined, b, pairs, excused, mapping.taken_in)
+        a = {name: data for name, data in a.items() if name not in used} | joined
+        return Sides(a, b, pairs, excused, mapping.taken_in)
     if map_ is not None:
         shapes = {name: data.shape for name, data in b.items()}
         joined, alone = take_joined([j for f in read_fused(map_) for j in f.joins(a, shapes)], a)

@@ -116,7 +116,7 @@ def verify(
             given = make_inputs(source, bindings(source), seed) if inputs is None else inputs
             prove_layouts(paired, source, runners[0], given)
         if paired is not None and write_map is not None:
-            write_pairing(write_map, paired.pairing, paired.joins)
+            write_pairing(write_map, paired.pairing, paired.proven)
         if paired is not None and isinstance(target, Graph):
             runners.append(paired_runner(target, paired.values(), paired.modules, threads))
         else:

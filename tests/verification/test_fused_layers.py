@@ -41,6 +41,10 @@ class Shuffled(Stacked):
         y = self.qkv(x)[..., torch.arange(3 * WIDTH - 1, -1, -1)]
         return y.unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
 
+class Biased(ByHead):
+    def forward(self, x):
+        return super().forward(x) + 1e-4
+
 class Packed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -161,6 +165,15 @@ def test_where_no_layout_holds_that_is_said_and_no_join_is_written(file, tmp_pat
     assert "joins" not in json.loads((tmp_path / "map.json").read_text())
 
 
+def test_a_mistake_elsewhere_is_seen_by_the_nearest_layout_which_is_not_written(file, tmp_path):
+    nets = [f"{file}:Biased", f"{file}:ApartInTorch"]
+    report = api.verify(*nets, ["2x5x8"], copy=True, write_map=tmp_path / "map.json")
+    assert not report.passed
+    assert max(row.max_abs for row in report.outputs) < 2e-4
+    assert "compared as rows alternating by 4 heads, which is clearly the nearest" in notes(report)
+    assert "joins" not in json.loads((tmp_path / "map.json").read_text())
+
+
 def test_inputs_that_do_not_tell_prove_nothing(file, tmp_path):
     """Attention over one position is its value: queries and keys may stand anywhere."""
     report = api.verify(f"{file}:Stacked", f"{file}:ApartInTorch", ["2x1x8"], write_map=tmp_path / "map.json")
@@ -186,6 +199,25 @@ def test_nets_that_keep_their_weights_are_told_by_values(file, tmp_path):
     assert not report.passed
     assert "of 24 layouts this one gives equal outputs" in notes(report)
     assert report.nets.differing == ["qkv.weight"]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["whole-first", "parts-first"])
+def test_a_training_step_compares_gradients_of_the_whole_with_those_of_its_parts(file, turned):
+    nets = [load_tree(f"{file}:{name}").origin.model for name in ("ByHead", "ApartInTorch")][
+        :: -1 if turned else 1
+    ]
+    x = np.random.default_rng(0).random((2, 5, 8), np.float32)
+    report = api.verify(*nets, [x], train=True, copy=True)
+    assert report.passed
+    rows = {row.parameter: row for row in report.training}
+    assert (rows["wk.weight"].target if turned else rows["qkv.weight"].target) == (
+        "wk.weight in qkv.weight" if turned else "wq.weight + wk.weight + wv.weight"
+    )
+    held = next(net for net in nets if hasattr(net, "wk"))
+    held.wk.weight.requires_grad_(False)
+    report = api.verify(*nets, [x], train=True, copy=True)
+    failed = [row.parameter for row in report.training if not row.passed]
+    assert failed == ["wk.weight" if turned else "qkv.weight"]
 
 
 def test_a_layer_apart_on_both_sides_is_a_pair_of_its_own(file):

@@ -17,6 +17,7 @@ from ..runners.runs import Run
 from ..sides import Sides
 from ..two_nets.pairing import Pairing
 from .comparing import TrainingComparison, as_run
+from .pairs import in_parts_of
 from .step import Step, Trainer
 
 _DRAWS = 3
@@ -71,6 +72,8 @@ def _step(
     source, other = (cast(Trainer, r).step(first, seed) for r in (sides.source, sides.target))
     if isinstance(target, Path):
         _refuse_lost_dropouts(sides.graph, source)
+    else:
+        other = in_parts_of(other, target)
     notes = list(source.notes or other.notes)
     exact: Step | None = None
     if sides.exact is not None:

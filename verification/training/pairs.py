@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from ...backends.renames import read_renames
-from ...ir import Graph
+from ...checkpoints.joins import Join
+from ...ir import Graph, TensorData
 from ..two_nets.pairing import Pairing
+from .step import Step, Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,53 @@ def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairi
     names = [
         _step_names(known, net.graph) for known, net in ((source, pairing.source), (target, pairing.target))
     ]
-    return [
+    found = [
         Pair((names[0][mine],), names[1][theirs], "reshape" if p.fits else "identity", p.target_shape)
         for (mine, theirs), p in pairing.parameters.items()
         if mine in names[0] and theirs in names[1]
     ]
+    mine = {pairing.source.names[key]: name for key, name in names[0].items()}
+    joined = [(mine[n], _label(join, n)) for join in pairing.joins for n in join.source if n in mine]
+    return found + [Pair((name,), label) for name, label in joined if label in target]
+
+
+def _label(join: Join, source: str) -> str:
+    """What the target has of a parameter of the source that is joined."""
+    held = " + ".join(join.target)
+    return held if len(join.source) == 1 else f"{source} in {held}"
+
+
+def in_parts_of(step: Step, pairing: Pairing) -> Step:
+    """A step of the target in which what the source has whole or in parts is as the source has it."""
+    names = _step_names(step.tensors, pairing.target.graph)
+    theirs = {pairing.target.names[key]: name for key, name in names.items()}
+    tensors = dict(step.tensors)
+    for join in pairing.joins:
+        if not join.target.keys() <= theirs.keys():
+            continue
+        parts = {name: tensors.pop(theirs[name]) for name in join.target}
+        fields = [
+            _joined(join, {name: getattr(part, each) for name, part in parts.items()})
+            for each in ("before", "forward", "after", "gradient")
+        ]
+        trainable = any(part.trainable for part in parts.values())
+        for name in join.source:
+            before, forward, after, gradient = (found.get(name) for found in fields)
+            assert before is not None
+            assert forward is not None
+            assert after is not None
+            tensors[_label(join, name)] = Trained(before, forward, after, gradient, trainable)
+    return replace(step, tensors=tensors)
+
+
+def _joined(join: Join, parts: Mapping[str, np.ndarray | None]) -> dict[str, np.ndarray]:
+    """The source's tensors of the target's; none where there are none, zeros where some are missing."""
+    known = [part for part in parts.values() if part is not None]
+    if not known:
+        return {}
+    zeros = {name: np.zeros(shape, known[0].dtype) for name, shape in join.target.items()}
+    given = {name: TensorData.of(zeros[name] if part is None else part) for name, part in parts.items()}
+    return {name: data.numpy() for name, data in join.turned().typed(given).applied(given).items()}
 
 
 def _step_names(known: Collection[str], graph: Graph) -> dict[int, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,14 @@ class _Kind:
     possible: list[Layout]
 
 
+class _Told(NamedTuple):
+    """What is known of layouts: one of each kind or none, why, and whether that proves them."""
+
+    layouts: Sequence[Layout]
+    why: str
+    proven: bool
+
+
 def prove_layouts(
     paired: NetComparison, source: Graph, runner: Runner, inputs: Mapping[str, np.ndarray]
 ) -> None:
@@ -50,30 +59,33 @@ def prove_layouts(
         key = (fused.in_source, fused.roles, shapes, tuple(possible))
         kinds.setdefault(key, _Kind([], possible)).members.append(fused)
     found = list(kinds.values())
-    chosen, why = ([], "") if paired.copied else (_by_values(paired, found), "their values are equal so")
-    if not chosen:
-        chosen, why = _by_runs(paired, found, Sides(source, runner, runner, None, by_hand=True), inputs)
+    told = None if paired.copied else _by_values(paired, found)
+    if told is None:
+        told = _by_runs(paired, found, Sides(source, runner, runner, None, by_hand=True), inputs)
+    chosen = told.layouts
     notes: list[str] = []
     joins: list[Join] = []
     for at, kind in enumerate(found):
         order = chosen[at].order if chosen else range(len(kind.members[0].parts))
         whole = _named(fused.whole.path for fused in kind.members)
         held = ", ".join(_named(fused.parts[i].path for fused in kind.members) for i in order)
-        if not chosen:
-            notes.append(f"{whole} may hold {held}: {why}, so no join is written")
-            continue
-        notes.append(f"{whole} holds {held}, {chosen[at]}: {why}")
-        for fused in kind.members:
+        if not told.proven:
+            nearest = f"; compared as {chosen[at]}, which is clearly the nearest" if chosen else ""
+            used = nearest if paired.copied else ""
+            notes.append(f"{whole} may hold {held}: {told.why}, so no join is written{used}")
+        else:
+            notes.append(f"{whole} holds {held}, {chosen[at]}: {told.why}")
+        for fused in kind.members if chosen else ():
             joins += fused.joins(chosen[at], paired.names, paired.sides)
-    paired.settle(joins, notes)
+    paired.settle(joins, notes, proven=told.proven)
 
 
 def _named(paths: Iterable[str]) -> str:
     return ", ".join(f"`{path}`" for path in braced(paths))
 
 
-def _by_values(paired: NetComparison, kinds: Sequence[_Kind]) -> list[Layout]:
-    """The layouts by which nets that kept their own weights hold the same values; none where they do not."""
+def _by_values(paired: NetComparison, kinds: Sequence[_Kind]) -> _Told | None:
+    """The layouts by which nets that kept their own weights hold the same values; None where they do not."""
     chosen: list[Layout] = []
     for kind in kinds:
         same = [
@@ -82,9 +94,9 @@ def _by_values(paired: NetComparison, kinds: Sequence[_Kind]) -> list[Layout]:
             if all(paired.is_equal(join) for f in kind.members for join in _joins(paired, f, layout))
         ]
         if len(same) != 1:
-            return []
+            return None
         chosen += same
-    return chosen
+    return _Told(chosen, "their values are equal so", True)
 
 
 def _joins(paired: NetComparison, fused: Fused, layout: Layout) -> list[Join]:
@@ -93,13 +105,12 @@ def _joins(paired: NetComparison, fused: Fused, layout: Layout) -> list[Join]:
 
 def _by_runs(
     paired: NetComparison, kinds: Sequence[_Kind], sides: Sides, inputs: Mapping[str, np.ndarray]
-) -> tuple[list[Layout], str]:
+) -> _Told:
     """The layouts with which the target gives the source's outputs from the source's weights."""
     before = sides.source.run(inputs, calls=False)
     rounding = sides.rounding(inputs, before)
     floor = max((_spacing(array) for _, array in before.outputs), default=0.0)
-    agreeing: list[tuple[float, Sequence[Layout]]] = []
-    nearest, count = float("inf"), 0
+    runs: list[tuple[float, bool, Sequence[Layout]]] = []
     for choice in _choices(kinds):
         joins = [
             j
@@ -113,21 +124,21 @@ def _by_runs(
             rows = sides.outputs("", before, other.run(inputs, calls=False), rounding)
         finally:
             other.close()
-        count += 1
-        away = max(row.max_abs for row in rows) if rows else float("inf")
-        nearest = min(nearest, away)
-        if rows and all(row.passed for row in rows):
-            agreeing.append((max(away, floor), choice))
+        away = max((row.max_abs for row in rows), default=float("inf"))
+        agree = bool(rows) and all(row.passed for row in rows)
+        runs.append((max(away, floor) if np.isfinite(away) else float("inf"), agree, choice))
+    runs.sort(key=lambda run: run[0])
+    agreeing = sum(agree for _, agree, _ in runs)
+    best, _, choice = runs[0]
+    clear = [choice] if len(runs) < 2 or runs[1][0] >= _CLEAR * best else []
     if not agreeing:
-        return [], f"with none of {count} layouts are the outputs equal (at best {nearest:.1e} apart)"
-    agreeing.sort(key=lambda pair: pair[0])
-    best, choice = agreeing[0]
-    if len(agreeing) > 1 and agreeing[1][0] < _CLEAR * best:
-        return (
-            [],
-            f"with {len(agreeing)} of {count} layouts the outputs are equal, so these inputs do not tell",
-        )
-    return list(choice), f"of {count} layouts this one gives equal outputs"
+        why = f"with none of {len(runs)} layouts are the outputs equal (at best {best:.1e} apart)"
+        return _Told(clear[0] if clear else [], why, False)
+    if agreeing > 1 and not clear:
+        why = f"with {agreeing} of {len(runs)} layouts the outputs are equal, so these inputs do not tell"
+        return _Told([], why, False)
+    choice = next(choice for _, agree, choice in runs if agree)
+    return _Told(choice, f"of {len(runs)} layouts this one gives equal outputs", True)
 
 
 def _spacing(array: np.ndarray) -> float:

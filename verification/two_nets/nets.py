@@ -63,7 +63,8 @@ class NetComparison:
                 if drawn or not same:
                     (equal if same else other).append(p.source)
             rows.append(replace(p, equal=same))
-        self.copied = bool(other) and (copy if copy is not None else not equal)
+        apart = bool(other or self.pairing.fused)
+        self.copied = apart and (copy if copy is not None else not equal)
         settings, agreeing = (
             compare_attributes(source, target, self.modules) if target.operators() else ([], [])
         )
@@ -78,7 +79,7 @@ class NetComparison:
         settings = [advised_by(calls, row) for row in settings]
         self.sides = (self.pairing.source, self.pairing.target)
         self.names = [net.names for net in self.sides]
-        self.joins: list[Join] = []
+        self.proven: list[Join] = []
         self._joined: list[str] = []
         unread = [_unread(graph) for graph in (source, target)]
         self.nets = Nets(
@@ -103,14 +104,15 @@ class NetComparison:
         known = [] if target.operators() else target.origin.notes
         return [*known, *self._casts(), *self.pairing.notes, *self._joined]
 
-    def settle(self, joins: list[Join], notes: list[str]) -> None:
-        """Take what was proved of fused layers, or why nothing was.
+    def settle(self, joins: list[Join], notes: list[str], *, proven: bool) -> None:
+        """Take what was found of fused layers, or why nothing was.
 
         Args:
             joins: groups of tensors by their names in the graphs, from the source to the target.
             notes: what a reader should know of them.
+            proven: whether they may be written; else the nets are compared with them, no more.
         """
-        self.joins, self._joined = joins, notes
+        self.pairing.joins, self.proven, self._joined = joins, joins if proven else [], notes
         other = [] if self.copied else [n for j in joins if not self.is_equal(j) for n in j.source]
         mine = {name for join in joins for name in join.source}
         theirs = {name for join in joins for name in join.target}
@@ -174,7 +176,7 @@ class NetComparison:
 
     def values(self) -> dict[str, np.ndarray]:
         """What the target is given: parameter -> the source's values in its shape and element type."""
-        return self.source_values() | self.joined(self.joins) if self.copied else {}
+        return self.source_values() | self.joined(self.pairing.joins) if self.copied else {}
 
     def source_values(self) -> dict[str, np.ndarray]:
         """The source's values of the pairs, in the target's shapes and element types."""

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from ...checkpoints.joins import Join
 from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
 from .fusing import Fused, fused_of, groups_of, put_together
@@ -70,6 +71,7 @@ class Pairing:
         only_target: likewise in the target.
         notes: pairs that the order of the calls alone decided.
         fused: layers that one side keeps together and the other apart, whose layout nothing tells yet.
+        joins: groups of their parameters by a layout, from the source to the target, under the nets' names.
     """
 
     source: Net
@@ -81,6 +83,7 @@ class Pairing:
     only_target: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     fused: list[Fused] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
 
 
 def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairing:
