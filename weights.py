@@ -11,9 +11,8 @@ from .checking import loading
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
-from .checkpoints.joins import Fused, Join, read_fused
+from .checkpoints.joins import Fused, Join
 from .checkpoints.mapping import Map, read_map
-from .checkpoints.pairs import read_pairs
 from .checkpoints.repair import Fit, Repaired, fit_checkpoint
 from .checkpoints.repair import repair_checkpoint as repair
 from .checkpoints.runs import Runs
@@ -54,8 +53,8 @@ def convert_checkpoint(
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
     pairs, fused = None, list[Fused | Join]()
     if map_ is not None:
-        pairs = read_pair_map(map_, fused=True)
-        fused += read_map(map_).joins if read_pairs(map_) is None else read_fused(map_)
+        pairs = read_pair_map(map_)
+        fused += pairs.fused if pairs.strict else read_map(map_).joins
     net = read_tree(like, loading())
 
     def make_map(given: dict[str, TensorData], notes: list[str]) -> Map:

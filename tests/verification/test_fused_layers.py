@@ -10,6 +10,7 @@ import torch
 
 from regraft import api
 from regraft.api import load_tree
+from regraft.ir import ModelError
 from regraft.verification.two_nets.fusing import Layout
 
 NETS = """
@@ -218,6 +219,34 @@ def test_a_training_step_compares_gradients_of_the_whole_with_those_of_its_parts
     report = api.verify(*nets, [x], train=True, copy=True)
     failed = [row.parameter for row in report.training if not row.passed]
     assert failed == ["wk.weight" if turned else "qkv.weight"]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["whole-first", "parts-first"])
+def test_a_map_states_the_layout_and_a_wrong_one_is_a_difference(file, tmp_path, turned):
+    said, written = tmp_path / "said.json", tmp_path / "written.json"
+    nets = [f"{file}:ByHead", f"{file}:ApartInTorch"][:: -1 if turned else 1]
+    said.write_text(json.dumps({"qkv": {"parts": ["wq", "wk", "wv"], "heads": 4}}))
+    report = api.verify(*nets, ["2x5x8"], copy=True, map=said, write_map=written)
+    assert report.passed
+    assert notes(report).endswith("rows alternating by 4 heads: as the map says")
+    assert len(json.loads(written.read_text())["joins"]) == 2
+    said.write_text(json.dumps({"qkv": ["wq", "wk", "wv"]}))
+    assert not api.verify(*nets, ["2x5x8"], copy=True, map=said).passed
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"qkv": ["wq", "wk", "wx"]}, "expected a layer `qkv` in one net and `wq`, `wk`, `wx` in the other"),
+        ({"qkv": ["wq", "wk"]}, r"`qkv` \[24, 8\] is not 2 parts of 1 pieces each"),
+        ({"qkv": {"parts": ["wq", "wk", "wv"], "heads": 3}}, "is not 3 parts of 3 pieces each"),
+        ({"qkv": ["wq", "wk", "wv"], "stem": ["wq", "wk"]}, "each in one record"),
+    ],
+)
+def test_a_map_that_states_what_is_not_there_is_refused(file, tmp_path, said, words):
+    (tmp_path / "map.json").write_text(json.dumps(said))
+    with pytest.raises(ModelError, match=words):
+        api.verify(f"{file}:ByHead", f"{file}:ApartInTorch", ["2x5x8"], map=tmp_path / "map.json")
 
 
 def test_a_layer_apart_on_both_sides_is_a_pair_of_its_own(file):

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import NamedTuple
 
+from ...checkpoints.joins import Fused as FusedPaths
 from ...checkpoints.joins import Join, stacked
 from ...checkpoints.spelling import plain_name
-from ...ir import Graph, Operator, Parameter
+from ...ir import Graph, ModelError, Operator, Parameter
 from .layers import Layer, Net
 
 _PARTS = (3, 2)
@@ -32,12 +34,14 @@ class Fused:
         parts: the others, in the order of their calls.
         in_source: whether the whole is the source's.
         roles: (role of the whole's parameter, roles of the parts') of what both sides have.
+        stated: the layout that the user states; None where it is to be found.
     """
 
     whole: Layer
     parts: tuple[Layer, ...]
     in_source: bool
     roles: tuple[tuple[str, tuple[str, ...]], ...]
+    stated: Layout | None = None
 
     def parameters(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """(node key of a parameter of the whole, those of the parts), a pair for every role."""
@@ -82,7 +86,9 @@ class Layout:
 
 
 def layouts(fused: Fused, nets: Sequence[Net]) -> list[Layout]:
-    """Every layout that shapes allow, with numbers of heads that the sides compute with."""
+    """The layout that is stated, or all that shapes allow: by heads that the sides compute with."""
+    if fused.stated is not None:
+        return [fused.stated]
     at = 0 if fused.in_source else 1
     rows = [_rows(nets[1 - at], layer) for layer in fused.parts]
     heads = {1}
@@ -139,6 +145,53 @@ def groups_of(net: Net, other: Net) -> list[Layer]:
                 taken |= {layer.path for layer in parts}
                 groups.append(_group(parts, wanted[shape]))
     return groups
+
+
+class Stated(NamedTuple):
+    """A group that the user states.
+
+    Attributes:
+        group: the parts as one layer.
+        whole: path of the layer that holds them.
+        in_source: whether the whole is the source's.
+        layout: how they stand there.
+    """
+
+    group: Layer
+    whole: str
+    in_source: bool
+    layout: Layout
+
+
+def stated_groups(nets: Sequence[Net], said: Sequence[FusedPaths], place: str) -> list[Stated]:
+    """The groups that the user states, of the source's layers or of the target's.
+
+    Raises:
+        ModelError: when no side has the whole and the other all parts, or they do not go together (E703).
+    """
+    paths = [{plain_name(layer.path): layer for layer in net.layers} for net in nets]
+    found: list[Stated] = []
+    for each in said:
+        sides = [at for at in (0, 1) if plain_name(each.whole) in paths[at]]
+        sides = [at for at in sides if all(plain_name(p) in paths[1 - at] for p in each.parts)]
+        if not sides:
+            parts = ", ".join(f"`{path}`" for path in each.parts)
+            what = f"expected a layer `{each.whole}` in one net and {parts} in the other, each in one record"
+            raise ModelError("E703", what, place=place)
+        at = sides[0]
+        whole = paths[at][plain_name(each.whole)]
+        parts = tuple(paths[1 - at][plain_name(p)] for p in each.parts)
+        shapes = (_together(nets[1 - at], parts), _weight(nets[at], whole))
+        rows = [_rows(nets[1 - at], part) for part in parts] if shapes[0] else []
+        if shapes[0] != shapes[1] or (each.heads > 1 and (len(set(rows)) > 1 or rows[0] % each.heads)):
+            what = f"`{each.whole}` {list(shapes[1])} is not {len(parts)} parts of {each.heads} pieces each"
+            raise ModelError("E703", what, place=place)
+        for side, taken in ((at, [whole]), (1 - at, parts)):
+            for layer in taken:
+                paths[side].pop(plain_name(layer.path), None)
+        layout = Layout(each.heads, tuple(range(len(parts))))
+        found.append(Stated(_group(parts, whole), whole.path, at == 0, layout))
+    return found
 
 
 def _neighbours(net: Net, free: Sequence[Layer], alike: bool) -> Iterator[tuple[Layer, ...]]:

@@ -56,28 +56,32 @@ def prove_layouts(
     for fused in paired.pairing.fused:
         possible = layouts(fused, paired.sides)
         shapes = (fused.whole.signature, *(part.signature for part in fused.parts))
-        key = (fused.in_source, fused.roles, shapes, tuple(possible))
+        key = (fused.in_source, fused.roles, shapes, tuple(possible), fused.stated)
         kinds.setdefault(key, _Kind([], possible)).members.append(fused)
     found = list(kinds.values())
     told = None if paired.copied else _by_values(paired, found)
+    if all(kind.members[0].stated for kind in found):
+        told = _Told([kind.possible[0] for kind in found], "as the map says", True)
     if told is None:
         told = _by_runs(paired, found, Sides(source, runner, runner, None, by_hand=True), inputs)
-    chosen = told.layouts
     notes: list[str] = []
-    joins: list[Join] = []
+    joins, proven = list[Join](), list[Join]()
     for at, kind in enumerate(found):
-        order = chosen[at].order if chosen else range(len(kind.members[0].parts))
+        stated = kind.members[0].stated
+        layout = stated or (told.layouts[at] if told.layouts else None)
+        order = range(len(kind.members[0].parts)) if layout is None else layout.order
         whole = _named(fused.whole.path for fused in kind.members)
         held = ", ".join(_named(fused.parts[i].path for fused in kind.members) for i in order)
-        if not told.proven:
-            nearest = f"; compared as {chosen[at]}, which is clearly the nearest" if chosen else ""
+        made = [] if layout is None else [j for fused in kind.members for j in _joins(paired, fused, layout)]
+        joins += made
+        if told.proven or stated:
+            proven += made
+            notes.append(f"{whole} holds {held}, {layout}: {'as the map says' if stated else told.why}")
+        else:
+            nearest = "" if layout is None else f"; compared as {layout}, which is clearly the nearest"
             used = nearest if paired.copied else ""
             notes.append(f"{whole} may hold {held}: {told.why}, so no join is written{used}")
-        else:
-            notes.append(f"{whole} holds {held}, {chosen[at]}: {told.why}")
-        for fused in kind.members if chosen else ():
-            joins += fused.joins(chosen[at], paired.names, paired.sides)
-    paired.settle(joins, notes, proven=told.proven)
+    paired.settle(joins, proven, notes)
 
 
 def _named(paths: Iterable[str]) -> str:

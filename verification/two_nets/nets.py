@@ -104,15 +104,15 @@ class NetComparison:
         known = [] if target.operators() else target.origin.notes
         return [*known, *self._casts(), *self.pairing.notes, *self._joined]
 
-    def settle(self, joins: list[Join], notes: list[str], *, proven: bool) -> None:
+    def settle(self, joins: list[Join], proven: list[Join], notes: list[str]) -> None:
         """Take what was found of fused layers, or why nothing was.
 
         Args:
             joins: groups of tensors by their names in the graphs, from the source to the target.
+            proven: those that may be written; with others the nets are compared, no more.
             notes: what a reader should know of them.
-            proven: whether they may be written; else the nets are compared with them, no more.
         """
-        self.pairing.joins, self.proven, self._joined = joins, joins if proven else [], notes
+        self.pairing.joins, self.proven, self._joined = joins, proven, notes
         other = [] if self.copied else [n for j in joins if not self.is_equal(j) for n in j.source]
         mine = {name for join in joins for name in join.source}
         theirs = {name for join in joins for name in join.target}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...backends.renames import read_renames
-from ...checkpoints.joins import read_fused
+from ...checkpoints.joins import Fused, read_fused
 from ...checkpoints.pairs import read_pairs
 from ...checkpoints.spelling import plain_name
 from ...ir import ModelError, near_names, require_name
@@ -26,12 +26,14 @@ class PairMap:
         without: paths that have no counterpart.
         place: the file.
         strict: whether a name that neither side has is an error.
+        fused: layers that one side keeps together and the other apart.
     """
 
     pairs: dict[str, str] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     place: str = ""
     strict: bool = True
+    fused: tuple[Fused, ...] = ()
 
     def expanded(
         self, layers: Sequence[Iterable[str]], parameters: Sequence[Mapping[str, str]]
@@ -79,23 +81,12 @@ def _below(paths: Mapping[str, str], name: str) -> dict[str, str]:
     }
 
 
-def read_pair_map(path: Path | str, *, fused: bool = False) -> PairMap:
+def read_pair_map(path: Path | str) -> PairMap:
     """Read a map.
-
-    Args:
-        path: the file.
-        fused: whether it may say that one module holds what several hold, which is read elsewhere.
 
     Raises:
         ModelError: when it is missing, malformed, or no object of paths (E101).
     """
-    if not fused and (held := read_fused(path)):
-        raise ModelError(
-            "E101",
-            f"expected one path for `{held[0].whole}`, got several: fused layers of two nets are not paired",
-            place=str(path),
-            hint="convert-checkpoint and diff take that",
-        )
     document = read_pairs(path)
     if document is None:
         return _of_renames(read_renames(Path(path)), str(path))
@@ -103,6 +94,7 @@ def read_pair_map(path: Path | str, *, fused: bool = False) -> PairMap:
         {k: v for k, v in document.items() if v is not None},
         frozenset(k for k, v in document.items() if v is None),
         str(path),
+        fused=tuple(read_fused(path)),
     )
 
 

@@ -7,7 +7,7 @@ the order of the calls, with a note that lists it, or refused with the candidate
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import prod
 
@@ -16,7 +16,7 @@ import numpy as np
 from ...checkpoints.joins import Join
 from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
-from .fusing import Fused, fused_of, groups_of, put_together
+from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
 from .layers import Layer, Net, describe
 from .pair_map import PairMap
 
@@ -100,10 +100,14 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairin
     """
     nets = (describe(source), describe(target))
     mapping = mapping or PairMap()
-    groups = [groups_of(*nets), groups_of(*nets[::-1])]
+    stated = stated_groups(nets, mapping.fused, mapping.place)
+    said = [[s.group for s in stated if s.in_source is whole] for whole in (False, True)]
+    nets = [put_together(net, side) for net, side in zip(nets, said, strict=True)]
+    groups = [groups_of(nets[0], nets[1]), groups_of(nets[1], nets[0])]
     while any(groups):
         try:
-            found = _paired(*(put_together(*side) for side in zip(nets, groups, strict=True)), mapping)
+            together = [put_together(*side) for side in zip(nets, groups, strict=True)]
+            found = _paired(together, mapping, stated)
         except ModelError:  # what was put together is no layer of the other side
             break
         held = {layer.path for fused in found.fused for layer in fused.parts}
@@ -111,19 +115,20 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairin
         if kept == groups:
             return found
         groups = kept
-    return _paired(*nets, mapping)
+    return _paired(nets, mapping, stated)
 
 
-def _paired(source: Net, target: Net, mapping: PairMap) -> Pairing:
-    search = _Search(source, target, mapping)
+def _paired(nets: Sequence[Net], mapping: PairMap, stated: Sequence[Stated]) -> Pairing:
+    search = _Search(nets[0], nets[1], mapping, stated)
     search.run()
     search.refuse_ambiguity()
     return search.result()
 
 
 class _Search:
-    def __init__(self, source: Net, target: Net, mapping: PairMap) -> None:
+    def __init__(self, source: Net, target: Net, mapping: PairMap, stated: Sequence[Stated]) -> None:
         self.mapping = mapping
+        self.stated = {s.group.path: s for s in stated}
         self.pairing = Pairing(source, target)
         self.free = [{layer.path: layer for layer in net.layers} for net in (source, target)]
         self.all = [dict(side) for side in self.free]
@@ -145,6 +150,9 @@ class _Search:
             del self.free[side][path]
 
     def _by_map(self) -> None:
+        for each in self.stated.values():
+            pair = (each.whole, each.group.path) if each.in_source else (each.group.path, each.whole)
+            self._join(pair[0], pair[1], "map")
         stated = self.mapping.expanded([list(side) for side in self.free], self._names())
         for source, target in stated.items():
             if source in self.free[0] and target in self.free[1]:
@@ -350,7 +358,8 @@ class _Search:
             if layers[0].parts or layers[1].parts:
                 del done.layers[source], done.by[source]
                 if (fused := fused_of(*layers, nets)) is not None:
-                    done.fused.append(fused)
+                    said = self.stated.get(source) or self.stated.get(target)
+                    done.fused.append(fused if said is None else replace(fused, stated=said.layout))
         for net in nets:
             net.layers = [part for layer in net.layers for part in layer.parts or (layer,)]
 

@@ -110,7 +110,7 @@ def map_like(
     given = {**alone, **joined}
     laid = _turned(given, net, str(source))
     given |= laid
-    pairing = pair(_graph_of(given), net, pairs)
+    pairing = pair(_graph_of(given), net, None if pairs is None else replace(pairs, fused=()))
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
         f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
