@@ -43,7 +43,7 @@ class Map:
     target: str
     rows: list[Rename]
     joins: list[Join] = field(default_factory=list)
-    packed: tuple[list[Join], list[Join]] = ([], [])
+    packed: tuple[list[Join], list[Join]] = field(default_factory=lambda: ([], []))
     types: Mapping[str, str] = field(default_factory=dict)
     colliding: set[str] = field(init=False, default_factory=set)
 
