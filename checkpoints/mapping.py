@@ -137,7 +137,7 @@ def read_map(path: Path | str) -> Map:
     rows = document.get("parameters")
     if not isinstance(rows, list):
         raise ModelError("E101", "expected a list under `parameters`", place=str(path))
-    return Map(
+    found = Map(
         path,
         str(document.get("source", "")),
         str(document.get("target", "")),
@@ -145,6 +145,19 @@ def read_map(path: Path | str) -> Map:
         read_joins(document.get("joins", []), str(path)),
         _packed(document.get("packed", {"source": [], "target": []}), str(path)),
     )
+    sides = {row.source for row in found.rows}, {row.target for row in found.rows}
+    joined = [name for join in found.joins for name in join.source if name in sides[0]]
+    joined += [name for join in found.joins for name in join.target if name in sides[1]]
+    joined += [
+        n
+        for side, packed in zip(sides, found.packed, strict=True)
+        for j in packed
+        for n in j.source
+        if n in side
+    ]
+    if joined:
+        raise ModelError("E101", f"expected `{joined[0]}` in a row or in a join, got both", place=str(path))
+    return found
 
 
 def _packed(found: object, place: str) -> tuple[list[Join], list[Join]]:

@@ -21,13 +21,13 @@ _ROLE = re.compile(r"^(weight|bias)_(ih|hh)_l(\d+)(_reverse)?$")
 
 
 def taken_apart(joins: Sequence[Join], given: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """A checkpoint with the parameters in place of the vectors that it has.
+    """A checkpoint with the parameters in place of the vectors that it has; a vector beside them stays.
 
     Args:
         joins: of the vectors, from each to its parameters.
         given: the checkpoint.
     """
-    here = [join for join in joins if join.source.keys() <= given.keys()]
+    here = [j for j in joins if j.source.keys() <= given.keys() and not j.target.keys() & given.keys()]
     made, alone = take_joined(here, given)
     return {**alone, **made}
 

@@ -208,6 +208,26 @@ def test_a_record_serves_with_a_net_too(nets, tmp_path):
     torch.testing.assert_close(apart(x), fused.bfloat16().float()(x))
 
 
+def test_a_name_in_a_row_and_in_a_record_is_refused(tmp_path):
+    both = [{"source": {"a": [2]}, "target": {"out": [2]}, "dtype": "float32"}]
+    with pytest.raises(ModelError, match="`out` in a row or in a join"):
+        read_map(renames(tmp_path, both))
+    path = renames(tmp_path, [])
+    packed = {"source": [{"source": {"out": [2]}, "target": {"a": [2]}, "dtype": "float32"}], "target": []}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "packed": packed}))
+    with pytest.raises(ModelError, match="`out` in a row or in a join"):
+        read_map(path)
+
+
+def test_a_vector_beside_what_it_holds_is_refused(tmp_path):
+    path = renames(tmp_path, [])
+    packed = {"source": [{"source": {"v": [2]}, "target": {"out": [2]}, "dtype": "float32"}], "target": []}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "packed": packed}))
+    torch.save({"v": torch.zeros(2), "out": torch.ones(2)}, tmp_path / "a.pth")
+    with pytest.raises(ModelError, match="only in the checkpoint: `v`"):
+        convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", path)
+
+
 def test_a_record_without_order_is_one_piece_and_blocks_are_bounded(tmp_path):
     record = {"source": {"a": [70000]}, "target": {"b": [70000]}, "dtype": "float32"}
     torch.save({"a": torch.arange(70000.0), "out": torch.ones(2)}, tmp_path / "a.pth")
