@@ -1,4 +1,4 @@
-"""Settings of a training script as every framework's reader states them, and errors for what none reads."""
+"""Optimizers, schedules and loops as every framework's reader states them, and errors for what none reads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 
 from ..ir import ModelError
-from ..ir.recipe import AFTER, COUPLED, DECAY, EPSILON_PLACE, KIND, LossRule, Setting
+from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, KIND, Setting
 from .training_script import Script
 
-_REDUCTIONS = ("mean", "sum")
+Group = Mapping[str, Any]
+"""Arguments of some parameters, as an optimizer with torch's arguments keeps them."""
+
+
+def array_of(value: Any) -> np.ndarray:
+    """The elements of a number, tensor or Parameter, in one dimension."""
+    for name in ("detach", "asnumpy", "numpy"):
+        if hasattr(value, name):
+            value = getattr(value, name)()
+    return np.asarray(value).reshape(-1)
 
 
 def number(value: Any) -> float:
     """A Python float of a number, tensor or Parameter, without the digits that float32 adds."""
-    found = value
-    for name in ("detach", "asnumpy", "numpy"):
-        if hasattr(found, name):
-            found = getattr(found, name)()
-    return float(f"{float(np.asarray(found).reshape(-1)[0]):.7g}")
+    return float(f"{float(array_of(value)[0]):.7g}")
 
 
 def sgd(momentum: float, dampening: float, *, nesterov: bool, decay: float) -> dict[str, Setting]:
@@ -49,9 +54,107 @@ def adam(
     return found | dict(decay)
 
 
+def rmsprop(
+    alpha: float,
+    epsilon: float,
+    *,
+    inside: bool,
+    start: float,
+    momentum: float,
+    centered: bool,
+    decay: float,
+) -> dict[str, Setting]:
+    """Settings of RMSprop; `inside`: epsilon is added inside the root, `start`: of its mean square."""
+    return {
+        "alpha": alpha,
+        "epsilon": epsilon,
+        "epsilon inside the root": inside,
+        "mean square starts at": start,
+        "momentum": momentum,
+        "centered": centered,
+        **decayed(decay, COUPLED),
+    }
+
+
+def adagrad(slower: float, epsilon: float, start: float, decay: float) -> dict[str, Setting]:
+    """Settings of Adagrad; `slower`: its own decay of the learning rate, `start`: of its sum of squares."""
+    return {
+        "rate decay": slower,
+        "epsilon": epsilon,
+        "sum of squares starts at": start,
+        **decayed(decay, COUPLED),
+    }
+
+
 def decayed(decay: float, kind: str) -> dict[str, Setting]:
     """Weight decay; its kind only where there is some."""
     return {DECAY: decay, KIND: kind} if decay else {DECAY: 0.0}
+
+
+def _sgd_group(group: Group) -> dict[str, Setting]:
+    return sgd(
+        number(group["momentum"]),
+        number(group["dampening"]),
+        nesterov=bool(group["nesterov"]),
+        decay=number(group["weight_decay"]),
+    )
+
+
+def _adam_group(group: Group) -> dict[str, Setting]:
+    kind = DECOUPLED if group.get("decoupled_weight_decay") else COUPLED
+    return adam(
+        [number(b) for b in group["betas"]],
+        number(group["eps"]),
+        amsgrad=bool(group["amsgrad"]),
+        decay=decayed(number(group["weight_decay"]), kind),
+    )
+
+
+def _rmsprop_group(group: Group) -> dict[str, Setting]:
+    return rmsprop(
+        number(group["alpha"]),
+        number(group["eps"]),
+        inside=False,
+        start=0.0,
+        momentum=number(group["momentum"]),
+        centered=bool(group["centered"]),
+        decay=number(group["weight_decay"]),
+    )
+
+
+def _adagrad_group(group: Group) -> dict[str, Setting]:
+    return adagrad(
+        number(group["lr_decay"]),
+        number(group["eps"]),
+        number(group["initial_accumulator_value"]),
+        number(group["weight_decay"]),
+    )
+
+
+_GROUPS: dict[str, tuple[str, Callable[[Group], dict[str, Setting]]]] = {
+    "SGD": ("SGD", _sgd_group),
+    "Adam": ("Adam", _adam_group),
+    "AdamW": ("Adam", lambda group: _adam_group({**group, "decoupled_weight_decay": True})),
+    "RMSprop": ("RMSprop", _rmsprop_group),
+    "Adagrad": ("Adagrad", _adagrad_group),
+}
+GROUPED = tuple(_GROUPS)
+"""Classes with torch's arguments whose groups are read."""
+
+
+def read_group(class_name: str, group: Group) -> tuple[str, dict[str, Setting]]:
+    """(kind of update, settings) of a group of a class of `GROUPED`, as torch's of that name computes."""
+    kind, read = _GROUPS[class_name]
+    return kind, read(group) | ({"maximize": True} if group.get("maximize") else {})
+
+
+def loop_scale(scale: Any) -> float:
+    """What the loop multiplies the loss by and leaves in the gradients."""
+    if hasattr(scale, "scale"):  # torch's GradScaler and mindspore.amp's scalers take it out again
+        return 1.0
+    if hasattr(scale, "get_loss_scale"):  # MindSpore's manager that keeps it leaves that to the optimizer
+        return 1.0 if scale.get_drop_overflow_update() else number(scale.get_loss_scale())
+    return number(scale)
 
 
 def options_of(script: Script, gradients: float) -> dict[str, Setting]:
@@ -76,47 +179,6 @@ def _average(value: Any) -> Setting:
     if value is None or isinstance(value, (int, float)):
         return value
     return f"a {type(value).__name__}, whose decay is not read: give a number"
-
-
-def reduced(kind: str, reduction: str, written: str, **settings: Setting) -> LossRule:
-    """A loss with its reduction; "none" trains on the sum, as a gradient is that of all elements together."""
-    how = reduction if reduction in _REDUCTIONS else "none, so the gradients are the sum's"
-    return LossRule(kind, {"reduction": how, **settings}, written)
-
-
-def cross_entropy(
-    reduction: str,
-    written: str,
-    *,
-    smoothing: float = 0.0,
-    ignored: int | None = -100,
-    weights: Any = None,
-    labels: str = "indices",
-) -> LossRule:
-    """Softmax and cross entropy in one."""
-    return reduced(
-        "cross entropy",
-        reduction,
-        written,
-        **{
-            "label smoothing": smoothing,
-            "ignore_index": ignored,
-            "class weights": weights_text(weights),
-            "labels": labels,
-        },
-    )
-
-
-def weights_text(weights: Any) -> str | None:
-    """The weights of classes, short; None where all count alike."""
-    if weights is None:
-        return None
-    found = weights
-    for name in ("detach", "asnumpy", "numpy"):
-        if hasattr(found, name):
-            found = getattr(found, name)()
-    values = [f"{float(v):.6g}" for v in np.asarray(found).reshape(-1)]
-    return f"[{', '.join(values[:8])}{', …' if len(values) > 8 else ''}]"
 
 
 def refuse_optimizer(optimizer: Any, reference: str, known: Sequence[str]) -> ModelError:
@@ -152,10 +214,9 @@ def rates_of_groups(
     ):
         raise refuse_schedule(script.schedule, reference)
     found: list[list[float]] = [[] for _ in groups()]
-    per = 1 if script.schedule_every == "step" else int(script.steps_per_epoch or 1)
     for at in range(steps):
         for rates, group in zip(found, groups(), strict=True):
             rates.append(number(group["lr"]))
-        if step is not None and (at + 1) % per == 0:
+        if step is not None and (at + 1) % script.steps_per_rate == 0:
             step()
     return [tuple(rates) for rates in found]

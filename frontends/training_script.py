@@ -49,6 +49,11 @@ class Script:
     steps: int | None = None
     labels: Callable[[Any, tuple[int, ...]], Any] | None = None
 
+    @property
+    def steps_per_rate(self) -> int:
+        """After how many steps the loop calls ``schedule.step()``."""
+        return 1 if self.schedule_every == "step" else int(self.steps_per_epoch or 1)
+
 
 def function_of(recipe: str | RecipeFunction) -> tuple[RecipeFunction, str]:
     """Return the function that a name stands for, or the function itself, and its name; runs the file.

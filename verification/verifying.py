@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
@@ -36,7 +35,7 @@ from .structure.sharing import held_by_graph
 from .structure.values import compare_parameters, expected_in, values_in
 from .training.attempts import train as train_step
 from .training.comparing import divergence
-from .training.step import Trainer
+from .training.step import GradientSizes
 from .two_nets.emitted import emitted_laws
 from .two_nets.layout_proofs import prove_layouts
 from .two_nets.magnitudes import compare_magnitudes
@@ -129,12 +128,13 @@ def verify(
             sides.notes[:0] = paired.notes()
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []
+        gradients: tuple[GradientSizes, GradientSizes] | None = None
         scripts: RecipeReport | None = None
         if expected is not None and inputs is not None:
             before += _recorded(sides, inputs, expected)
         if train:
             step = train_step(sides, inputs, seed, Path(str(target)) if paired is None else paired.pairing)
-            before, trained = before + step.outputs, step.rows
+            before, trained, gradients = before + step.outputs, step.rows, step.gradients
             sides.notes += step.notes
             if recipes is not None:
                 other = Path(str(target)) if paired is None else paired.pairing
@@ -146,7 +146,7 @@ def verify(
         outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
-        nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, train=train)
+        nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, gradients)
         outputs = [*before, *outputs]
         agreed = None
         if all(row.passed for row in outputs):
@@ -184,18 +184,18 @@ def verify(
 
 
 def _with_magnitudes(
-    paired: NetComparison, sides: Sides, inputs: Mapping[str, Array] | None, seed: int, *, train: bool
+    paired: NetComparison,
+    sides: Sides,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    gradients: tuple[GradientSizes, GradientSizes] | None,
 ) -> Nets:
     """What is known of two nets, with the size of outputs and gradients where they kept their own weights."""
     if not paired.nets.differing:
         return paired.nets
     first = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
     runs = (sides.source.run(first), sides.target.run(first))
-    steps = None
-    if train:
-        mine, theirs = (cast(Trainer, runner).step(first, seed) for runner in (sides.source, sides.target))
-        steps = (mine, theirs)
-    rows = compare_magnitudes(paired.pairing, paired.nets.laws, runs, steps)
+    rows = compare_magnitudes(paired.pairing, paired.nets.laws, runs, gradients)
     return replace(paired.nets, magnitudes=rows)
 
 

@@ -36,7 +36,7 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
     own = groups[0][0].kind == "Adam" and not _is_mindspores(groups[0][0])
     scheduled = any(len(set(rule.rates)) > 1 for rule, _ in groups)
     parts = [
-        _HEAD.format(reference=reference, names=", ".join(inputs)),
+        _HEAD.format(reference=_escaped(reference), names=", ".join(inputs)),
         _loss_function(recipe.loss),
         _RATES if scheduled else "",
         _ADAM if own else "",
@@ -129,6 +129,11 @@ class Adam(nn.Optimizer):
 '''
 
 
+def _escaped(text: str) -> str:
+    """A text that may hold quotes and new lines, as it stands in a docstring or a comment."""
+    return repr(text)[1:-1].replace('"', '\\"')
+
+
 def _refuse_options(recipe: Recipe) -> None:
     for name, nothing in (("precision", None), ("averaged weights", None), ("gradients times", 1.0)):
         if recipe.options[name] != nothing:
@@ -182,7 +187,7 @@ def _loss_function(loss: LossRule) -> str:
         if value != default:
             text = f"Tensor({value}, ms.float32)" if isinstance(value, str) else repr(value)
             arguments.append(f"{argument}={text}")
-    told = f"  # `{loss.written}`, told from its values" if loss.measured else ""
+    told = f"  # `{_escaped(loss.written)}`, told from its values" if loss.measured else ""
     return f"\ndef make_loss():\n    return nn.{_LOSSES[loss.kind]}({', '.join(arguments)}){told}\n"
 
 

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
-from ...ir.recipe import AFTER, BEFORE, COUPLED, DECOUPLED, LossRule, Recipe, Setting, UpdateRule
+from ...ir.recipe import BEFORE, COUPLED, DECOUPLED, EPSILON_PLACE, Recipe, Setting, UpdateRule
+from ..recipe_losses import read_loss
 from ..recipe_settings import (
+    adagrad,
     adam,
-    cross_entropy,
     decayed,
+    loop_scale,
     number,
     options_of,
     rates_of_groups,
-    reduced,
+    read_group,
     refuse_optimizer,
+    rmsprop,
     sgd,
-    weights_text,
 )
 from ..training_script import Script
 
@@ -73,24 +75,19 @@ def _adam_weight_decay(optimizer: Any, decay: float) -> dict[str, Setting]:
 
 
 def _rmsprop(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return {
-        "alpha": number(optimizer.decay),
-        "epsilon": number(optimizer.epsilon),
-        "epsilon inside the root": True,
-        "mean square starts at": 1.0,
-        "momentum": number(optimizer.momentum),
-        "centered": bool(optimizer.centered),
-        **decayed(decay, COUPLED),
-    }
+    return rmsprop(
+        number(optimizer.decay),
+        number(optimizer.epsilon),
+        inside=True,
+        start=1.0,
+        momentum=number(optimizer.momentum),
+        centered=bool(optimizer.centered),
+        decay=decay,
+    )
 
 
 def _adagrad(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return {
-        "rate decay": 0.0,
-        "epsilon": 0.0,
-        "sum of squares starts at": number(optimizer.accum[0]),
-        **decayed(decay, COUPLED),
-    }
+    return adagrad(0.0, 0.0, number(optimizer.accum[0]), decay)
 
 
 _OPTIMIZERS: dict[str, tuple[str, Reader]] = {
@@ -103,33 +100,7 @@ _OPTIMIZERS: dict[str, tuple[str, Reader]] = {
 }
 
 
-def _torch_like(class_name: str, group: Mapping[str, Any], *, experimental: bool) -> dict[str, Setting]:
-    """Settings of a group of an optimizer that has torch's arguments."""
-    decay = number(group["weight_decay"])
-    if class_name == "SGD":
-        momentum, dampening = number(group["momentum"]), number(group["dampening"])
-        return sgd(momentum, dampening, nesterov=bool(group["nesterov"]), decay=decay)
-    if class_name == "RMSprop":
-        return {
-            "alpha": number(group["alpha"]),
-            "epsilon": number(group["eps"]),
-            "epsilon inside the root": False,
-            "mean square starts at": 0.0,
-            "momentum": number(group["momentum"]),
-            "centered": bool(group["centered"]),
-            **decayed(decay, COUPLED),
-        }
-    plain = class_name == "Adam" and experimental  # which runs MindSpore's Adam kernel: no AMSGrad either
-    return adam(
-        [number(b) for b in group["betas"]],
-        number(group["eps"]),
-        amsgrad=bool(group["amsgrad"]) and not plain,
-        decay=decayed(decay, DECOUPLED if class_name == "AdamW" else COUPLED),
-        place=BEFORE if plain else AFTER,
-    )
-
-
-_TORCH_LIKE = {"SGD": "SGD", "Adam": "Adam", "AdamW": "Adam", "RMSprop": "RMSprop"}
+_TORCH_LIKE = ("SGD", "Adam", "AdamW", "RMSprop")
 _EXPERIMENTAL, _MINT = "mindspore.experimental.optim", "mindspore.mint.optim"
 
 
@@ -159,10 +130,10 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         rates = rates_of_groups(lambda: optimizer.param_groups, script, steps, reference)
         rules = {}
         for group, found in zip(optimizer.param_groups, rates, strict=True):
-            settings = _torch_like(class_name, group, experimental=experimental)
-            if group.get("maximize"):
-                settings["maximize"] = True
-            rule = UpdateRule(_TORCH_LIKE[class_name], settings, found)
+            kind, settings = read_group(class_name, group)
+            if experimental and class_name == "Adam":  # it runs nn.Adam's kernel: no AMSGrad either
+                settings |= {"amsgrad": False, EPSILON_PLACE: BEFORE}
+            rule = UpdateRule(kind, settings, found)
             for parameter in group["params"]:
                 rules[_named(parameter, names, reference)] = rule
         scale = loop_scale(script.loss_scale)
@@ -173,17 +144,8 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     else:
         known = [f"nn.{n}" for n in _OPTIMIZERS] + [f"{_EXPERIMENTAL}.{n}" for n in _TORCH_LIKE]
         raise refuse_optimizer(optimizer, reference, known)
-    options = options_of(script, scale)
-    return Recipe("mindspore", reference, shown, read_loss(script.loss), rules, options, tuple(remarks))
-
-
-def loop_scale(scale: Any) -> float:
-    """What the loop multiplies the loss by and leaves in the gradients."""
-    if hasattr(scale, "unscale"):  # mindspore.amp's scalers take it out again
-        return 1.0
-    if hasattr(scale, "get_loss_scale"):  # a manager that keeps it leaves that to the optimizer
-        return 1.0 if scale.get_drop_overflow_update() else number(scale.get_loss_scale())
-    return number(scale)
+    loss, options = read_loss(script.loss, "mindspore.nn.loss"), options_of(script, scale)
+    return Recipe("mindspore", reference, shown, loss, rules, options, tuple(remarks))
 
 
 def _named(parameter: Any, names: Mapping[int, str], reference: str) -> str:
@@ -262,56 +224,3 @@ def _rates(rate: Any, steps: int, reference: str) -> tuple[float, ...]:
             f"the schedule `{type(rate).__name__}` raised {type(error).__name__}: {error}",
             place=reference,
         ) from error
-
-
-def read_loss(loss: Any) -> LossRule:
-    """What a loss computes; of no kind where it is a function or a class of the user's own."""
-    name = type(loss).__name__
-    written = f"nn.{name}"
-    if not type(loss).__module__.startswith("mindspore.nn.loss"):
-        return LossRule("", {}, getattr(loss, "__name__", name))
-    reduction = _reduction(loss)
-    if name == "CrossEntropyLoss":
-        return cross_entropy(
-            reduction,
-            written,
-            smoothing=number(loss.label_smoothing),
-            ignored=loss.ignore_index,
-            weights=loss.weight,
-        )
-    if name == "SoftmaxCrossEntropyWithLogits":
-        labels = "indices" if loss.sparse else "one-hot"
-        return cross_entropy(reduction, written, ignored=None, labels=labels)
-    if name == "NLLLoss":
-        return reduced(
-            "negative log likelihood",
-            reduction,
-            written,
-            **{"ignore_index": loss.ignore_index, "class weights": weights_text(loss.weight)},
-        )
-    if name in ("BCEWithLogitsLoss", "BCELoss"):
-        extra: dict[str, Setting] = {"weights": weights_text(getattr(loss, "weight", None))}
-        if name == "BCEWithLogitsLoss":
-            extra["weights of positives"] = weights_text(getattr(loss, "pos_weight", None))
-        return reduced(_PLAIN[name], reduction, written, **extra)
-    if name in _PLAIN:
-        extra = {n: number(getattr(loss, n)) for n in ("beta", "delta") if hasattr(loss, n)}
-        return reduced(_PLAIN[name], reduction, written, **extra)
-    return LossRule("", {}, written)
-
-
-def _reduction(loss: Any) -> str:
-    if isinstance(getattr(loss, "reduction", None), str):
-        return loss.reduction
-    return "none" if not loss.reduce else "mean" if loss.average else "sum"
-
-
-_PLAIN = {
-    "MSELoss": "squared error",
-    "L1Loss": "absolute error",
-    "MAELoss": "absolute error",
-    "SmoothL1Loss": "smooth absolute error",
-    "HuberLoss": "Huber's loss",
-    "BCELoss": "binary cross entropy",
-    "BCEWithLogitsLoss": "binary cross entropy of logits",
-}

@@ -1,5 +1,6 @@
 """train.py: what trains the source trains the emitted net, in both modes, and goes on from a checkpoint."""
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
@@ -263,6 +264,19 @@ def recipe_of(**changes: Any) -> Recipe:
 def test_what_cannot_be_written_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BackendError, match=rf"E602 .*{message}"):
         training_source(recipe_of(**changes), ["a.weight", "b.weight"], ["x"], "t.py:recipe")
+
+
+@pytest.mark.parametrize(
+    "name", ['a""".py', "a'b\"c.py", "a\\", "a\nimport nothing_of_that_name\n.py", "训练\t{x}.py", "\udc80"]
+)
+def test_names_of_files_and_functions_are_text_and_nothing_else(name: str) -> None:
+    loss = LossRule("squared error", {"reduction": "mean"}, name, measured=True)
+    text = training_source(recipe_of(loss=loss), ["a.weight"], ["x"], name)
+    tree = ast.parse(text)
+    assert f"as `{name}` trains" in str(ast.get_docstring(tree, clean=False))
+    assert [type(node) for node in tree.body[1:3]] == [ast.Import, ast.ImportFrom]
+    usual = training_source(recipe_of(loss=LossRule(loss.kind, loss.settings)), ["a.weight"], ["x"], "t.py")
+    assert ast.dump(ast.Module(tree.body[1:])) == ast.dump(ast.Module(ast.parse(usual).body[1:]))
 
 
 def test_only_a_verified_mindspore_output_takes_a_recipe(tmp_path: Path) -> None:

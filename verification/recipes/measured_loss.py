@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ...frontends.recipe_settings import cross_entropy, reduced
+from ...frontends.recipe_losses import cross_entropy, reduced
 from ...ir.recipe import LossRule
 
 LossFunction = Callable[[np.ndarray, np.ndarray], float]

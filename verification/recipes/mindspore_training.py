@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.mindspore_cell.recipe import loop_scale, read_recipe
+from ...frontends.mindspore_cell.recipe import read_recipe
+from ...frontends.recipe_settings import loop_scale
 from ...frontends.training_script import RecipeFunction, Script, build
 from ...ir import ModelError
 from ..training.mindspore_step import restored, start_training, without_functions
@@ -90,7 +91,6 @@ class MindSporeTraining:
         found = Trajectory(self._values())
         trained = script.optimizer.parameters
         scale = loop_scale(script.loss_scale)
-        every = 1 if script.schedule_every == "step" else int(script.steps_per_epoch or 1)
 
         def loss_of(inputs: Mapping[str, np.ndarray], labels: Any) -> tuple[Any, Any]:
             loss = script.loss(self._forward(inputs), labels)
@@ -107,7 +107,7 @@ class MindSporeTraining:
                 bound = float(script.clip_value)
                 gradients = ops.clip_by_value(gradients, -bound, bound)
             script.optimizer(tuple(gradients))
-            if script.schedule is not None and (at + 1) % every == 0:
+            if script.schedule is not None and (at + 1) % script.steps_per_rate == 0:
                 script.schedule.step()
             found.losses.append(float(loss.asnumpy().sum(dtype=np.float64)))
             if at + 1 in record:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...frontends.recipe_settings import loop_scale
 from ...frontends.torch_module.export.evaluation_mode import plainly
 from ...frontends.torch_module.export.tensors import array_of
 from ...frontends.torch_module.recipe import read_recipe
@@ -107,8 +108,7 @@ class TorchTraining:
 
         found = Trajectory(self._values())
         states: dict[str, State] = {}
-        scale = 1.0 if hasattr(script.loss_scale, "scale") else float(script.loss_scale)
-        every = 1 if script.schedule_every == "step" else int(script.steps_per_epoch or 1)
+        scale = loop_scale(script.loss_scale)
         trained = [p for group in script.optimizer.param_groups for p in group["params"]]
         for at, (inputs, labels) in enumerate(batches):
             for parameter in self._model.parameters():
@@ -122,7 +122,7 @@ class TorchTraining:
                 torch.nn.utils.clip_grad_value_(trained, float(script.clip_value))
             if rules is None:
                 script.optimizer.step()
-                if script.schedule is not None and (at + 1) % every == 0:
+                if script.schedule is not None and (at + 1) % script.steps_per_rate == 0:
                     script.schedule.step()
             else:
                 self._by_rule(rules, states, at)

@@ -18,7 +18,7 @@ from ..sides import Sides
 from ..two_nets.pairing import Pairing
 from .comparing import TrainingComparison, as_run
 from .pairs import in_parts_of
-from .step import Step, Trainer
+from .step import GradientSizes, Step, Trainer, root_mean_square
 
 _DRAWS = 3
 """Number of seeded inputs for a training step before differing gradients are a fault."""
@@ -26,11 +26,19 @@ _DRAWS = 3
 
 @dataclass(frozen=True, slots=True)
 class TrainingAttempt:
-    """One training step compared."""
+    """One training step compared.
+
+    Attributes:
+        outputs: in training mode.
+        rows: of every parameter and statistic.
+        notes: what a reader should know.
+        gradients: how large the source's gradients are, and the target's under its own names.
+    """
 
     outputs: list[OutputRow]
     rows: list[TrainingRow]
     notes: list[str]
+    gradients: tuple[GradientSizes, GradientSizes]
 
     @property
     def passed(self) -> bool:
@@ -90,7 +98,12 @@ def _step(
     rounding = sides.rounding_of_step(first, as_run(source), precise, again)
     outputs = sides.outputs(f"training, {case_of(sizes)}", *runs, rounding)
     rows = TrainingComparison(sides.graph, source, other, exact, sides.ulps, rounding.largest).rows(target)
-    return TrainingAttempt(outputs, rows, notes)
+    return TrainingAttempt(outputs, rows, notes, (_sizes(source), _sizes(other)))
+
+
+def _sizes(step: Step) -> GradientSizes:
+    found = {name: trained.gradient for name, trained in step.tensors.items()}
+    return {name: root_mean_square(array) for name, array in found.items() if array is not None}
 
 
 def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:

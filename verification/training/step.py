@@ -11,6 +11,9 @@ import numpy as np
 LEARNING_RATE = 0.01
 """Learning rate of the plain SGD step."""
 
+GradientSizes = Mapping[str, float]
+"""Parameter -> the root mean square of its gradient, where it has one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -59,3 +62,8 @@ class Trainer(Protocol):
 def output_weights(shape: tuple[int, ...], seed: int, index: int) -> np.ndarray:
     """Draw the float64 normal weights of output `index` in the loss, which is their weighted sum."""
     return np.random.default_rng([seed, index, *shape]).standard_normal(shape)
+
+
+def root_mean_square(values: np.ndarray) -> float:
+    """How large values are; 0 of none."""
+    return float(np.sqrt(np.mean(np.square(values.astype(np.float64))))) if values.size else 0.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..runners.runs import CallRecord, Run
-from ..training.step import Step
+from ..training.step import GradientSizes, root_mean_square
 from .laws import LawRow
 from .pairing import Pairing
 
@@ -67,7 +67,7 @@ def compare_magnitudes(
     pairing: Pairing,
     laws: Sequence[LawRow],
     runs: tuple[Run, Run],
-    steps: tuple[Step, Step] | None,
+    gradients: tuple[GradientSizes, GradientSizes] | None,
 ) -> list[MagnitudeRow]:
     """One row per layer with weights that both sides called, in the source's order of calls.
 
@@ -75,7 +75,7 @@ def compare_magnitudes(
         pairing: which layer is which.
         laws: the initial distributions of both.
         runs: of source and target on equal inputs, with calls under the source's names.
-        steps: a training step of each; None where there is none.
+        gradients: how large those of each side's parameters are; None where no step was made.
     """
     known = {row.parameter: row for row in laws if row.passed is False}
     weights: dict[str, tuple[str, str, int]] = {}
@@ -99,7 +99,7 @@ def compare_magnitudes(
                 target.rpartition(".")[0],
                 outputs,
                 outputs / (inputs or 1.0),
-                None if steps is None else _gradients(steps, source, target),
+                None if gradients is None else _gradients(gradients, source, target),
                 ""
                 if law is None
                 else f"{law.target_law or 'unknown'}, {law.source_law or 'unknown'} in the source",
@@ -114,21 +114,12 @@ def _ratio(source: CallRecord, target: CallRecord, which: str) -> float | None:
     mine, theirs = getattr(source, which), getattr(target, which)
     if not mine or not theirs or mine[0].dtype.kind != "f" or theirs[0].dtype.kind != "f":
         return None
-    return _size(theirs[0]) / (_size(mine[0]) or 1e-30)
+    return root_mean_square(theirs[0]) / (root_mean_square(mine[0]) or 1e-30)
 
 
-def _gradients(steps: tuple[Step, Step], source: str, target: str) -> float | None:
-    found = [_gradient(step.tensors, name) for step, name in zip(steps, (source, target), strict=True)]
-    return None if None in found else (found[1] or 0.0) / (found[0] or 1e-30)
-
-
-def _gradient(tensors: Mapping[str, object], name: str) -> float | None:
-    gradient = getattr(tensors.get(name), "gradient", None)
-    return None if gradient is None else _size(gradient)
-
-
-def _size(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(np.square(values.astype(np.float64))))) if values.size else 0.0
+def _gradients(sizes: tuple[GradientSizes, GradientSizes], source: str, target: str) -> float | None:
+    mine, theirs = sizes[0].get(source), sizes[1].get(target)
+    return None if mine is None or theirs is None else theirs / (mine or 1e-30)
 
 
 def magnitude_lines(rows: Sequence[MagnitudeRow]) -> list[str]:

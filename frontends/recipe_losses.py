@@ -1,0 +1,103 @@
+"""Losses as every framework's reader states them: torch's and MindSpore's layers have the same names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.recipe import LossRule, Setting
+from .recipe_settings import array_of, number
+
+_REDUCTIONS = ("mean", "sum")
+
+_PLAIN = {
+    "MSELoss": "squared error",
+    "L1Loss": "absolute error",
+    "MAELoss": "absolute error",
+    "SmoothL1Loss": "smooth absolute error",
+    "HuberLoss": "Huber's loss",
+    "BCELoss": "binary cross entropy",
+    "BCEWithLogitsLoss": "binary cross entropy of logits",
+}
+
+
+def read_loss(loss: Any, home: str) -> LossRule:
+    """What a loss computes; of no kind where it is a function or a class of the user's own.
+
+    Args:
+        loss: the script's.
+        home: the package of the framework's own losses.
+    """
+    name = type(loss).__name__
+    written = f"nn.{name}"
+    if not type(loss).__module__.startswith(home):
+        return LossRule("", {}, getattr(loss, "__name__", name))
+    reduction = _reduction_of(loss)
+    if name == "CrossEntropyLoss":
+        return cross_entropy(
+            reduction,
+            written,
+            smoothing=number(loss.label_smoothing),
+            ignored=loss.ignore_index,
+            weights=loss.weight,
+        )
+    if name == "SoftmaxCrossEntropyWithLogits":
+        labels = "indices" if loss.sparse else "one-hot"
+        return cross_entropy(reduction, written, ignored=None, labels=labels)
+    if name == "NLLLoss":
+        return reduced(
+            "negative log likelihood",
+            reduction,
+            written,
+            **{"ignore_index": loss.ignore_index, "class weights": _weights_text(loss.weight)},
+        )
+    if name not in _PLAIN:
+        return LossRule("", {}, written)
+    extra: dict[str, Setting] = {n: number(getattr(loss, n)) for n in ("beta", "delta") if hasattr(loss, n)}
+    if name.startswith("BCE"):
+        extra["weights"] = _weights_text(getattr(loss, "weight", None))
+    if name == "BCEWithLogitsLoss":
+        extra["weights of positives"] = _weights_text(getattr(loss, "pos_weight", None))
+    return reduced(_PLAIN[name], reduction, written, **extra)
+
+
+def _reduction_of(loss: Any) -> str:
+    if isinstance(getattr(loss, "reduction", None), str):
+        return loss.reduction
+    return "none" if not loss.reduce else "mean" if loss.average else "sum"
+
+
+def reduced(kind: str, reduction: str, written: str, **settings: Setting) -> LossRule:
+    """A loss with its reduction; "none" trains on the sum, as a gradient is that of all elements together."""
+    how = reduction if reduction in _REDUCTIONS else "none, so the gradients are the sum's"
+    return LossRule(kind, {"reduction": how, **settings}, written)
+
+
+def cross_entropy(
+    reduction: str,
+    written: str,
+    *,
+    smoothing: float = 0.0,
+    ignored: int | None = -100,
+    weights: Any = None,
+    labels: str = "indices",
+) -> LossRule:
+    """Softmax and cross entropy in one."""
+    return reduced(
+        "cross entropy",
+        reduction,
+        written,
+        **{
+            "label smoothing": smoothing,
+            "ignore_index": ignored,
+            "class weights": _weights_text(weights),
+            "labels": labels,
+        },
+    )
+
+
+def _weights_text(weights: Any) -> str | None:
+    """The weights of classes, short; None where all count alike."""
+    if weights is None:
+        return None
+    values = [f"{float(v):.6g}" for v in array_of(weights)]
+    return f"[{', '.join(values[:8])}{', …' if len(values) > 8 else ''}]"
