@@ -96,8 +96,5 @@ def cross_entropy(
 
 
 def _weights_text(weights: Any) -> str | None:
-    """The weights of classes, short; None where all count alike."""
-    if weights is None:
-        return None
-    values = [f"{float(v):.6g}" for v in array_of(weights)]
-    return f"[{', '.join(values[:8])}{', …' if len(values) > 8 else ''}]"
+    """The weights of classes, all of them; None where all count alike."""
+    return None if weights is None else f"[{', '.join(f'{float(v):.6g}' for v in array_of(weights))}]"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import ModelError
-from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, KIND, Setting
+from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, KIND, LossScaler, Setting
 from .training_script import Script
 
 Group = Mapping[str, Any]
@@ -157,22 +157,39 @@ def loop_scale(scale: Any) -> float:
     return number(scale)
 
 
-def options_of(script: Script, gradients: float) -> dict[str, Setting]:
-    """What the loop itself does; `gradients`: what the optimizer is given, times the true gradient."""
+def read_scaler(scale: Any) -> LossScaler | None:
+    """The scaler that a loop takes out of the gradients again; None for a number, and for one that is off."""
+    if hasattr(scale, "get_growth_factor"):  # torch's
+        if not scale.is_enabled():
+            return None
+        grows, shrinks = scale.get_growth_factor(), scale.get_backoff_factor()
+        return LossScaler(number(scale.get_scale()), grows, scale.get_growth_interval(), shrinks)
+    if not hasattr(scale, "scale_value"):  # mindspore.amp's have it
+        return None
+    factor = number(getattr(scale, "scale_factor", 1.0))
+    window = int(getattr(scale, "scale_window", 1))
+    return LossScaler(number(scale.scale_value), factor, window, 1 / factor)
+
+
+def options_of(script: Script, optimizers: float = 1.0) -> dict[str, Setting]:
+    """What the loop itself does; `optimizers`: what the optimizer divides the gradients by."""
+    scale, scaler = loop_scale(script.loss_scale), read_scaler(script.loss_scale)
     found: dict[str, Setting] = {
-        "clip norm": None if script.clip_norm is None else float(script.clip_norm),
-        "clip value": None if script.clip_value is None else float(script.clip_value),
-        "gradients times": float(f"{gradients:.7g}"),
+        # the loop clips gradients that are as many times too large as its scale
+        "clip norm": None if script.clip_norm is None else number(float(script.clip_norm) / scale),
+        "clip value": None if script.clip_value is None else number(float(script.clip_value) / scale),
+        "gradients times": number(scale / optimizers),
         "precision": _precision(script.precision),
+        "loss scaler": None if scaler is None else str(scaler),
         "averaged weights": _average(script.ema),
     }
     return found
 
 
 def _precision(value: Any) -> str | None:
-    """``float16`` of a type, text of a level; None for float32 and O0."""
+    """``float16`` of a type and of MindSpore's "auto", text of a level; None for float32 and O0."""
     text = "" if value is None else str(value).rpartition(".")[2].lower()
-    return {"": None, "o0": None, "float32": None, "half": "float16"}.get(text, text)
+    return {"": None, "o0": None, "float32": None, "half": "float16", "auto": "float16"}.get(text, text)
 
 
 def _average(value: Any) -> Setting:

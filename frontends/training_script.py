@@ -28,12 +28,16 @@ class Script:
         steps_per_epoch: needed where that is "epoch".
         clip_norm: bound of the norm of all gradients together.
         clip_value: bound of every gradient's elements.
-        loss_scale: what the loop multiplies the loss with and does not divide the gradients by.
-        precision: what the loop computes in, "float16", "O2", …
-        ema: decay of averaged weights.
+        loss_scale: what the loop multiplies the loss with and does not divide the gradients by; or a scaler
+            of the framework's that divides them again.
+        precision: what the loop computes in: "float16" for `autocast` of torch's or "auto" of MindSpore's
+            `amp`, "bfloat16", "O2", …
+        ema: decay of averaged weights, which start as the weights and move after every step.
         steps: how many steps the training makes, for a schedule that is written out.
         labels: makes the labels of a batch, `labels(random, shape)` with a NumPy generator and the shape of
             the net's first output; needed where the loss does not tell.
+        step: makes a whole step, called with the net's inputs and the labels, and gives the loss; MindSpore
+            only. It is followed in place of a loop by these settings.
     """
 
     loss: Any
@@ -48,6 +52,7 @@ class Script:
     ema: Any = None
     steps: int | None = None
     labels: Callable[[Any, tuple[int, ...]], Any] | None = None
+    step: Callable[..., Any] | None = None
 
     @property
     def steps_per_rate(self) -> int:

@@ -49,6 +49,29 @@ class UpdateRule:
 
 
 @dataclass(frozen=True, slots=True)
+class LossScaler:
+    """What multiplies the loss in mixed precision, and takes it out of the gradients again.
+
+    Attributes:
+        start: the factor at first.
+        grows: times as large it becomes; 1 for one that stays.
+        window: steps without overflow after which it grows.
+        shrinks: times as large it becomes at an overflow, whose step is left out.
+    """
+
+    start: float
+    grows: float = 1.0
+    window: int = 1
+    shrinks: float = 1.0
+
+    def __str__(self) -> str:
+        first = f"{self.start:g}"
+        if self.grows == 1.0:
+            return first
+        return f"from {first}, times {self.grows:g} every {self.window} steps, {self.shrinks:g} at overflow"
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What a training script builds beside its net.
 
@@ -60,6 +83,7 @@ class Recipe:
         rules: name of a parameter -> how it is updated; what the optimizer does not hold is left out.
         options: the loop's own: "clip norm", "clip value", "gradients times", "averaged weights" …
         remarks: what is known of these objects and is no setting.
+        scaler: what scales the loss in mixed precision; None for nothing.
     """
 
     framework: str
@@ -69,3 +93,4 @@ class Recipe:
     rules: Mapping[str, UpdateRule]
     options: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     remarks: tuple[str, ...] = ()
+    scaler: LossScaler | None = None

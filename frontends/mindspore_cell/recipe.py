@@ -14,11 +14,11 @@ from ..recipe_settings import (
     adagrad,
     adam,
     decayed,
-    loop_scale,
     number,
     options_of,
     rates_of_groups,
     read_group,
+    read_scaler,
     refuse_optimizer,
     rmsprop,
     sgd,
@@ -52,17 +52,37 @@ def _adam(optimizer: Any, decay: float) -> dict[str, Setting]:
     )
 
 
-TORCH_ADAM = "torch.optim.Adam"
-"""What an optimizer has as `UPDATE` that computes Adam as torch does, as those that regraft writes."""
-
-
-def _as_torch(optimizer: Any, decay: float) -> dict[str, Setting]:
+def _torchs_adam(optimizer: Any, decay: float) -> dict[str, Setting]:
     return adam(
         [float(beta) for beta in optimizer.betas],
         number(optimizer.eps),
         amsgrad=bool(optimizer.amsgrad),
         decay=decayed(decay, DECOUPLED if optimizer.decoupled else COUPLED),
     )
+
+
+def _torchs_rmsprop(optimizer: Any, decay: float) -> dict[str, Setting]:
+    return rmsprop(
+        number(optimizer.alpha),
+        number(optimizer.eps),
+        inside=False,
+        start=0.0,
+        momentum=number(optimizer.momentum),
+        centered=bool(optimizer.centered),
+        decay=decay,
+    )
+
+
+def _torchs_adagrad(optimizer: Any, decay: float) -> dict[str, Setting]:
+    return adagrad(number(optimizer.lr_decay), number(optimizer.eps), number(optimizer.start), decay)
+
+
+_AS_TORCH: dict[str, tuple[str, Reader]] = {
+    "torch.optim.Adam": ("Adam", _torchs_adam),
+    "torch.optim.RMSprop": ("RMSprop", _torchs_rmsprop),
+    "torch.optim.Adagrad": ("Adagrad", _torchs_adagrad),
+}
+"""What an optimizer that computes as torch's has as `UPDATE`, as those that regraft writes."""
 
 
 def _adam_weight_decay(optimizer: Any, decay: float) -> dict[str, Setting]:
@@ -116,14 +136,14 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     remarks: list[str] = []
     if home.startswith("mindspore.nn.optim") and class_name in _OPTIMIZERS:
         shown, rules = f"nn.{class_name}", _own_rules(script, names, steps, reference)
-        scale = loop_scale(script.loss_scale) / number(optimizer.loss_scale)
+        scale = number(optimizer.loss_scale)
         if class_name == "Momentum" and optimizer.use_nesterov and optimizer.target == "CPU":
             remarks.append(
                 "nn.Momentum(use_nesterov=True) does nothing on the CPU; nn.SGD(nesterov=True) does"
             )
-    elif getattr(optimizer, "UPDATE", None) == TORCH_ADAM:
+    elif getattr(optimizer, "UPDATE", None) in _AS_TORCH:
         shown, rules = class_name, _own_rules(script, names, steps, reference)
-        scale = loop_scale(script.loss_scale) / number(optimizer.loss_scale)
+        scale = number(optimizer.loss_scale)
     elif home.startswith((_EXPERIMENTAL, _MINT)) and class_name in _TORCH_LIKE:
         experimental = home.startswith(_EXPERIMENTAL)
         shown = f"{_EXPERIMENTAL if experimental else _MINT}.{class_name}"
@@ -136,7 +156,7 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
             rule = UpdateRule(kind, settings, found)
             for parameter in group["params"]:
                 rules[_named(parameter, names, reference)] = rule
-        scale = loop_scale(script.loss_scale)
+        scale = 1.0
         if experimental and class_name == "Adam" and any(g["amsgrad"] for g in optimizer.param_groups):
             remarks.append(f"{shown}(amsgrad=True) computes plain Adam; nn.Adam(use_amsgrad=True) does not")
         if not experimental:
@@ -145,7 +165,8 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         known = [f"nn.{n}" for n in _OPTIMIZERS] + [f"{_EXPERIMENTAL}.{n}" for n in _TORCH_LIKE]
         raise refuse_optimizer(optimizer, reference, known)
     loss, options = read_loss(script.loss, "mindspore.nn.loss"), options_of(script, scale)
-    return Recipe("mindspore", reference, shown, loss, rules, options, tuple(remarks))
+    scaler = read_scaler(script.loss_scale)
+    return Recipe("mindspore", reference, shown, loss, rules, options, tuple(remarks), scaler)
 
 
 def _named(parameter: Any, names: Mapping[int, str], reference: str) -> str:
@@ -169,9 +190,8 @@ def _own_rules(script: Script, names: Mapping[int, str], steps: int, reference: 
             place=reference,
             hint="give it as the optimizer's learning_rate: a list with a rate a step, or a Cell",
         )
-    kind, read = _OPTIMIZERS.get(type(optimizer).__name__, ("", _adam))
-    if hasattr(optimizer, "UPDATE"):
-        kind, read = "Adam", _as_torch
+    update = getattr(optimizer, "UPDATE", None)
+    kind, read = _OPTIMIZERS[type(optimizer).__name__] if update is None else _AS_TORCH[update]
     known: dict[int, tuple[float, ...]] = {}
     rules: dict[str, UpdateRule] = {}
     for at, parameter in enumerate(optimizer.parameters):

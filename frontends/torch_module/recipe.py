@@ -10,10 +10,10 @@ from ...ir.recipe import Recipe, UpdateRule
 from ..recipe_losses import read_loss
 from ..recipe_settings import (
     GROUPED,
-    loop_scale,
     options_of,
     rates_of_groups,
     read_group,
+    read_scaler,
     refuse_optimizer,
 )
 from ..training_script import Script
@@ -59,5 +59,6 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         f"torch.optim.{class_name}",
         read_loss(script.loss, "torch.nn.modules"),
         rules,
-        options_of(script, loop_scale(script.loss_scale)),
+        options_of(script),
+        scaler=read_scaler(script.loss_scale),
     )

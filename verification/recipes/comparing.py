@@ -79,6 +79,7 @@ class RecipeComparison:
             for runner, function in zip(self._runners, self._functions, strict=True)
         ]
         self.notes: list[str] = []
+        self._precision = _common_precision([reading.recipe for reading in self._readings])
 
     def report(self, *, agree: bool, equal_weights: bool) -> RecipeReport:
         """Compare settings, and follow both where that can tell something.
@@ -121,7 +122,12 @@ class RecipeComparison:
             self.notes.append(
                 f"labels: {kinds[0]} for the source, {kinds[1]} for the target, cast from the same"
             )
-        if any(recipe.options["precision"] is not None for recipe in (source, target)):
+        if self._precision is not None:
+            self.notes.append(
+                f"both sides computed in {self._precision} where their frameworks do by themselves, and each "
+                "rounds on its own: the target may be four times as far from float64 as the source is"
+            )
+        elif any(recipe.options["precision"] is not None for recipe in (source, target)):
             self.notes.append(
                 "the precision is compared as a setting: the steps ran in float32 on both sides"
             )
@@ -243,19 +249,19 @@ class RecipeComparison:
             [(i, fitted(y, r.recipe.loss, r.shape)) for i, y in zip(given, drawn, strict=True)]
             for r in self._readings
         ]
-        record = self._recorded(steps)
-        source = self._runners[0].follow(*self._functions[0], batches[0], record)
+        record, lower = self._recorded(steps), self._precision
+        source = self._runners[0].follow(*self._functions[0], batches[0], record, precision=lower)
         # where only the target is torch's, it is the one that can follow the other's rule
         by_rule_of_source = (
             by_rule and self._sides.exact is None and self._readings[1].recipe.framework == "torch"
         )
         theirs = {target: name for name, target in names.items()}
         rules = self._rules(theirs, of=0) if by_rule_of_source else None
-        target = self._runners[1].follow(*self._functions[1], batches[1], record, rules)
+        target = self._runners[1].follow(*self._functions[1], batches[1], record, rules, lower)
         if not moved(target, self._readings[1].recipe.rules):
             self.notes.append(f"`{self._readings[1].recipe.optimizer}` moved no parameter of the target")
         with self._sides.source.altered(Change(0, _UNITS)):
-            witness = self._runners[0].follow(*self._functions[0], batches[0], record)
+            witness = self._runners[0].follow(*self._functions[0], batches[0], record, precision=lower)
         precise = self._exact(batches[0], record)
         exact = expected = precise or source
         rules = self._rules(names, of=1) if by_rule and precise is not None else None
@@ -303,6 +309,19 @@ def told(reading: Reading) -> Reading:
         return reading
     found = measured_loss(reading.loss, reading.shape, loss.written) or LossRule("", {}, loss.written)
     return replace(reading, recipe=replace(reading.recipe, loss=found))
+
+
+_LOWER = {"torch": ("float16", "bfloat16"), "mindspore": ("float16",)}
+"""Types of mixed precision that a framework computes in on the CPU."""
+
+
+def _common_precision(recipes: Sequence[Recipe]) -> str | None:
+    """The mixed precision that both sides can be followed in; None for float32."""
+    found = {recipe.options["precision"] for recipe in recipes}
+    (precision, *others) = found
+    if others or not all(precision in _LOWER[recipe.framework] for recipe in recipes):
+        return None
+    return str(precision)
 
 
 def _larger(graph: Graph) -> dict[str, int]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from ...backends.mindspore_source.training_script import SCRIPT, training_source
+from ...backends.mindspore_source.training.script import SCRIPT, training_source
 from ...frontends.training_script import RecipeFunction, function_of
 from ...ir import Graph, ModelError
 from ..inputs import bindings, make_inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from ...ir import ModelError
 from ..training.mindspore_step import restored, start_training, without_functions
 from .trajectories import Batch, Reading, Trajectory
 
-Forward = Callable[[Mapping[str, np.ndarray]], Any]
-"""Calls the Cell on inputs by name."""
+Bind = Callable[[Mapping[str, np.ndarray]], Sequence[Any]]
+"""Makes the Cell's arguments of inputs by name."""
 
 
 class MindSporeTraining:
@@ -25,7 +25,7 @@ class MindSporeTraining:
         net: the Cell.
         cells: every Cell of it.
         parameters: name -> Parameter, each once.
-        forward: calls it.
+        bind: makes its arguments.
         function: the recipe function.
         reference: where that is.
     """
@@ -35,11 +35,11 @@ class MindSporeTraining:
         net: Any,
         cells: Sequence[Any],
         parameters: Mapping[str, Any],
-        forward: Forward,
+        bind: Bind,
         function: RecipeFunction,
         reference: str,
     ) -> None:
-        self._net, self._cells, self._parameters, self._forward = net, cells, parameters, forward
+        self._net, self._cells, self._parameters, self._bind = net, cells, parameters, bind
         self._function, self._reference = function, reference
 
     def read(self, inputs: Mapping[str, np.ndarray], steps: int) -> Reading:
@@ -58,7 +58,7 @@ class MindSporeTraining:
             )
             start_training(self._net, self._cells)
             with without_functions():
-                result = self._forward(inputs)
+                result = self._net(*self._bind(inputs))
 
         def loss(output: np.ndarray, labels: np.ndarray) -> float:
             return float(script.loss(Tensor(output), _labels(labels)).asnumpy().sum(dtype=np.float64))
@@ -68,14 +68,15 @@ class MindSporeTraining:
             recipe, shape, loss if isinstance(result, Tensor) else None, script.labels, script.steps
         )
 
-    def follow(self, batches: Sequence[Batch], record: frozenset[int]) -> Trajectory:
+    def follow(self, batches: Sequence[Batch], record: frozenset[int], precision: str | None) -> Trajectory:
         """Train; see `Learner`."""
         with restored(self._parameters):
             script = build(self._function, self._reference, self._net)
             start_training(self._net, self._cells)
             with without_functions():
                 try:
-                    return self._steps(script, batches, record)
+                    made = self._own_steps if script.step is not None else self._steps
+                    return made(script, batches, record, precision)
                 except Exception as error:  # the user's construct, loss and optimizer may raise anything
                     text = next(iter(str(error).strip().splitlines()), "")
                     raise ModelError(
@@ -84,16 +85,53 @@ class MindSporeTraining:
                         place=self._reference,
                     ) from error
 
-    def _steps(self, script: Script, batches: Sequence[Batch], record: frozenset[int]) -> Trajectory:
+    def _own_steps(
+        self,
+        script: Script,
+        batches: Sequence[Batch],
+        record: frozenset[int],
+        precision: str | None,  # noqa: ARG002 - it computes in what it was made to
+    ) -> Trajectory:
+        """The steps of a script that makes whole ones."""
+        assert script.step is not None
+        found = Trajectory(self._values())
+        for at, (inputs, labels) in enumerate(batches):
+            loss = script.step(*self._bind(inputs), _labels(labels))
+            self._keep(found, at, loss, record)
+        return found
+
+    def _keep(self, found: Trajectory, at: int, loss: Any, record: frozenset[int]) -> None:
+        found.losses.append(float(loss.asnumpy().sum(dtype=np.float64)))
+        if at + 1 in record:
+            found.values[at + 1] = self._values()
+
+    def _steps(
+        self, script: Script, batches: Sequence[Batch], record: frozenset[int], precision: str | None
+    ) -> Trajectory:
         import mindspore
-        from mindspore import ops
+        from mindspore import amp, ops
 
         found = Trajectory(self._values())
         trained = script.optimizer.parameters
         scale = loop_scale(script.loss_scale)
+        scaler: Any = None
+        if precision is not None and hasattr(script.loss_scale, "unscale"):
+            scaler = script.loss_scale
+
+        def outputs_of(*inputs: Any) -> Any:
+            return self._net(*inputs)
+
+        if precision is not None:  # of the function: the user's Cell stays as it is
+            kind: Any = getattr(mindspore, precision)
+            outputs_of = cast(Callable[..., Any], amp.auto_mixed_precision(outputs_of, "auto", kind))
 
         def loss_of(inputs: Mapping[str, np.ndarray], labels: Any) -> tuple[Any, Any]:
-            loss = script.loss(self._forward(inputs), labels)
+            outputs = outputs_of(*self._bind(inputs))
+            if precision is not None:
+                outputs = outputs.astype(mindspore.float32)
+            loss = script.loss(outputs, labels)
+            if scaler is not None:
+                return scaler.scale(loss), loss
             return (loss if scale == 1.0 else loss * scale), loss
 
         value_and_grad: Any = mindspore.value_and_grad  # whose annotations do not know None
@@ -101,17 +139,21 @@ class MindSporeTraining:
             given = _labels(labels)
             step = value_and_grad(lambda i=inputs, y=given: loss_of(i, y), None, trained, has_aux=True)
             (_, loss), gradients = step()
+            finite = True
+            if scaler is not None:
+                gradients = scaler.unscale(gradients)
+                finite = bool(amp.all_finite(gradients))
+                scaler.adjust(mindspore.Tensor(finite))
             if script.clip_norm is not None:
                 gradients = ops.clip_by_global_norm(gradients, float(script.clip_norm))
             if script.clip_value is not None:
                 bound = float(script.clip_value)
                 gradients = ops.clip_by_value(gradients, -bound, bound)
-            script.optimizer(tuple(gradients))
+            if finite:
+                script.optimizer(tuple(gradients))
             if script.schedule is not None and (at + 1) % script.steps_per_rate == 0:
                 script.schedule.step()
-            found.losses.append(float(loss.asnumpy().sum(dtype=np.float64)))
-            if at + 1 in record:
-                found.values[at + 1] = self._values()
+            self._keep(found, at, loss, record)
         return found
 
     def _values(self) -> dict[str, np.ndarray]:

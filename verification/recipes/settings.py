@@ -20,6 +20,9 @@ _ABSENT: dict[str, Setting] = {"maximize": False, "centralised gradients": False
 _USUAL = 1e-7
 """An epsilon up to which it matters little where Adam adds it."""
 
+_LONG = 90
+"""Characters of a value that are shown: the weights of many classes have more."""
+
 _TINY = 1e-8
 """An epsilon up to which Adagrad's, which MindSpore has none of, matters little."""
 
@@ -73,7 +76,9 @@ def _options(source: Recipe, target: Recipe) -> Iterator[RecipeRow]:
         mine, theirs = source.options[name], target.options[name]
         if mine != theirs:
             why, advice = advise(name, mine, theirs, target, ())
-            yield RecipeRow(name, _text(mine), _text(theirs), why=why, advice=advice)
+            # what float32 does without, and a loop that multiplies and divides again
+            counts = name != "loss scaler" or target.options["precision"] is not None
+            yield RecipeRow(name, _text(mine), _text(theirs), counts, why=why, advice=advice)
 
 
 def _updates(source: Recipe, target: Recipe, pairs: Mapping[str, str]) -> Iterator[RecipeRow]:
@@ -162,4 +167,5 @@ def _text(value: Setting) -> str:
         return "none"
     if isinstance(value, bool):
         return _yes(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"

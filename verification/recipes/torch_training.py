@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.recipe_settings import loop_scale
+from ...frontends.recipe_settings import loop_scale, read_scaler
 from ...frontends.torch_module.export.evaluation_mode import plainly
 from ...frontends.torch_module.export.tensors import array_of
 from ...frontends.torch_module.recipe import read_recipe
@@ -50,6 +50,13 @@ class TorchTraining:
 
     def _script(self) -> Script:
         script = build(self._function, self._reference, self._model)
+        if script.step is not None:
+            raise ModelError(
+                "E704",
+                "expected no `step` of a PyTorch script, whose loop is followed by its settings",
+                place=self._reference,
+                hint="only MindSpore's are called: leave it out",
+            )
         move = getattr(script.loss, "double", None)
         if self._double and move is not None:
             move()
@@ -81,13 +88,14 @@ class TorchTraining:
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None,
+        precision: str | None,
     ) -> Trajectory:
-        """Train; see `Learner`."""
+        """Train; see `Learner`. A float64 copy computes in float64 whatever the script's precision."""
         with borrowed(self._model, self._tensors), without_dropout(self._model), plainly():
             script = self._script()
             self._model.train()
             try:
-                return self._steps(script, batches, record, rules)
+                return self._steps(script, batches, record, rules, None if self._double else precision)
             except ModelError:
                 raise
             except Exception as error:  # the user's forward, loss and optimizer may raise anything
@@ -103,25 +111,35 @@ class TorchTraining:
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None,
+        precision: str | None,
     ) -> Trajectory:
         import torch
 
         found = Trajectory(self._values())
         states: dict[str, State] = {}
         scale = loop_scale(script.loss_scale)
+        scaler = None if precision is None or read_scaler(script.loss_scale) is None else script.loss_scale
+        lower: Any = torch.bfloat16 if precision == "bfloat16" else torch.float16
         trained = [p for group in script.optimizer.param_groups for p in group["params"]]
         for at, (inputs, labels) in enumerate(batches):
             for parameter in self._model.parameters():
                 parameter.grad = None
             with torch.enable_grad():
-                loss = _total(script.loss(self._forward(inputs), _labels(labels, self._float())))
-                (loss * scale).backward()
+                with torch.autocast("cpu", lower, enabled=precision is not None):
+                    loss = _total(script.loss(self._forward(inputs), _labels(labels, self._float())))
+                (loss * scale if scaler is None else scaler.scale(loss)).backward()
+            if scaler is not None:
+                scaler.unscale_(script.optimizer)
             if script.clip_norm is not None:
                 torch.nn.utils.clip_grad_norm_(trained, float(script.clip_norm))
             if script.clip_value is not None:
                 torch.nn.utils.clip_grad_value_(trained, float(script.clip_value))
             if rules is None:
-                script.optimizer.step()
+                if scaler is None:
+                    script.optimizer.step()
+                else:
+                    scaler.step(script.optimizer)
+                    scaler.update()
                 if script.schedule is not None and (at + 1) % script.steps_per_rate == 0:
                     script.schedule.step()
             else:

@@ -68,6 +68,7 @@ class Learner(Protocol):
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None = None,
+        precision: str | None = None,
     ) -> Trajectory:
         """Train on the batches.
 
@@ -77,5 +78,6 @@ class Learner(Protocol):
             batches: one a step.
             record: after which steps to keep values.
             rules: what updates parameters, by name, in place of the script's optimizer.
+            precision: "float16" for mixed precision, as the framework has it; None for none.
         """
         ...

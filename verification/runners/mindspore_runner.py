@@ -302,20 +302,18 @@ class MindSporeRunner:
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None = None,
+        precision: str | None = None,
     ) -> Trajectory:
         """Train for some steps by a training script; see `Learner`."""
         assert rules is None  # only torch's modules compute in float64, and only they stand in for others
         names = own_names(self._parameters)
         with evaluating(self._cells), use_own_names(names):
-            return self._training(function, reference).follow(batches, record)
+            return self._training(function, reference).follow(batches, record, precision)
 
     def _training(self, function: RecipeFunction, reference: str) -> MindSporeTraining:
         from ..recipes.mindspore_training import MindSporeTraining
 
-        def forward(inputs: Mapping[str, np.ndarray]) -> Any:
-            return self._net(*self._bind(inputs))
-
-        return MindSporeTraining(self._net, self._cells, self._parameters, forward, function, reference)
+        return MindSporeTraining(self._net, self._cells, self._parameters, self._bind, function, reference)
 
     def held(self) -> list[Held]:
         """Return the net's Parameters, each with every name that it is registered under."""

@@ -77,10 +77,11 @@ class PairedRunner:
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None = None,
+        precision: str | None = None,
     ) -> Trajectory:
         """Train for some steps, with the target's own names of parameters; see `Learner`."""
         given = [(self._cast(inputs), labels) for inputs, labels in batches]
-        return cast(Learner, self._runner).follow(function, reference, given, record, rules)
+        return cast(Learner, self._runner).follow(function, reference, given, record, rules, precision)
 
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""

@@ -311,10 +311,11 @@ class TorchRunner:
         batches: Sequence[Batch],
         record: frozenset[int],
         rules: Mapping[str, UpdateRule] | None = None,
+        precision: str | None = None,
     ) -> Trajectory:
         """Train for some steps by a training script; see `Learner`."""
         with Untouched(self._model):
-            return self._training(function, reference).follow(batches, record, rules)
+            return self._training(function, reference).follow(batches, record, rules, precision)
 
     def _training(self, function: RecipeFunction, reference: str) -> TorchTraining:
         from ..recipes.torch_training import TorchTraining

@@ -1,0 +1,55 @@
+"""The loss in train.py."""
+
+from __future__ import annotations
+
+from ....ir import BackendError
+from ....ir.recipe import LossRule
+from .comments import escaped
+
+_LOSSES = {
+    "squared error": "MSELoss",
+    "absolute error": "L1Loss",
+    "smooth absolute error": "SmoothL1Loss",
+    "Huber's loss": "HuberLoss",
+    "binary cross entropy": "BCELoss",
+    "binary cross entropy of logits": "BCEWithLogitsLoss",
+    "cross entropy": "CrossEntropyLoss",
+    "negative log likelihood": "NLLLoss",
+}
+
+_ARGUMENTS = {
+    "label smoothing": ("label_smoothing", 0.0),
+    "ignore_index": ("ignore_index", -100),
+    "class weights": ("weight", None),
+    "weights": ("weight", None),
+    "weights of positives": ("pos_weight", None),
+    "beta": ("beta", 1.0),
+    "delta": ("delta", 1.0),
+}
+"""Setting -> the argument, and MindSpore's default."""
+
+
+def loss_function(loss: LossRule) -> str:
+    """The function that makes the loss.
+
+    Raises:
+        BackendError: for one that MindSpore does not have (E602).
+    """
+    settings = dict(loss.settings)
+    known = loss.kind in _LOSSES and settings.get("times", 1.0) == 1.0
+    if not known or settings.get("class axis", 1) != 1 or settings.get("labels", "indices") != "indices":
+        raise BackendError(
+            "E602",
+            f"expected a loss that MindSpore has ({', '.join(sorted(_LOSSES))}), got `{loss.written}`"
+            + (f", {loss.kind} with {settings}" if loss.kind else ", a function that its values do not tell"),
+            hint="give one of the framework's losses as the recipe's `loss`",
+        )
+    reduction = "mean" if settings.pop("reduction") == "mean" else "sum"
+    arguments = [f'reduction="{reduction}"']
+    for name, (argument, default) in _ARGUMENTS.items():
+        value = settings.get(name, default)
+        if value != default:
+            text = f"Tensor({value}, ms.float32)" if isinstance(value, str) else repr(value)
+            arguments.append(f"{argument}={text}")
+    told = f"  # `{escaped(loss.written)}`, told from its values" if loss.measured else ""
+    return f"\ndef make_loss():\n    return nn.{_LOSSES[loss.kind]}({', '.join(arguments)}){told}\n"
