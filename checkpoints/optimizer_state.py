@@ -2,7 +2,8 @@
 
 torch numbers the parameters of an optimizer; MindSpore puts a prefix before their names. A step of torch's
 SGD is one of `nn.SGD`, and moments are the same numbers in both; Adam's step count is `global_step`, from
-which `nn.Adam` has the powers of its betas in two further parameters.
+which `nn.Adam` has the powers of its betas in two further parameters. RMSprop's and Adagrad's are those of
+`mindspore.experimental.optim` and of an emitted train.py; `nn.RMSProp` multiplies its `moment` by the rate.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from .spelling import COUNTER
 _BUFFERS = ("running_mean", "running_var", COUNTER)
 _PREFIXES = {"exp_avg": "moment1.", "exp_avg_sq": "moment2.", "max_exp_avg_sq": "vhat."}
 """Adam's terms in torch -> the prefixes of `nn.Adam`."""
+_SQUARES = {"square_avg": "mean_square.", "grad_avg": "mean_grad.", "sum": "accum."}
+"""Those of RMSprop and Adagrad likewise."""
+_SAVED = {**_PREFIXES, **_SQUARES}
 _TERMS = {
+    "mean_square.": "square_avg",
+    "mean_grad.": "grad_avg",
+    "moment.": "momentum_buffer",
     **{prefix: term for term, prefix in _PREFIXES.items()},
     **{f"{term}.": term for term in _PREFIXES},  # of mindspore.experimental.optim
     "accum.": "momentum_buffer",
@@ -73,9 +80,11 @@ def of_torch(
         found = {str(term): handle(value) for term, value in values.items() if value is not None}
         if "step" in values:
             steps.add(_count(values["step"]))
-        unknown = set(found) - {"step", "momentum_buffer", *_PREFIXES}
+        unknown = set(found) - {"step", "momentum_buffer", *_SAVED}
         if unknown:
-            made.missing = f"it keeps `{min(unknown)}`, and SGD's momentum and Adam's moments are converted"
+            made.missing = (
+                f"it keeps `{min(unknown)}`, and the terms of SGD, Adam, RMSprop and Adagrad are converted"
+            )
             return made
         kept[number] = {term: d for term, d in found.items() if d is not None and term != "step"}
     if not any(kept.values()):
@@ -198,15 +207,18 @@ def split_slots(
     for name, data in given.items():
         slot = slots.get(name)
         if slot is not None and slot[0] in _TERMS:
-            state.slots.setdefault(slot[1], {})[_TERMS[slot[0]]] = data
-            state.prefixes[_TERMS[slot[0]]] = slot[0]
+            # nn.SGD keeps `stat` beside its momentum; Adagrad's sum of squares has the same prefix
+            is_sum = slot[0] == "accum." and f"stat.{slot[1]}" not in given
+            term = "sum" if is_sum else _TERMS[slot[0]]
+            state.slots.setdefault(slot[1], {})[term] = data
+            state.prefixes[term] = slot[0]
         elif slot is not None:
             dropped += [name] * (slot[0] != "stat.")
         elif is_global(name):
             once[name] = data
         else:
             weights[name] = data
-    for name in ("global_step", "state_step"):
+    for name in ("global_step", "state_step", "step_t"):
         if name in once and once[name].numpy().size == 1:
             state.steps = _count(once[name].numpy().reshape(-1)[0])
     if dropped:
@@ -246,17 +258,19 @@ def carried(state: OptimizerState, mapping: Map, *, reverse: bool) -> tuple[Opti
 
 
 def as_mindspore(state: OptimizerState) -> dict[str, TensorData]:
-    """The slots as `nn.SGD` and `nn.Adam` save them."""
+    """The slots as `nn.SGD`, `nn.Adam`, and the RMSprop and Adagrad that compute as torch's save them."""
     made: dict[str, TensorData] = {}
     for name, terms in state.slots.items():
         for term, data in terms.items():
-            if term == "momentum_buffer":
+            if term == "momentum_buffer" and "square_avg" in terms:
+                made[f"moment.{name}"] = data
+            elif term == "momentum_buffer":
                 prefix = state.prefixes.get(term, "accum.")
                 made[f"{prefix}{name}"] = data
                 if prefix == "accum.":  # 1 says that there was no step yet
                     made[f"stat.{name}"] = TensorData.of(np.zeros(data.shape, np.float32))
             else:
-                made[f"{state.prefixes.get(term, _PREFIXES[term])}{name}"] = data
+                made[f"{state.prefixes.get(term, _SAVED[term])}{name}"] = data
     made |= state.once
     if state.once:
         return made
@@ -272,9 +286,11 @@ def as_torch(state: OptimizerState) -> dict[str, object]:
     rows: dict[str, object] = {}
     for name, terms in state.slots.items():
         rows[name] = dict(terms)
-        if state.steps is not None and "exp_avg" in terms:
+        # RMSprop must have a count, which no step of it reads
+        steps = 0 if state.steps is None and "square_avg" in terms else state.steps
+        if steps is not None and terms.keys() & {"exp_avg", "square_avg", "sum"}:
             # one of its own for each: a shared tensor would be counted up once for every parameter
-            rows[name] = {"step": TensorData.of(np.array(state.steps, np.float32)), **terms}
+            rows[name] = {"step": TensorData.of(np.array(steps, np.float32)), **terms}
     return {"state": rows}
 
 

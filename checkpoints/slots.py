@@ -11,12 +11,13 @@ _SLOTS = (
     *("moment1", "moment2", "vhat", "adam_m", "adam_v", "lamb_m", "lamb_v", "moments", "accum", "stat"),
     *("mean_square", "mean_grad", "moment", "linear", "accum_update", "prev", "step_size", "ax_"),
     *("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
+    "average",
 )
-"""Prefixes of the optimizers of MindSpore 2: `nn`, `experimental.optim` and `mint.optim`."""
+"""Prefixes of MindSpore's optimizers (`nn`, `experimental`, `mint`), and of the averages of train.py."""
 
 _SLOT = re.compile(rf"^((?:{'|'.join(_SLOTS)})\.|mu_|eta_)(?=.)")
 _GLOBALS = re.compile(
-    r"^(global_step|learning_rate(_group_\d+)?|beta[12]_power|momentum|state_step|fake_(lr|param)"
+    r"^(global_step|learning_rate(_group_\d+)?|beta[12]_power|momentum|state_step|step_t|fake_(lr|param)"
     r"|scale_sense|current_iterator_step|last_overflow_iterator_step|epoch(_num)?|step(_num)?)$"
 )
 """What an optimizer, a loss scale or a callback saves once."""

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from mindspore import nn
+from mindspore.experimental import optim as experimental
 
 from regraft.api import convert_checkpoint, diff, repair_checkpoint
 from regraft.checkpoints import read_checkpoint
@@ -43,10 +44,14 @@ TORCH = {
     "SGD": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
     "Adam": lambda p: torch.optim.Adam(p, 0.01),
     "AdamW": lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.1, amsgrad=True),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.5, centered=True),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, 0.05, initial_accumulator_value=0.1),
 }
 MINDSPORE = {
     "SGD": lambda p: nn.SGD(p, 0.05, momentum=0.9),
     "Adam": lambda p: nn.Adam(p, 0.01),
+    "RMSprop": lambda p: experimental.RMSprop(p, 0.01, momentum=0.5, centered=True),
+    "Adagrad": lambda p: nn.Adagrad(p, 0.1, 0.05),
 }
 
 
@@ -75,7 +80,7 @@ def assert_equal(net, cell):
         np.testing.assert_allclose(theirs, parameter.detach().numpy(), rtol=0, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop", "Adagrad"])
 def test_torchs_training_goes_on_in_mindspore(tmp_path, kind):
     torch.manual_seed(0)
     net = TorchNet()
@@ -104,7 +109,7 @@ def test_torchs_training_goes_on_in_mindspore(tmp_path, kind):
         assert_equal(net, resumed(with_state=False))
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop", "Adagrad"])
 def test_mindspores_training_goes_on_in_torch(tmp_path, kind):
     ms.set_seed(0)
     cell = MindSporeNet()
