@@ -380,12 +380,13 @@ def fix(
     Args:
         model: ``file.py:Name``; **the file is run**, before and after.
         inputs: as in `load`; without them outputs are not compared.
-        like: a model whose outputs the edited one must have; None for those that it had, where it ran.
+        like: a model whose outputs the edited one must have, which needs inputs; None for those that it had,
+            where it ran.
         write: whether to replace the file, whose old text is kept beside it; else the diff is all.
         options: loading options, as in `load`.
 
     Raises:
-        UsageError: when `model` names no file.
+        UsageError: when `model` names no file, and for `like` without inputs.
         ModelError: when the edited file is not what it should be; nothing is written then.
     """
     return fix_model(model, inputs, loading_options(**options), like=like, write=write)

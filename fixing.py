@@ -51,6 +51,12 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     where, _, name = model.rpartition(":")
     if not where.endswith(".py") or not Path(where).is_file():
         raise UsageError("E001", f"expected a model in a file, file.py:Name, got `{model}`")
+    if like is not None and inputs is None:
+        raise UsageError(
+            "E001",
+            f"expected inputs with --like, as `{model}` and `{like}` are compared by running both, got none",
+            hint="--input 2x3x32x32, or leave out --like: then no outputs are compared",
+        )
     path = Path(where).resolve()
     settle(path.parent)
     source = path.read_bytes()
@@ -58,7 +64,7 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     worst = [c for c in before if c.severity != "note"]
     subject = Subject(read_tree(resolve(model, options)[1], options), model)
     text, done = apply_edits(source, plan_edits(subject, worst))
-    reference = None if like is None or inputs is None else read(like, inputs, options)
+    reference = None if like is None else read(like, inputs, options)
     unlike: list[Change] = []
     if reference is not None:
         with _beside(path, text) as copy:

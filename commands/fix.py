@@ -25,8 +25,8 @@ def fix(
 ) -> None:
     """Make the smallest edit in MODEL's own file that solves what `check` finds (exit code 1: some is left).
 
-    With --like and --input also what `verify` finds between REFERENCE and MODEL: padding, biases, epsilon,
-    momentum, ratios, GELU and initial distributions are spelled out where its layers are constructed.
+    With --like, which needs --input, also what `verify` finds between REFERENCE and MODEL: padding, biases,
+    epsilon, momentum, ratios, GELU and initial laws are spelled out where its layers are constructed.
 
     THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
     when the edited one's names are unique and, with --input, its outputs are as before (or as REFERENCE's).

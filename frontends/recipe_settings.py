@@ -221,19 +221,41 @@ def refuse_schedule(schedule: Any, reference: str) -> ModelError:
     )
 
 
+def _calls_of(schedule: Any) -> int | None:
+    """How often ``step()`` of a schedule is meant to be called; None where that is open.
+
+    A cosine turns up again after its length, and one cycle raises.
+    """
+    for name in ("total_steps", "T_max"):
+        if hasattr(schedule, name):
+            return int(getattr(schedule, name))
+    parts = list(getattr(schedule, "_schedulers", ()))
+    lengths = [_calls_of(part) for part in parts]
+    before = getattr(schedule, "_milestones", None)
+    if before and lengths:  # one after another
+        return None if lengths[-1] is None else int(before[-1]) + lengths[-1]
+    return min((length for length in lengths if length is not None), default=None)
+
+
 def rates_of_groups(
     groups: Callable[[], Sequence[Any]], script: Script, steps: int, reference: str
 ) -> list[tuple[float, ...]]:
-    """The learning rate of each group at each step, by advancing a schedule that is used up by it."""
+    """The learning rate of each group at each step, by advancing a schedule that is used up by it.
+
+    Where the script does not say how many steps it makes, those up to the schedule's end.
+    """
     step = getattr(script.schedule, "step", None)
     if script.schedule is not None and (
         step is None or "Plateau" in type(script.schedule).__name__ or isinstance(script.schedule, type)
     ):
         raise refuse_schedule(script.schedule, reference)
+    calls = _calls_of(script.schedule)
+    if script.steps is None and calls is not None:
+        steps = min(steps, max(calls, 1) * script.steps_per_rate)
     found: list[list[float]] = [[] for _ in groups()]
     for at in range(steps):
         for rates, group in zip(found, groups(), strict=True):
             rates.append(number(group["lr"]))
-        if step is not None and (at + 1) % script.steps_per_rate == 0:
+        if step is not None and (at + 1) % script.steps_per_rate == 0 and at + 1 < steps:
             step()
     return [tuple(rates) for rates in found]

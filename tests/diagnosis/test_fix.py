@@ -65,6 +65,15 @@ def test_an_edit_that_does_not_equal_its_reference_is_not_written(tmp_path: Path
     assert not list(tmp_path.glob("*.orig*"))
 
 
+def test_a_reference_needs_inputs_to_be_compared_with(tmp_path: Path) -> None:
+    path = written(tmp_path, POSTED)
+    found = CliRunner().invoke(main, ["fix", f"{path}:net", "--like", f"{path}:net"])
+    assert found.exit_code == 2
+    assert "E001 expected inputs with --like" in found.stderr
+    assert "hint: --input" in found.stderr
+    assert path.read_text() == POSTED
+
+
 def test_a_right_file_is_left_as_it_is(tmp_path: Path) -> None:
     path = written(tmp_path, script(APPENDED))
     fixed = fix(f"{path}:net", INPUT)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
 
+import regraft
 from regraft.cli import main
+from regraft.ir import Graph
 
 PORTS = Path(__file__).parent / "ports"
 SHAPE = ("--input", "2x3x16x16")
@@ -168,16 +171,26 @@ def planted(port: str, mistakes: Iterable[Mistake], tmp_path: Path) -> Path:
     return path
 
 
-def assert_named(mistake: Mistake, path: Path, target: str, source: str) -> None:
-    """The cause, what to write and the line stand in the first ten lines, of a screenful."""
+@pytest.fixture(scope="module")
+def sources() -> Callable[[str], Graph]:
+    """The right ports, each loaded once."""
+    return cache(lambda name: regraft.load(name, (SHAPE[1],)))
+
+
+def assert_named(mistake: Mistake, path: Path, target: str, source: Graph) -> None:
+    """The cause, what to write and the line stand in the first ten lines, of a screenful.
+
+    What is asserted of is what `regraft verify SOURCE TARGET --train` prints.
+    """
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if mistake.at in text)
-    found = invoke("verify", source, f"{path}:{target}", *SHAPE, "--train")
-    assert found.exit_code == 1, found.output
-    first = "\n".join(found.stdout.splitlines()[:10])
-    assert mistake.cause in first, found.stdout
-    assert f"write: {mistake.write}" in first, found.stdout
-    assert f"{path.name}:{line}" in first, found.stdout
-    assert len(found.stdout.splitlines()) <= 45, found.stdout
+    report = regraft.verify(source, f"{path}:{target}", train=True)
+    text = report.render(brief=True).rstrip()
+    assert not report.passed, text
+    first = "\n".join(text.splitlines()[:10])
+    assert mistake.cause in first, text
+    assert f"write: {mistake.write}" in first, text
+    assert f"{path.name}:{line}" in first, text
+    assert len(text.splitlines()) <= 45, text
 
 
 TORCH_NET = f"{PORTS / 'grader_torch.py'}:Grader"
@@ -186,16 +199,16 @@ MINDSPORE_NET = f"{PORTS / 'grader_mindspore.py'}:Marker"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IN_MINDSPORE)
-def test_a_mistake_of_a_port_to_mindspore(name: str, tmp_path: Path) -> None:
+def test_a_mistake_of_a_port_to_mindspore(name: str, tmp_path: Path, sources: Callable[[str], Graph]) -> None:
     path = planted("grader_mindspore.py", [IN_MINDSPORE[name]], tmp_path)
-    assert_named(IN_MINDSPORE[name], path, "Marker", TORCH_NET)
+    assert_named(IN_MINDSPORE[name], path, "Marker", sources(TORCH_NET))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IN_TORCH)
-def test_a_mistake_of_a_port_to_torch(name: str, tmp_path: Path) -> None:
+def test_a_mistake_of_a_port_to_torch(name: str, tmp_path: Path, sources: Callable[[str], Graph]) -> None:
     path = planted("grader_torch.py", [IN_TORCH[name]], tmp_path)
-    assert_named(IN_TORCH[name], path, "Grader", MINDSPORE_NET)
+    assert_named(IN_TORCH[name], path, "Grader", sources(MINDSPORE_NET))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +255,9 @@ def test_right_ports_are_equal_both_ways_and_left_as_they_are(turned: bool, tmp_
     assert [p.name for p in tmp_path.iterdir()] == [copy.name]
 
 
-def test_a_weight_that_stands_alone_is_the_weight_of_a_layer(tmp_path: Path) -> None:
+def test_a_weight_that_stands_alone_is_the_weight_of_a_layer(
+    tmp_path: Path, sources: Callable[[str], Graph]
+) -> None:
     text = (PORTS / "grader_mindspore.py").read_text()
     text = text.replace("from mindspore import nn, ops", "from mindspore import Parameter, nn, ops")
     text = text.replace("HeUniform, Uniform", "HeUniform, Uniform, initializer")
@@ -253,5 +268,5 @@ def test_a_weight_that_stands_alone_is_the_weight_of_a_layer(tmp_path: Path) -> 
     ).replace("self.blend(x)", "ops.matmul(x, self.blend.T)")
     path = tmp_path / "alone.py"
     path.write_text(text)
-    found = invoke("verify", TORCH_NET, f"{path}:Marker", *SHAPE)
-    assert found.exit_code == 0, found.output
+    report = regraft.verify(sources(TORCH_NET), f"{path}:Marker")
+    assert report.passed, report.render()

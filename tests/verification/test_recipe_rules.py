@@ -131,6 +131,43 @@ def test_rates_of_groups_and_schedules() -> None:
     assert rules["b"].rates == (1.0, 1.0, 0.5, 0.5, 0.25)
 
 
+@pytest.mark.parametrize(
+    ("make", "length"),
+    [
+        (lambda o: optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=30), 30),
+        (lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 20), 20),
+        (
+            lambda o: optim.lr_scheduler.SequentialLR(
+                o,
+                [
+                    optim.lr_scheduler.LinearLR(o, 0.1, total_iters=5),
+                    optim.lr_scheduler.CosineAnnealingLR(o, 20),
+                ],
+                [5],
+            ),
+            25,
+        ),
+        (lambda o: optim.lr_scheduler.StepLR(o, 5), 100),
+    ],
+)
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_schedule_is_read_up_to_its_end(make: Callable[[Any], Any], length: int, every: int) -> None:
+    """One cycle raises after it, a cosine turns up again: no loop gets there."""
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = optim.SGD([parameter], 0.1)
+    how = {"schedule_every": "epoch", "steps_per_epoch": every} if every > 1 else {}
+    script = Script(torch.nn.MSELoss(), optimizer, make(optimizer), **how)
+    rates = read_torch(script, {id(parameter): "w"}, 100, "").rules["w"].rates
+    assert len(rates) == min(length * every, 100)
+    optimizer = optim.SGD([parameter], 0.1)
+    schedule = make(optimizer)
+    for at, rate in enumerate(rates[: 2 * every]):
+        assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if (at + 1) % every == 0:
+            schedule.step()
+
+
 class Own(optim.SGD):
     """Nobody knows what its step does."""
 

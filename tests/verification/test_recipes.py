@@ -154,6 +154,38 @@ RIGHT = {
         adam,
         ported(lambda p: nn.Adam(p, 1e-3, loss_scale=128.0), loss_scale=128.0),
     ),
+    "a loss scale that the clipping knows": (
+        lambda net: {**adam(net), "clip_norm": 0.5},
+        ported(lambda p: nn.Adam(p, 1e-3, loss_scale=128.0), loss_scale=128.0, clip_norm=64.0),
+    ),
+    "float16, with scalers": (
+        lambda net: {**adam(net), "precision": torch.float16, "loss_scale": torch.amp.GradScaler("cpu")},
+        ported(
+            lambda p: nn.Adam(p, 1e-3),
+            precision=ms.float16,
+            loss_scale=ms.amp.DynamicLossScaler(65536.0, 2, 2000),
+        ),
+    ),
+    "one cycle": (
+        lambda net: {
+            "loss": tnn.CrossEntropyLoss(),
+            "optimizer": (o := torch.optim.SGD(net.parameters(), 0.1)),
+            "schedule": torch.optim.lr_scheduler.OneCycleLR(
+                o, 0.1, total_steps=8, cycle_momentum=False, anneal_strategy="linear"
+            ),
+        },
+        ported(
+            lambda p: nn.SGD(p, np.interp(range(8), [0, 1.4, 7], [0.004, 0.1, 4e-7]).astype("f").tolist())
+        ),
+    ),
+    "a loss that is not reduced": (
+        lambda net: (tnn.CrossEntropyLoss(reduction="sum"), torch.optim.SGD(net.parameters(), 0.01)),
+        ported(lambda p: nn.SGD(p, 0.01), nn.SoftmaxCrossEntropyWithLogits(sparse=True)),
+    ),
+    "RMSprop": (
+        lambda net: {**adam(net), "optimizer": torch.optim.RMSprop(net.parameters(), 1e-3, momentum=0.5)},
+        ported(lambda p: experimental.RMSprop(p, 1e-3, momentum=0.5)),
+    ),
     "regression": (regression, ported(lambda p: nn.SGD(p, 0.05, momentum=0.9, nesterov=True), nn.MSELoss())),
     "by epoch": (by_epoch, ported(lambda p: nn.SGD(p, [0.1 * 0.5 ** (t // 3) for t in range(30)]))),
 }
@@ -289,6 +321,36 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
         port_of_sgd(clip=None),
         "clip norm: 1 in the source, none in the target",
         "ops.clip_by_global_norm(gradients, 1)",
+    ),
+    "clipping of scaled gradients": (
+        lambda net: {**adam(net), "clip_norm": 1.0},
+        ported(lambda p: nn.Adam(p, 1e-3, loss_scale=128.0), loss_scale=128.0, clip_norm=1.0),
+        "clip norm: 1 in the source, 0.0078125 in the target",
+        "ops.clip_by_global_norm(gradients, 1)",
+    ),
+    "averaged weights": (
+        lambda net: {**adam(net), "ema": 0.999},
+        ported(lambda p: nn.Adam(p, 1e-3), ema=0.99),
+        "averaged weights: 0.999 in the source, 0.99 in the target",
+        "average += (1 - 0.999) * (weight - average)",
+    ),
+    "precision": (
+        lambda net: {**adam(net), "precision": "float16"},
+        ported(lambda p: nn.Adam(p, 1e-3)),
+        "precision: float16 in the source, none in the target",
+        'ms.amp.auto_mixed_precision(net, "auto", ms.float16)',
+    ),
+    "no loss scaler in float16": (
+        lambda net: {**adam(net), "precision": "float16", "loss_scale": torch.amp.GradScaler("cpu")},
+        ported(lambda p: nn.Adam(p, 1e-3), precision="float16"),
+        "loss scaler: from 65536, times 2 every 2000 steps, 0.5 at overflow in the source, none in",
+        "ms.amp.DynamicLossScaler",
+    ),
+    "RMSProp, which starts elsewhere": (
+        lambda net: {**adam(net), "optimizer": torch.optim.RMSprop(net.parameters(), 1e-3)},
+        ported(lambda p: nn.RMSProp(p, 1e-3, decay=0.99, epsilon=1e-8)),
+        "mean square starts at: 0 in the source, 1 in the target",
+        "mindspore.experimental.optim.RMSprop",
     ),
     "a loss scale on one end": (
         adam,

@@ -156,16 +156,27 @@ def _ms_nesterov(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str])
     return "", f"nesterov={bool(wanted)} in `{target.optimizer}`"
 
 
-def _ms_clip(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
-        return "", "no clipping of the gradients"
-    return "", f"`gradients = ops.clip_by_global_norm(gradients, {wanted:g})` before the optimizer is called"
+def _bound(got: Setting) -> str:
+    return (
+        ""
+        if got is None
+        else "of the true gradients: a loop that clips scaled ones divides by its loss scale"
+    )
 
 
-def _torch_clip(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+def _ms_clip(wanted: Setting, got: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
     if wanted is None:
         return "", "no clipping of the gradients"
-    return "", f"`torch.nn.utils.clip_grad_norm_(net.parameters(), {wanted:g})` before `optimizer.step()`"
+    write = f"`gradients = ops.clip_by_global_norm(gradients, {wanted:g})` before the optimizer is called"
+    return _bound(got), write
+
+
+def _torch_clip(wanted: Setting, got: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+    if wanted is None:
+        return "", "no clipping of the gradients"
+    return _bound(
+        got
+    ), f"`torch.nn.utils.clip_grad_norm_(net.parameters(), {wanted:g})` before `optimizer.step()`"
 
 
 def _ms_scale(_: Setting, got: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
@@ -174,6 +185,35 @@ def _ms_scale(_: Setting, got: Setting, target: Recipe, __: Sequence[str]) -> tu
         "optimizer's",
         f"the same loss_scale in the loop and in `{target.optimizer}(…, loss_scale=…)`, or in neither",
     )
+
+
+def _averages(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+    if wanted is None:
+        return "", "no averages of the weights"
+    return (
+        "",
+        f"`average += (1 - {wanted}) * (weight - average)` after every step, from the weights at the start",
+    )
+
+
+def _precision(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
+    if wanted is None:
+        return "", "no mixed precision"
+    if target.framework == "mindspore":
+        return "", f'`ms.amp.auto_mixed_precision(net, "auto", ms.{wanted})`'
+    return "", f"`with torch.autocast(device, torch.{wanted}):` around the net and the loss"
+
+
+def _ms_scaler(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+    if wanted is None:
+        return "", "no loss scaler"
+    return "small gradients are 0 in float16", f"`ms.amp.DynamicLossScaler`, {wanted}"
+
+
+def _torch_scaler(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+    if wanted is None:
+        return "", "no loss scaler"
+    return "small gradients are 0 in float16", f"`torch.amp.GradScaler`, {wanted}"
 
 
 def _held(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
@@ -187,6 +227,8 @@ _SHARED: dict[str, Adviser] = {
     "label smoothing": _smoothing,
     "ignore_index": _ignored,
     "trained": _held,
+    "averaged weights": _averages,
+    "precision": _precision,
 }
 _MINDSPORE: dict[str, Adviser] = {
     **_SHARED,
@@ -201,10 +243,12 @@ _MINDSPORE: dict[str, Adviser] = {
     "nesterov": _ms_nesterov,
     "clip norm": _ms_clip,
     "gradients times": _ms_scale,
+    "loss scaler": _ms_scaler,
 }
 _TORCH: dict[str, Adviser] = {
     **_SHARED,
     DECAY: _torch_decay,
     KIND: _torch_kind,
     "clip norm": _torch_clip,
+    "loss scaler": _torch_scaler,
 }

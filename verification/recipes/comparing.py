@@ -279,6 +279,8 @@ class RecipeComparison:
                 note = f"no float64 to measure the steps by: {error.message}"
                 if note not in self.notes:
                     self.notes.append(note)
+        elif _NO_FLOAT64 not in self.notes:
+            self.notes.append(_NO_FLOAT64)
         return None
 
     def _recorded(self, steps: int) -> frozenset[int]:
@@ -299,6 +301,11 @@ class RecipeComparison:
         }
 
 
+_NO_FLOAT64 = (
+    "no float64 measures these steps, as only torch computes whole nets in it: the target is held against "
+    f"the source itself, and what rounding does is told by it from weights that are {_UNITS} units in "
+    "the last place off"
+)
 _OF_LOSS = frozenset({"loss", "reduction", "label smoothing", "class weights", "times", "ignore_index"})
 
 

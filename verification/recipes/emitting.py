@@ -40,7 +40,8 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction) -> Pa
         learner = cast(Learner, runner)
         first = make_inputs(graph, bindings(graph))
         reading = told(learner.read_recipe(function, reference, first, RATES))
-        changing = [r for r in reading.recipe.rules.values() if len(set(r.rates[-2:])) > 1]
+        rates = [rule.rates for rule in reading.recipe.rules.values() if len(rule.rates) >= RATES]
+        changing = [found for found in rates if len(set(found[-2:])) > 1]
         if changing and reading.steps is None:
             raise ModelError(
                 "E704",
