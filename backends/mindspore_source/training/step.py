@@ -8,8 +8,8 @@ from keyword import iskeyword
 from ....ir import BackendError
 from ....ir.recipe import LossScaler, Recipe
 
-_OWN = ("labels", "self")
-"""Names that the step has itself."""
+_OWN = ("labels", "self", "ms", "nn", "ops")
+"""Names that mean something else in the step."""
 
 
 def step_source(recipe: Recipe, inputs: Sequence[str]) -> str:
