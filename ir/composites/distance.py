@@ -12,7 +12,7 @@ from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 from .matrices import matrix_shape, total, within
-from .terms import Term, infer_floating, sqrt, terms_of, where
+from .terms import Term, axis_of, infer_floating, sqrt, terms_of, where
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -64,9 +64,8 @@ TABLE.add(
 
 
 def _infer_scaled(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
-    x, axis = types[0], operator.int("axis")
-    if x is not None and x.rank is not None and not -x.rank <= axis < x.rank:
-        raise ValueError(f"expected an axis of {x}, got {axis}")
+    if types[0] is not None and types[0].rank is not None:
+        axis_of(operator, types[0])
     return infer_floating(operator, types)
 
 

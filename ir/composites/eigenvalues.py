@@ -13,15 +13,19 @@ from ..types import Array, TensorType
 from .base import CompositeTable
 from .matrices import (
     constant,
+    empty_of,
     gathered,
+    least,
     matrix_shape,
     part,
     product,
     spread_like,
     static_sizes,
+    symmetric,
     total,
     transposed,
     within,
+    without,
 )
 from .terms import Term, maximum, sqrt, terms_of, where
 
@@ -88,18 +92,6 @@ def _eigen(a: Term) -> tuple[Term, Term]:
     return values, gathered(vectors, order, -1)
 
 
-def _symmetric(a: Term, *, upper: bool) -> Term:
-    """The matrices of which one triangle alone is read."""
-    half = transposed(a) if upper else a
-    lower = half.op("Trilu", upper=0)
-    return lower + transposed(half.op("Trilu", constant(a, np.array(-1)), upper=0))
-
-
-def _numbers(values: Term) -> Term:
-    """A row as a vector."""
-    return Term(values.b, values.b.op("Squeeze", values.value, values.b.constant([-2])))
-
-
 def _infer_eigen(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     a, shape = types[0], matrix_shape(types[0], square=True)
     return [a if a is None or shape is None else a.with_shape(shape[:-1]), a]
@@ -107,8 +99,8 @@ def _infer_eigen(operator: Operator, types: Sequence[TensorType | None]) -> list
 
 def _expand_eigen(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (a,) = terms_of(b, operands)
-    values, vectors = _eigen(_symmetric(a.cast("float64"), upper=bool(operator.int("upper"))))
-    return [_numbers(values).cast(a.dtype).value, vectors.cast(a.dtype).value]
+    values, vectors = _eigen(symmetric(a.cast("float64"), upper=bool(operator.int("upper"))))
+    return [without(values, -2).cast(a.dtype).value, vectors.cast(a.dtype).value]
 
 
 TABLE.add(
@@ -137,26 +129,24 @@ def _singular(a: Term) -> tuple[Term, Term]:
     """(singular values descending as a row, right vectors as columns) in float64."""
     rows, columns = static_sizes(a, _MOST)
     values, vectors = _eigen(product(transposed(a), a))
-    least = min(rows, columns)
-    return sqrt(_backwards(values, least, columns).clip(low=0.0)), _backwards(vectors, least, columns)
+    count = min(rows, columns)
+    return sqrt(_backwards(values, count, columns).clip(low=0.0)), _backwards(vectors, count, columns)
 
 
 def _infer_singular(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     a, shape = types[0], matrix_shape(types[0])
     if a is None or shape is None:
         return [a]
-    *batch, rows, columns = shape
-    least = min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
-    return [a.with_shape((*batch, rows if rows == columns else least))]
+    return [a.with_shape((*shape[:-2], least(*shape[-2:])))]
 
 
 def _expand_singular(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (a,) = terms_of(b, operands)
     rows, columns = static_sizes(a, _MOST)
     if not rows or not columns:
-        return [total(a, -2 if rows else -1, keep=False).value]
+        return [empty_of(a).value]
     narrow = transposed(a) if columns > rows else a
-    return [_numbers(_singular(narrow.cast("float64"))[0]).cast(a.dtype).value]
+    return [without(_singular(narrow.cast("float64"))[0], -2).cast(a.dtype).value]
 
 
 TABLE.add(

@@ -14,12 +14,14 @@ from .base import CompositeTable
 from .matrices import (
     column,
     constant,
+    empty_of,
     identity,
     in_batch_of,
     infer_per_matrix,
     infer_solution,
     infer_square,
     joined,
+    least,
     matrix_shape,
     of_matrices,
     part,
@@ -109,10 +111,7 @@ def _factored(a: Term) -> tuple[Term, list[Term]]:
 def _expand_lu(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (a,) = terms_of(b, operands)
     found, pivots = _factored(a.cast("float64"))
-    if pivots:
-        numbers = without(joined(pivots, -2), -1) + 1
-    else:  # a matrix without rows or without columns
-        numbers = total(a, -2 if static_sizes(a)[0] else -1, keep=False)
+    numbers = without(joined(pivots, -2), -1) + 1 if pivots else empty_of(a)
     return [found.cast(a.dtype).value, numbers.cast("int32").value]
 
 
@@ -120,9 +119,7 @@ def _infer_lu(operator: Operator, types: Sequence[TensorType | None]) -> list[Te
     shape = matrix_shape(types[0])
     if shape is None:
         return [types[0], TensorType("int32", None)]
-    rows, columns = shape[-2:]
-    least = min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
-    return [types[0], TensorType("int32", (*shape[:-2], rows if rows == columns else least))]
+    return [types[0], TensorType("int32", (*shape[:-2], least(*shape[-2:])))]
 
 
 def _order(pivots: Term, rows: int) -> Term:
@@ -150,10 +147,10 @@ def _permutation(pivots: Term, rows: int, dtype: str) -> Term:
 def _expand_unpack(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     lu, pivots = terms_of(b, operands)
     rows, columns = static_sizes(lu)
-    least = min(rows, columns)
-    lower = part(lu, -1, 0, least).op("Trilu", constant(lu, np.array(-1)), upper=0)
-    lower = lower + identity(lu, rows, least)
-    upper = part(lu, -2, 0, least).op("Trilu", upper=1)
+    inner = min(rows, columns)
+    lower = part(lu, -1, 0, inner).op("Trilu", constant(lu, np.array(-1)), upper=0)
+    lower = lower + identity(lu, rows, inner)
+    upper = part(lu, -2, 0, inner).op("Trilu", upper=1)
     return [_permutation(pivots, rows, lu.dtype).value, lower.value, upper.value]
 
 
@@ -162,9 +159,8 @@ def _infer_unpack(operator: Operator, types: Sequence[TensorType | None]) -> lis
     if lu is None or shape is None:
         return [lu, lu, lu]
     *batch, rows, columns = shape
-    least = min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
-    least = rows if rows == columns else least
-    return [lu.with_shape((*batch, r, c)) for r, c in ((rows, rows), (rows, least), (least, columns))]
+    inner = least(rows, columns)
+    return [lu.with_shape((*batch, r, c)) for r, c in ((rows, rows), (rows, inner), (inner, columns))]
 
 
 def _expand_lu_solve(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:

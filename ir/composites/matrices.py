@@ -90,6 +90,13 @@ def infer_solution(operator: Operator, types: Sequence[TensorType | None]) -> li
     return [right.with_shape((*broadcast(coefficients[:-2], sides[:-2]), *sides[-2:]))]
 
 
+def least(rows: Dim, columns: Dim) -> Dim:
+    """The smaller of two sizes; None where that depends on a symbol."""
+    if rows == columns:
+        return rows
+    return min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
+
+
 # -- formulas --------------------------------------------------------------------------------------------
 
 
@@ -178,6 +185,18 @@ def without(x: Term, axis: int) -> Term:
 def within(x: Term, axis: int) -> Term:
     """It with an axis of size 1."""
     return Term(x.b, x.b.op("Unsqueeze", x.value, x.b.constant([axis])))
+
+
+def empty_of(a: Term) -> Term:
+    """The numbers, one a step, of matrices without rows or without columns: none for each."""
+    return total(a, -2 if static_sizes(a)[0] else -1, keep=False)
+
+
+def symmetric(a: Term, *, upper: bool = False) -> Term:
+    """The matrices of which one triangle alone is read."""
+    half = transposed(a) if upper else a
+    lower = half.op("Trilu", upper=0)
+    return lower + transposed(half.op("Trilu", constant(a, np.array(-1)), upper=0))
 
 
 def spread_like(x: Term, shaped: Term) -> Term:

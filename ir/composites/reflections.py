@@ -12,9 +12,11 @@ from .base import CompositeTable
 from .matrices import (
     column,
     constant,
+    empty_of,
     identity,
     in_batch_of,
     joined,
+    least,
     matrix_shape,
     part,
     places,
@@ -29,7 +31,6 @@ from .terms import Term, sqrt, terms_of, where
 
 if TYPE_CHECKING:
     from ..builder import Builder
-    from ..dims import Dim
     from ..nodes import Operator, Value
 
 TABLE = CompositeTable()
@@ -82,22 +83,13 @@ def _factors_of(tau: Term) -> list[Term]:
     return [part(wide, -2, step, step + 1) for step in range(count)]
 
 
-def _least(rows: Dim, columns: Dim) -> Dim:
-    if rows == columns:
-        return rows
-    return min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
-
-
 # -- reflectors ------------------------------------------------------------------------------------------
 
 
 def _expand_reflectors(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
     (a,) = terms_of(b, operands)
     packed, factors = _reflected(a.cast("float64"))
-    if factors:
-        together = without(joined(factors, -2), -1)
-    else:  # a matrix without rows or without columns
-        together = total(a, -2 if static_sizes(a)[0] else -1, keep=False)
+    together = without(joined(factors, -2), -1) if factors else empty_of(a)
     return [packed.cast(a.dtype).value, together.cast(a.dtype).value]
 
 
@@ -105,7 +97,7 @@ def _infer_reflectors(operator: Operator, types: Sequence[TensorType | None]) ->
     a, shape = types[0], matrix_shape(types[0])
     if a is None or shape is None:
         return [a, a]
-    return [a, a.with_shape((*shape[:-2], _least(*shape[-2:])))]
+    return [a, a.with_shape((*shape[:-2], least(*shape[-2:])))]
 
 
 def _infer_columns(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
@@ -169,7 +161,7 @@ def _infer_qr(operator: Operator, types: Sequence[TensorType | None]) -> list[Te
     if a is None or shape is None:
         return [a, a]
     *batch, rows, columns = shape
-    inner = rows if operator.int("full") else _least(rows, columns)
+    inner = rows if operator.int("full") else least(rows, columns)
     return [a.with_shape((*batch, rows, inner)), a.with_shape((*batch, inner, columns))]
 
 

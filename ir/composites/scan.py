@@ -12,7 +12,7 @@ from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..types import TensorType, numpy_dtype
 from .base import CompositeTable
-from .terms import Term, exp, infer_elementwise, infer_floating, log, maximum, where
+from .terms import Term, axis_of, exp, infer_elementwise, infer_floating, log, maximum, where
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -21,22 +21,9 @@ if TYPE_CHECKING:
 TABLE = CompositeTable()
 
 
-def _axis(operator: Operator, type_: TensorType) -> int:
-    """The scanned axis, from the front.
-
-    Raises:
-        ValueError: where the tensor has no such axis.
-    """
-    axis, rank = operator.int("axis"), type_.rank
-    assert rank is not None
-    if not -rank <= axis < rank:
-        raise ValueError(f"expected an axis of {type_}, got {axis}")
-    return axis % rank
-
-
 def _infer_values(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     if types[0] is not None and types[0].rank is not None:
-        _axis(operator, types[0])
+        axis_of(operator, types[0])
     return infer_elementwise(operator, types)
 
 
@@ -57,7 +44,7 @@ def _scanned(b: Builder, operator: Operator, operands: Sequence[Value | None]) -
     known = b.type_of(x.value)
     if known.shape is None:
         raise BackendError("E602", f"expected a scan of a tensor of known rank, got {known}")
-    axis = _axis(operator, known)
+    axis = axis_of(operator, known)
     length = known.shape[axis]
     if not isinstance(length, int):
         raise BackendError(

@@ -11,7 +11,8 @@ from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..types import TensorType
 from .base import CompositeTable
-from .terms import Term, terms_of, where
+from .matrices import without
+from .terms import Term, axis_of, terms_of, where
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -20,24 +21,11 @@ if TYPE_CHECKING:
 TABLE = CompositeTable()
 
 
-def _axis(operator: Operator, given: TensorType) -> int:
-    """The axis, from the front.
-
-    Raises:
-        ValueError: where the tensor has no such axis.
-    """
-    axis, rank = operator.int("axis"), given.rank
-    assert rank is not None
-    if not -rank <= axis < rank:
-        raise ValueError(f"expected an axis of {given}, got {axis}")
-    return axis % rank
-
-
 def _infer_ranked(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     x = types[0]
     if x is None or x.shape is None:
         return [x, TensorType("int64", None)]
-    axis, kept = _axis(operator, x), (1,) if operator.int("keepdims") else ()
+    axis, kept = axis_of(operator, x), (1,) if operator.int("keepdims") else ()
     shape = (*x.shape[:axis], *kept, *x.shape[axis + 1 :])
     return [x.with_shape(shape), TensorType("int64", shape)]
 
@@ -46,7 +34,7 @@ def _ranked_axis(operator: Operator, x: Term) -> int:
     known = x.b.type_of(x.value)
     if known.shape is None:
         raise BackendError("E602", f"expected a tensor of known rank, got {known}")
-    return _axis(operator, known)
+    return axis_of(operator, known)
 
 
 def _smallest(x: Term, axis: int, count: Value) -> list[Term]:
@@ -76,11 +64,7 @@ def _middle(x: Term, axis: int, *, keep: bool) -> list[Term]:
     count = Term(b, b.op("Shape", x.value, start=axis, end=axis + 1))
     at, found = (count - 1) / 2, _smallest(x, axis, count.value)
     found = [Term(b, b.op("Gather", v.value, at.value, axis=axis)) for v in found]
-    return found if keep else _without(found, axis)
-
-
-def _without(terms: Sequence[Term], axis: int) -> list[Term]:
-    return [Term(t.b, t.b.op("Squeeze", t.value, t.b.constant([axis]))) for t in terms]
+    return found if keep else [without(v, axis) for v in found]
 
 
 def _expand_median(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
@@ -91,7 +75,7 @@ def _expand_median(b: Builder, operator: Operator, operands: Sequence[Value | No
     undefined = x.op("IsNaN")
     if operator.int("ignore_nan"):
         found = _median_of_numbers(x, undefined, axis)
-        return [v.value for v in (found if keep else _without(found, axis))]
+        return [(v if keep else without(v, axis)).value for v in found]
     values, at = _middle(x, axis, keep=keep)
     marks = undefined.cast("int32")
     is_there = Term(b, b.op("ReduceMax", marks.value, b.constant([axis]), keepdims=int(keep))).cast("bool")

@@ -242,5 +242,18 @@ def infer_whole(operator: Operator, types: Sequence[TensorType | None]) -> list[
     return infer_elementwise(operator, types)
 
 
+def axis_of(operator: Operator, given: TensorType) -> int:
+    """The attribute `axis`, from the front of a tensor of known rank.
+
+    Raises:
+        ValueError: where the tensor has no such axis.
+    """
+    axis, rank = operator.int("axis"), given.rank
+    assert rank is not None
+    if not -rank <= axis < rank:
+        raise ValueError(f"expected an axis of {given}, got {axis}")
+    return axis % rank
+
+
 LOG_2 = math.log(2)
 PI = math.pi
