@@ -87,8 +87,10 @@ def clip(call: Call, x: Value, low: float, high: float) -> Value:
 # -- moved elements --------------------------------------------------------------------------------------
 
 
-def swap_last_axes(call: Call, x: Value) -> Value:
-    """Build the transposed matrices of a stack of them."""
+def swap_last_axes(call: Call, x: Value, *, when: bool = True) -> Value:
+    """Build the transposed matrices of a stack of them, or return the stack where `when` is false."""
+    if not when:
+        return x
     rank = call.rank(x)
     return call.op("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
@@ -115,6 +117,20 @@ def reverse(call: Call, x: Value, axes: Sequence[int]) -> Value:
     """Build a value read backwards along some axes."""
     count = len(axes)
     return slice_axes(call, x, axes, [-1] * count, [-_END] * count, [-1] * count)
+
+
+# -- equations -------------------------------------------------------------------------------------------
+
+
+def substitute(call: Call, a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
+    """Build X with ``A @ X = B``, of one triangle of A, of which the diagonal may count as ones."""
+    return call.op("regraft.SolveTriangular", a, b, upper=upper, unit_diagonal=unit)
+
+
+def solve_by_factor(call: Call, factor: Value, b: Value, *, upper: bool) -> Value:
+    """Build X with ``A @ X = B``, given Cholesky's lower or upper factor of A."""
+    half = substitute(call, swap_last_axes(call, factor, when=upper), b, upper=False)
+    return substitute(call, swap_last_axes(call, factor, when=not upper), half, upper=True)
 
 
 # -- numbers ---------------------------------------------------------------------------------------------

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ...formulas import swap_last_axes
+from ...formulas import solve_by_factor, substitute, swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MindSpore")
 TABLE.direct({"MatrixDeterminant": "regraft.Determinant", "Orgqr": "regraft.ReflectorsProduct"})
-
-
-def _flipped(call: Call, x: Value, flip: bool) -> Value:
-    return swap_last_axes(call, x) if flip else x
 
 
 # -- equations -------------------------------------------------------------------------------------------
@@ -23,49 +19,44 @@ def _flipped(call: Call, x: Value, flip: bool) -> Value:
 @TABLE.op("MatrixInverse")
 def inverse(call: Call) -> Value:
     """The inverse, or that of the transposed matrix."""
-    return call.op("regraft.Inverse", _flipped(call, call.value(0), call.flag("adjoint")))
+    return call.op("regraft.Inverse", swap_last_axes(call, call.value(0), when=call.flag("adjoint")))
 
 
 @TABLE.op("MatrixSolve")
 def solve(call: Call) -> Value:
     """X with ``A @ X = B``, or ``A.T @ X = B``."""
-    return call.op("regraft.Solve", _flipped(call, call.value(0), call.flag("adjoint")), call.value(1))
-
-
-def _substituted(call: Call, a: Value, b: Value, *, upper: bool) -> Value:
-    return call.op("regraft.SolveTriangular", a, b, upper=upper)
+    return call.op(
+        "regraft.Solve", swap_last_axes(call, call.value(0), when=call.flag("adjoint")), call.value(1)
+    )
 
 
 @TABLE.op("MatrixTriangularSolve")
 def triangular_solve(call: Call) -> Value:
     """The same of one triangle of A."""
     flip, upper = call.flag("adjoint"), not call.flag("lower")
-    return _substituted(call, _flipped(call, call.value(0), flip), call.value(1), upper=upper != flip)
+    return substitute(
+        call, swap_last_axes(call, call.value(0), when=flip), call.value(1), upper=upper != flip
+    )
 
 
 @TABLE.op("Cholesky")
 def cholesky(call: Call) -> Value:
     """Cholesky's factor; the kernel transposes the lower one where the upper is wanted."""
     factor = call.op("regraft.Cholesky", call.value(0))
-    return _flipped(call, factor, call.flag(1))
-
-
-def _solved_by_factor(call: Call, factor: Value, b: Value, upper: bool) -> Value:
-    lower, higher = _flipped(call, factor, upper), _flipped(call, factor, not upper)
-    return _substituted(call, higher, _substituted(call, lower, b, upper=False), upper=True)
+    return swap_last_axes(call, factor, when=call.flag(1))
 
 
 @TABLE.op("CholeskySolve")
 def cholesky_solve(call: Call) -> Value:
     """The solution, given a factor."""
-    return _solved_by_factor(call, call.value(1), call.value(0), call.flag("upper"))
+    return solve_by_factor(call, call.value(1), call.value(0), upper=call.flag("upper"))
 
 
 @TABLE.op("CholeskyInverse")
 def cholesky_inverse(call: Call) -> Value:
     """The inverse, given a factor."""
     rows, _ = call.static_shape()
-    return _solved_by_factor(call, call.value(0), call.constant(np.eye(rows), call.dtype), call.flag(1))
+    return solve_by_factor(call, call.value(0), call.constant(np.eye(rows), call.dtype), upper=call.flag(1))
 
 
 @TABLE.op("LogMatrixDeterminant")

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ...formulas import swap_last_axes
+from ...formulas import solve_by_factor, substitute, swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MXNet")
 TABLE.direct({"_linalg_inverse": "regraft.Inverse"})
-
-
-def _flipped(call: Call, x: Value, flip: bool) -> Value:
-    return swap_last_axes(call, x) if flip else x
 
 
 def _scaled(call: Call, x: Value, key: str) -> Value:
@@ -42,7 +38,7 @@ def gemm(call: Call) -> Value:
     """``alpha * A @ B``, and ``+ beta * C``, of either or both transposed."""
     if call.int("axis", -2) != -2:
         raise call.unsupported("expected matrices in the last two axes")
-    a, b = (_flipped(call, call.value(n), call.flag(f"transpose_{'ab'[n]}")) for n in (0, 1))
+    a, b = (swap_last_axes(call, call.value(n), when=call.flag(f"transpose_{'ab'[n]}")) for n in (0, 1))
     product = _scaled(call, call.op("MatMul", a, b), "alpha")
     if call.operator == "_linalg_gemm2":
         return product
@@ -62,7 +58,7 @@ def syrk(call: Call) -> Value:
 def trmm(call: Call) -> Value:
     """A product with a triangular matrix, from the left or the right."""
     a = call.op("Trilu", call.value(0), upper=not call.flag("lower", default=True))
-    a, b = _flipped(call, a, call.flag("transpose")), call.value(1)
+    a, b = swap_last_axes(call, a, when=call.flag("transpose")), call.value(1)
     product = call.op("MatMul", b, a) if call.flag("rightside") else call.op("MatMul", a, b)
     return _scaled(call, product, "alpha")
 
@@ -70,18 +66,14 @@ def trmm(call: Call) -> Value:
 # -- equations -------------------------------------------------------------------------------------------
 
 
-def _substituted(call: Call, a: Value, b: Value, upper: bool) -> Value:
-    return call.op("regraft.SolveTriangular", a, b, upper=upper)
-
-
 @TABLE.op("_linalg_trsm")
 def trsm(call: Call) -> Value:
     """X with ``A @ X = alpha * B``, or ``X @ A = alpha * B``, of a triangle of A."""
     upper, right = not call.flag("lower", default=True), call.flag("rightside")
     flip = call.flag("transpose") != right
-    a, b = _flipped(call, call.value(0), flip), _flipped(call, call.value(1), right)
-    found = _substituted(call, a, _scaled(call, b, "alpha"), upper != flip)
-    return _flipped(call, found, right)
+    a, b = swap_last_axes(call, call.value(0), when=flip), swap_last_axes(call, call.value(1), when=right)
+    found = substitute(call, a, _scaled(call, b, "alpha"), upper=upper != flip)
+    return swap_last_axes(call, found, when=right)
 
 
 @TABLE.op("_linalg_potrf")
@@ -95,8 +87,7 @@ def potri(call: Call) -> Value:
     """The inverse of what Cholesky's factor is of."""
     factor, upper = call.value(0), not call.flag("lower", default=True)
     one = call.constant(np.eye(_order(call, factor)), call.dtype_of(factor))
-    half = _substituted(call, _flipped(call, factor, upper), one, upper=False)
-    return _substituted(call, _flipped(call, factor, not upper), half, upper=True)
+    return solve_by_factor(call, factor, one, upper=upper)
 
 
 @TABLE.op("_linalg_det")

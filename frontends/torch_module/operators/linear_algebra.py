@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ...formulas import swap_last_axes
+from ....ir.composites.matrices import symmetric
+from ....ir.composites.terms import Term
+from ...formulas import solve_by_factor, substitute, swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -21,10 +23,6 @@ def _no_error(call: Call, position: int) -> Value | None:
         return None
     sizes = call.context.symbols.sizes(call.fake[position])
     return call.op("Expand", call.constant(0, "int32"), call.shape_value(sizes))
-
-
-def _flipped(call: Call, x: Value, flip: bool) -> Value:
-    return swap_last_axes(call, x) if flip else x
 
 
 # -- equations -------------------------------------------------------------------------------------------
@@ -59,8 +57,10 @@ def solve(call: Call) -> list[Value | None]:
         call.rank("A") - 1 == call.rank("B") and call.shape("B") == call.shape("A")[:-1]
     )
     b = call.op("Unsqueeze", b, call.constant([-1])) if one else b
-    found = call.op("regraft.Solve", _flipped(call, a, not left), _flipped(call, b, not left))
-    found = _flipped(call, found, not left)
+    found = call.op(
+        "regraft.Solve", swap_last_axes(call, a, when=not left), swap_last_axes(call, b, when=not left)
+    )
+    found = swap_last_axes(call, found, when=not left)
     found = call.op("Squeeze", found, call.constant([-1])) if one else found
     factors = call.ops("regraft.LU", a, outputs=2) if call.reads & {1, 2} else [None, None]
     return [found, *factors, _no_error(call, 3)]
@@ -95,16 +95,12 @@ def cholesky(call: Call) -> Value:
     return call.op("regraft.Cholesky", call.value(call.first), upper=call.flag("upper"))
 
 
-def _substituted(call: Call, a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
-    return call.op("regraft.SolveTriangular", a, b, upper=upper, unit_diagonal=unit)
-
-
 @TABLE.op("aten.linalg_solve_triangular.default")
 def solve_triangular(call: Call) -> Value:
     """The solution of a x = b or x a = b."""
     flip, upper, unit = not call.flag("left"), call.flag("upper"), call.flag("unitriangular")
-    a, b = (_flipped(call, call.value(name), flip) for name in ("self", "B"))
-    return _flipped(call, _substituted(call, a, b, upper=upper != flip, unit=unit), flip)
+    a, b = (swap_last_axes(call, call.value(name), when=flip) for name in ("self", "B"))
+    return swap_last_axes(call, substitute(call, a, b, upper=upper != flip, unit=unit), when=flip)
 
 
 @TABLE.op("aten.triangular_solve.default")
@@ -112,23 +108,19 @@ def triangular_solve(call: Call) -> list[Value | None]:
     """The older form, which gives the coefficients back."""
     flip, upper, unit = call.flag("transpose"), call.flag("upper"), call.flag("unitriangular")
     a = call.value("A")
-    found = _substituted(call, _flipped(call, a, flip), call.value("self"), upper=upper != flip, unit=unit)
+    found = substitute(
+        call, swap_last_axes(call, a, when=flip), call.value("self"), upper=upper != flip, unit=unit
+    )
     if 1 not in call.reads:
         return [found, None]
     sizes = call.context.symbols.sizes(call.fake[1])
     return [found, call.op("Expand", a, call.shape_value(sizes))]
 
 
-def _solved_by_factor(call: Call, factor: Value, b: Value) -> Value:
-    upper = call.flag("upper")
-    lower, higher = _flipped(call, factor, upper), _flipped(call, factor, not upper)
-    return _substituted(call, higher, _substituted(call, lower, b, upper=False), upper=True)
-
-
 @TABLE.op("aten.cholesky_solve.default")
 def cholesky_solve(call: Call) -> Value:
     """The solution, given a factor."""
-    return _solved_by_factor(call, call.value("input2"), call.value("self"))
+    return solve_by_factor(call, call.value("input2"), call.value("self"), upper=call.flag("upper"))
 
 
 @TABLE.op("aten.cholesky_inverse.default")
@@ -136,7 +128,7 @@ def cholesky_inverse(call: Call) -> Value:
     """The inverse, given a factor."""
     (rows,) = call.static_shape("self", [-1])
     one = call.constant(np.eye(rows), call.dtype)
-    return _solved_by_factor(call, call.value("self"), one)
+    return solve_by_factor(call, call.value("self"), one, upper=call.flag("upper"))
 
 
 # -- factors ---------------------------------------------------------------------------------------------
@@ -176,9 +168,9 @@ def lu_unpack(call: Call) -> list[Value | None]:
 def lu_solve(call: Call) -> Value:
     """The solution, given factors and pivots."""
     flip, adjoint = not call.flag("left"), call.flag("adjoint")
-    b = _flipped(call, call.value("B"), flip)
+    b = swap_last_axes(call, call.value("B"), when=flip)
     operands = call.value("LU"), call.value("pivots"), b
-    return _flipped(call, call.op("regraft.LUSolve", *operands, transposed=adjoint != flip), flip)
+    return swap_last_axes(call, call.op("regraft.LUSolve", *operands, transposed=adjoint != flip), when=flip)
 
 
 @TABLE.op("aten.geqrf.default")
@@ -197,10 +189,10 @@ def householder_product(call: Call) -> Value:
 def ormqr(call: Call) -> Value:
     """A product with Q or its transpose, from the left or the right."""
     flip, transpose = not call.flag("left"), call.flag("transpose")
-    other = _flipped(call, call.value("input3"), flip)
+    other = swap_last_axes(call, call.value("input3"), when=flip)
     operands = call.value("self"), call.value("input2"), other
     found = call.op("regraft.ApplyReflectors", *operands, transposed=transpose != flip)
-    return _flipped(call, found, flip)
+    return swap_last_axes(call, found, when=flip)
 
 
 @TABLE.op("aten.linalg_qr.default")
@@ -246,7 +238,7 @@ def pseudo_inverse(call: Call) -> Value:
     """Of the singular values above the tolerances; the usual one is relative to the largest."""
     a, dtype = call.value("self"), call.dtype
     if call.flag("hermitian"):
-        a = _symmetric(call, a)
+        a = symmetric(Term(call.b, a)).value
     usual = max(call.static_shape("self", [-2, -1])) * float(np.finfo(np.dtype(dtype)).eps)
     absolute = call.optional("atol")
     floor = call.constant(0, "float64") if absolute is None else call.cast(absolute, "float64")
@@ -258,12 +250,6 @@ def pseudo_inverse(call: Call) -> Value:
         given = call.op("Greater", floor, call.scalar_like(0, floor))
         ratio = call.op("Where", given, call.scalar_like(0, floor), call.constant(usual, "float64"))
     return call.op("regraft.PseudoInverse", a, floor, ratio)
-
-
-def _symmetric(call: Call, a: Value) -> Value:
-    """The matrices of which the lower triangle is read."""
-    below = call.op("Trilu", a, call.constant(-1), upper=0)
-    return call.op("Add", call.op("Trilu", a, upper=0), swap_last_axes(call, below))
 
 
 # -- distances -------------------------------------------------------------------------------------------
