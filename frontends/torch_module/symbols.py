@@ -29,25 +29,19 @@ class Symbols:
 
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
         self.carriers: dict[sympy.Symbol, tuple[str, int]] = {}
-        batch, batch_size = None, None
+        batch = None
         for name, fake in placeholders:
             for axis, size in enumerate(fake.shape):
                 expression = _expression(size)
                 if not isinstance(expression, sympy.Symbol):
                     continue
-                if axis == 0 and (batch is None or expression == batch or self._same_hint(size, batch_size)):
-                    if batch is None:
-                        batch, batch_size = expression, size
+                if axis == 0 and batch in (None, expression):
+                    batch = expression
                     chosen = sympy.Symbol("N", integer=True, positive=True)
                 else:
                     chosen = sympy.Symbol(f"{name}_{axis}", integer=True, positive=True)
                 self._names.setdefault(expression, chosen)
                 self.carriers.setdefault(self._names[expression], (name, axis))
-
-    @staticmethod
-    def _same_hint(a: object, b: object) -> bool:
-        """Whether two symbolic sizes had the same example size: inputs that share the example's batch."""
-        return getattr(getattr(a, "node", None), "hint", 0) == getattr(getattr(b, "node", None), "hint", 1)
 
     def size(self, value: object) -> Size:
         """An int or SymInt of torch's in our symbols."""

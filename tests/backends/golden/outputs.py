@@ -2,7 +2,7 @@
 
     net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones
 
-Inputs: tokens: i64[N,8], unused: f32[N,3]
+Inputs: tokens: i64[N,8], unused: f32[unused_0,3]
 Outputs: output_0: f32[N,8,16], output_1: f32[N,8,8], output_2: i64[N,8]
 Captured in evaluation mode.
 """

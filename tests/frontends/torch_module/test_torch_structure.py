@@ -18,6 +18,8 @@ from regraft.frontends.torch_module import read, read_tree
 from regraft.frontends.torch_module.modules.construction import laws_of, watch_construction
 from regraft.ir import ModelError, UnsupportedError, render, validate
 
+from .comparison import session_of
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPTIONS = LoadOptions()
 
@@ -338,11 +340,30 @@ def test_dynamic_batch_can_be_turned_off_or_put_elsewhere():
 def test_inputs_that_share_the_batch_share_the_symbol():
     class Two(nn.Module):
         def forward(self, a, b, table):
-            return a + 1, b * 2, table - 1
+            return a.sum(1) + b.sum(1), b * 2, table - 1
 
     graph = lowered(Two(), floats(1, 3), floats(1, 4), floats(6, 2))
     assert [n.type.shape for n in graph.input_nodes()] == [("N", 3), ("N", 4), (6, 2)]
     assert [name for name, _ in graph.outputs] == ["output_0", "output_1", "output_2"]
+
+
+def test_two_sizes_that_are_one_in_the_example_alone_are_two():
+    class Cross(nn.Module):
+        def forward(self, x, memory):
+            scores = x @ memory.mT
+            spread = scores.sum(0).reshape(-1, 1).expand(memory.shape[0], x.shape[0])
+            return scores, spread, x.new_ones(memory.shape[0], 2)
+
+    graph = lowered(Cross(), floats(4, 3), floats(4, 3))
+    assert [n.type.shape for n in graph.input_nodes()] == [("N", 3), ("memory_0", 3)]
+    shapes = [graph.known_type(value).shape for _, value in graph.outputs]
+    assert shapes == [("N", "memory_0"), ("memory_0", "N"), ("memory_0", 2)]
+    session = session_of(graph)
+    for rows, others in ((4, 4), (2, 5), (5, 1)):
+        given = {"x": floats(rows, 3), "memory": floats(others, 3)}
+        expected = Cross()(*map(torch.from_numpy, given.values()))
+        for e, got in zip(expected, session.run(None, given), strict=True):
+            np.testing.assert_allclose(got, e.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_optional_arguments_and_output_names():
