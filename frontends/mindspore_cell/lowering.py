@@ -100,7 +100,7 @@ class Lowerer:
         if node.op in _TUPLES:
             return tuple(operands)
         if node.op in _ITEMS:
-            return operands[0][operands[1]]
+            return self._item(node, operands[0], operands[1])
         number = self.attribution.of_node.get(node.name, 0)
         with self.builder.inside(self.call_keys[number], self._place(node)):
             call = Call(
@@ -112,6 +112,18 @@ class Lowerer:
                 users=[self.users[i] for i in node.inputs],
             )
             return call.finish(TABLE.lower(call))
+
+    def _item(self, node: Node, sequence: Sequence[Any], index: int) -> Any:
+        """One result of several; lowerings leave out those at the end that training alone reads."""
+        if not -len(sequence) <= index < len(sequence):
+            maker = next((n.op for n in self.program.nodes if n.name == node.inputs[0]), "a sequence")
+            raise UnsupportedError(
+                "E203",
+                f"expected result {index} of `{maker}` to be unread",
+                place=self._place(node),
+                hint="leave it out of the model, or add it to the lowering (docs/adding.md)",
+            )
+        return sequence[index]
 
     def _boundary(self, node: Node, marker: Marker) -> Any:
         """Markers vanish; a Dropout call, which evaluation leaves empty, gets its operator back."""

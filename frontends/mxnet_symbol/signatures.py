@@ -41,6 +41,9 @@ ALIASES = {
         )
     },
     "Softmax": "SoftmaxOutput",
+    "ctc_loss": "CTCLoss",
+    "_contrib_CTCLoss": "CTCLoss",
+    "_contrib_ctc_loss": "CTCLoss",
     "concat": "Concat",
     "flatten": "Flatten",
     "reshape": "Reshape",

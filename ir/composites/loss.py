@@ -1,15 +1,24 @@
-"""Loss heads and gradient stops: identity, softmax or sigmoid in inference; their gradients are their own."""
+"""Losses: heads that are identity, softmax or sigmoid in inference, whose gradients are their own; alignment.
+
+Alignment is connectionist temporal classification: how likely scores of frames make a row of labels.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..errors import BackendError
 from ..nodes import Operator
 from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
+from .matrices import joined, part, within, without
+from .terms import Term, terms_of, where
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -118,4 +127,116 @@ TABLE.add(
     expand=_identity,
     traits=_HEAD,
     summary="X, whose gradient is that of the hinge loss against the label",
+)
+
+
+# -- alignment -------------------------------------------------------------------------------------------
+
+_LOWEST = -1e30
+"""The logarithm of what cannot be: of three of them together too, float32 knows the sum."""
+
+
+def _infer_alignment(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    scores, *others = types
+    if scores is not None and not scores.dtype.startswith(("float", "bfloat")):
+        raise ValueError(f"expected scores in floating-point numbers, got {scores}")
+    for given, rank in zip(types, (3, 2, 1, 1), strict=True):
+        if given is not None and given.rank not in (None, rank):
+            raise ValueError(f"expected scores of (frames, batch, classes), labels and lengths, got {given}")
+    if any(given is not None and given.dtype != "int64" for given in others):
+        raise ValueError(f"expected labels and lengths in int64, got {', '.join(map(str, others))}")
+    if scores is None or scores.shape is None:
+        return [scores]
+    return [scores.with_shape((scores.shape[1],))]
+
+
+def _static(b: Builder, value: Term, axis: int, what: str) -> int:
+    known = b.type_of(value.value)
+    size = None if known.shape is None else known.shape[axis]
+    if not isinstance(size, int):
+        raise BackendError(
+            "E602",
+            f"expected a static number of {what}, got {known}",
+            hint="each step over a frame is written out: give the input sizes with --input",
+        )
+    return size
+
+
+def _expand_alignment(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    """The forward recursion over (blank, a label, blank, another, ..., blank), a step a frame."""
+    scores, labels, frames, lengths = terms_of(b, operands)
+    dtype = scores.dtype
+    scores = scores if dtype == "float64" else scores.cast("float32")
+    steps, width = _static(b, scores, 0, "frames"), _static(b, labels, 1, "labels")
+    count = 2 * width + 1
+    classes = (b.type_of(scores.value).shape or (None,))[-1]
+    inside = labels.clip(0, classes - 1 if isinstance(classes, int) else None)  # padding may be anything
+    blanks = np.where(np.arange(count) % 2, np.arange(count) // 2, width)
+    wanted = _padded(inside, [0, 1], operator.int("blank")).op("Gather", Term(b, b.constant(blanks)), axis=1)
+
+    spread = Term(b, b.op("Expand", within(wanted, 0).value, b.constant([steps, 1, 1])))
+    emitted = scores.op("GatherElements", spread, axis=2)
+    last = within(lengths, -1) * 2
+    emitted = where(last < Term(b, b.constant(np.arange(count))), _LOWEST, emitted).clip(_LOWEST)
+    each = [emitted]
+    if steps > 1:
+        each = [Term(b, v) for v in b.ops("Split", emitted.value, outputs=steps, axis=0, num_outputs=steps)]
+    alphas = [where(Term(b, b.constant(np.arange(count) < 2)), each[0], _LOWEST)]
+    if steps > 1:
+        barred = _barred(wanted, scores)
+        # itself, the one before, the one before that, of what two places are put in front of
+        back = Term(b, b.constant(np.arange(count)[:, None] + np.array([2, 1, 0])))
+        pads, lowest = Term(b, b.constant([0, 0, 2, 0, 0, 0])), scores.beside(_LOWEST)
+        for emission in each[1:]:
+            before = alphas[-1].op("Pad", pads, lowest).op("Gather", back, axis=2) + barred
+            alphas.append((_sum_of_logarithms(before) + emission).op("Clip", lowest))
+    return [_read_losses(operator, joined(alphas, 0), frames, lengths, last).cast(dtype).value]
+
+
+def _barred(wanted: Term, scores: Term) -> Term:
+    """What forbids to pass over a place: that those beside it are equal, as two blanks are."""
+    same = part(wanted, 1, 2, 2**31 - 1).equals(part(wanted, 1, 0, -2))
+    added = _padded(where(same, scores.beside(_LOWEST), 0.0), [0, 2], _LOWEST, front=True)
+    return _padded(within(added, -1), [0, 0, 2], 0.0, front=True)
+
+
+def _read_losses(operator: Operator, alphas: Term, frames: Term, lengths: Term, last: Term) -> Term:
+    """The loss of every sequence: of the last place and the one before it, after its last frame.
+
+    One that cannot be made of so many frames is infinite, or 0 with `zero_infinity`.
+    """
+    b = alphas.b
+    count = _static(b, alphas, -1, "labels")
+    at = within(within((frames - 1).clip(0), 0), -1)
+    at = Term(b, b.op("Expand", at.value, b.constant([1, 1, count])))
+    ended = without(alphas.op("GatherElements", at, axis=0), 0)
+    previous = ended.op("GatherElements", (last - 1).clip(0), axis=1)
+    previous = where(last > 0, previous, _LOWEST)
+    found = -_sum_of_logarithms(joined([ended.op("GatherElements", last, axis=1), previous], 1))
+    impossible = 0.0 if operator.int("zero_infinity") else math.inf
+    found = where(found > -_LOWEST / 10, impossible, found)
+    return where(frames > 0, found, where(lengths > 0, found.beside(impossible), 0.0))
+
+
+def _padded(x: Term, sizes: Sequence[int], fill: float, *, front: bool = False) -> Term:
+    none = [0] * len(sizes)
+    pads = [*sizes, *none] if front else [*none, *sizes]
+    return Term(x.b, x.b.op("Pad", x.value, x.b.constant(pads), x.b.scalar_like(fill, x.value)))
+
+
+def _sum_of_logarithms(x: Term) -> Term:
+    return Term(x.b, x.b.op("ReduceLogSumExp", x.value, x.b.constant([-1]), keepdims=0))
+
+
+TABLE.add(
+    "CTCLoss",
+    inputs="log_probs labels input_lengths target_lengths",
+    attributes=[
+        AttributeSpec("blank", "int", default=0),
+        AttributeSpec("zero_infinity", "int", default=0),
+    ],
+    infer=_infer_alignment,
+    expand=_expand_alignment,
+    summary="minus the logarithm of how likely scores (frames, batch, classes) make each row of labels",
+    traits=Traits(heavy=True),
 )

@@ -389,6 +389,13 @@ class TestBatch:
         graph = read(net, [("", floats(2, 1, 1, 3))], LoadOptions())
         assert graph.known_type(graph.outputs[0][1]).shape == ("N", 3)
 
+    def test_steps_over_axis_0_are_as_many_as_in_the_example_and_noted(self) -> None:
+        net, x = cell("refused.py:Alignment"), floats(4, 2, 5)
+        graph = read(net, [("", x)], LoadOptions())
+        equal(graph, net, x)
+        assert graph.input_nodes()[0].type.shape == (4, 2, 5)
+        assert any(n.startswith("the batch is static: `CTCLossV2`") for n in graph.origin.notes)
+
     def test_an_example_of_one_is_dynamic_too(self) -> None:
         net = cell("attention.py:Vision")
         graph = read(net, [("", floats(1, 3, 8, 8))], LoadOptions())
@@ -411,6 +418,12 @@ class TestErrors:
         assert caught.value.code == "E201"
         assert {m.operator for m in caught.value.missing} == {"Igamma", "Igammac"}
         assert "refused.py:" in caught.value.missing[0].places[0]
+
+    def test_a_result_that_only_training_reads(self) -> None:
+        net = cell("refused.py:Alignment", every=True)
+        with pytest.raises(UnsupportedError, match="expected result 1 of `CTCLossV2` to be unread") as caught:
+            read(net, [("", floats(4, 2, 5))], STATIC)
+        assert "refused.py:" in caught.value.place
 
     def test_a_net_that_raises_names_the_line(self) -> None:
         with pytest.raises(ModelError, match=r"E104 .* - at refused.py:\d+") as caught:

@@ -1,4 +1,4 @@
-"""Cases of composites on matrices and of selection: (name, arrays, attributes, what torch computes)."""
+"""Cases of composites on matrices, selection, alignment: (name, arrays, attributes, what torch computes)."""
 
 import numpy as np
 
@@ -33,10 +33,22 @@ BATCHED = {
         ("Solve", "SolveTriangular", "LUUnpack", "ReflectorsProduct", "SearchSorted", "PairwiseDistances"), 1
     ),
     **dict.fromkeys(("LUSolve", "ApplyReflectors"), 2),
+    "CTCLoss": 3,
 }
 """Name -> the last operand that has the batch."""
 
+SCORES = draw(5, 2, 4)
+SCORES -= np.log(np.exp(SCORES).sum(-1, keepdims=True))
+LABELS = np.array([[1, 2], [3, 3]])
+LENGTHS = [np.array([5, 4]), np.array([2, 2])]
+
 CASES = [
+    (
+        "CTCLoss",
+        [SCORES, LABELS, *LENGTHS],
+        {},
+        of_torch(lambda t, *given: t.nn.functional.ctc_loss(*given, reduction="none")),
+    ),
     ("Cholesky", [GOOD], {}, of_torch(lambda t, a: t.linalg.cholesky(a))),
     ("Cholesky", [GOOD], {"upper": 1}, of_torch(lambda t, a, upper: t.linalg.cholesky(a, upper=True))),
     (

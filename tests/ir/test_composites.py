@@ -346,7 +346,8 @@ def build(case, symbolic=False):
             continue
         shape = list(array.shape)
         if symbolic and i <= BATCHED.get(case.name, 0):
-            shape[1 if i and case.name in STACKS and array.ndim == 3 else 0] = "N"
+            inner = (i and case.name in STACKS) or case.name == "CTCLoss"
+            shape[1 if inner and array.ndim == 3 else 0] = "N"
         values.append(b.graph.add_input(f"x{i}", TensorType(dtype_name(array.dtype), tuple(shape))))
     results = len(COMPOSITES[case.name].signature.outputs)
     y, *_ = b.ops(f"regraft.{case.name}", *values, outputs=results, **case.attributes)

@@ -57,8 +57,22 @@ MATRICES = {
     **{f"_linalg_{name} single": ({}, [_GOOD[0]]) for name in ("det", "sumlogdiag", "extractdiag")},
 }
 
+_SCORES = 2 * _RANDOM.standard_normal((6, 3, 5)).astype(np.float32)
+_LABELS = np.array([[1, 2, 2], [3, 0, 0], [1, 0, 2]], np.float32)
+_FRAMES, _COUNTS = np.array([6, 4, 2], np.float32), np.array([3, 1, 0], np.float32)
+_LENGTHS = {"use_data_lengths": "True", "use_label_lengths": "True"}
+
+ALIGNMENTS = {
+    "CTCLoss": ({}, [_SCORES, _LABELS]),
+    "CTCLoss last": ({"blank_label": "last"}, [_SCORES, _LABELS - 1]),
+    "CTCLoss lengths": (_LENGTHS, [_SCORES, _LABELS, _FRAMES, _COUNTS]),
+    "CTCLoss short": ({}, [_SCORES[:3], _LABELS]),
+    "CTCLoss labels": ({"use_label_lengths": "True"}, [_SCORES, _LABELS, _COUNTS]),
+}
+
 CASES = {
     **MATRICES,
+    **ALIGNMENTS,
     **{
         row: ({}, [_SOME, _MORE]) for row in ("_equal", "_not_equal", "_greater", "_greater_equal", "_lesser")
     },

@@ -1,4 +1,4 @@
-"""Losses of one primitive each."""
+"""Losses that MindSpore computes in kernels of their own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MindSpore")
+
+
+@TABLE.op("CTCLossV2")
+def ctc_loss(call: Call) -> tuple[Value, ...]:
+    """The loss of each sequence; what the gradient needs beside is left out."""
+    call.static_shape(call.value(0), [0])  # each frame is a step
+    call.static_shape(call.value(1), [1])
+    labels, frames, lengths = (call.cast(call.value(i), "int64") for i in (1, 2, 3))
+    zero = call.flag("zero_infinity")
+    call.require("reduction", "none")
+    operands = call.value(0), labels, frames, lengths
+    return (call.op("regraft.CTCLoss", *operands, blank=call.int("blank"), zero_infinity=zero),)
 
 
 @TABLE.op("SmoothL1Loss")

@@ -1,4 +1,4 @@
-"""Loss heads, which are identity or softmax in inference, and gradient stops."""
+"""Loss heads, which are identity or softmax in inference, gradient stops, and losses that are computed."""
 
 from __future__ import annotations
 
@@ -70,6 +70,36 @@ def make_loss(call: Call) -> Value:
         normalization=call.text("normalization", "null"),
         valid_thresh=call.float("valid_thresh", 0.0),
     )
+
+
+@TABLE.op("CTCLoss")
+def ctc_loss(call: Call) -> Value:
+    """The loss of each sequence; 0 where its frames cannot make its labels."""
+    scores = call.op("LogSoftmax", call.value(0), axis=-1)
+    frames, _, classes = call.shape(scores)
+    call.static_shape(scores, [0, 2])  # each frame is a step
+    call.static_shape(call.value(1), [1])
+    first = call.text("blank_label", "first") == "first"
+    labels, counts = call.cast(call.value(1), "int64"), list(range(2, call.count))
+    batch = call.op("Shape", labels, start=0, end=1)
+    if call.flag("use_data_lengths"):
+        sizes = call.cast(call.value(counts.pop(0)), "int64")
+    else:
+        sizes = call.op("Expand", call.constant(frames, "int64"), batch)
+    if call.flag("use_label_lengths"):
+        lengths = call.cast(call.value(counts.pop(0)), "int64")
+    else:
+        lengths = _before(call, labels, 0 if first else -1)
+    blank = 0 if first else classes - 1
+    return call.op("regraft.CTCLoss", scores, labels, sizes, lengths, blank=blank, zero_infinity=1)
+
+
+def _before(call: Call, labels: Value, padding: int) -> Value:
+    """How many labels of each row are before the first padding."""
+    ends = call.cast(call.op("Equal", labels, call.constant(padding)), "int32")
+    seen = call.op("CumSum", ends, call.constant(1))
+    left = call.cast(call.op("Equal", seen, call.scalar_like(0, seen)), "int64")
+    return call.op("ReduceSum", left, call.constant([1]), keepdims=0)
 
 
 @TABLE.op("BlockGrad")

@@ -20,6 +20,11 @@ _SCHEMA = (
     "bool average_weights) -> (Tensor, Tensor)"
 )
 
+_CTC_SCHEMA = (
+    "ctc_losses(Tensor log_probs, Tensor labels, Tensor input_lengths, Tensor target_lengths, int blank, "
+    "bool zero_infinity) -> Tensor"
+)
+
 
 @contextmanager
 def layers_kept_whole() -> Iterator[None]:
@@ -88,6 +93,8 @@ def _define() -> object:
     library = torch.library.Library("regraft", "FRAGMENT")
     library.define(_SCHEMA)
     torch.library.register_fake("regraft::multihead_attention", _shapes, lib=library)
+    library.define(_CTC_SCHEMA)
+    torch.library.register_fake("regraft::ctc_losses", _shape_of_losses, lib=library)
     return library
 
 
@@ -159,6 +166,24 @@ def _shapes(
     )
     y = y.transpose(0, 1) if turned else y
     return y.contiguous(), y.new_empty(0) if weights is None else weights
+
+
+def _shape_of_losses(
+    log_probs: torch.Tensor,
+    labels: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    blank: int,
+    zero_infinity: bool,
+) -> torch.Tensor:
+    """One loss a sequence; whatever counts these is as many."""
+    import torch
+
+    del blank, zero_infinity
+    batch = log_probs.shape[1]
+    for given in (labels, input_lengths, target_lengths):
+        torch._check(given.shape[0] == batch)
+    return log_probs.new_empty([batch])
 
 
 def _fits(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,29 +36,78 @@ def _table() -> dict[Any, Callable[..., Any]]:
     import torch
     from torch.nn import functional
 
-    from ..expansions.loss import REDUCTIONS, ctc_loss
-
-    def ctc_loss_by_name(
-        log_probs: Tensor,
-        targets: Tensor,
-        input_lengths: Any,
-        target_lengths: Any,
-        blank: int = 0,
-        reduction: str = "mean",
-        zero_infinity: bool = False,
-    ) -> Tensor:
-        number = REDUCTIONS[reduction]
-        return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, number, zero_infinity)
-
     data: Any = torch.Tensor.data
     return {
         functional.gaussian_nll_loss: _gaussian_nll_loss,
-        functional.ctc_loss: ctc_loss_by_name,
-        torch.ctc_loss: ctc_loss,
+        functional.ctc_loss: _ctc_loss,
+        torch.ctc_loss: _ctc_loss,
         torch.cov: _cov,
         torch.corrcoef: _corrcoef,
         data.__get__: torch.Tensor.detach,
     }
+
+
+def _ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[int] | Tensor,
+    target_lengths: Sequence[int] | Tensor,
+    blank: int = 0,
+    reduction: str | int = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Torch's own with the losses of all sequences as one operator.
+
+    Args:
+        log_probs: (T, N, C) or (T, C).
+        targets: (N, S), or all concatenated.
+        input_lengths: N numbers of frames.
+        target_lengths: N numbers of labels.
+        blank: the label that stands for none.
+        reduction: none or 0, mean or 1 (of losses over target lengths), sum or 2.
+        zero_infinity: whether impossible alignments count as 0.
+    """
+    import torch
+
+    single = log_probs.dim() == 2
+    if single:
+        log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
+    labels = _padded_targets(targets, target_lengths, log_probs.shape[1]).to(torch.int64)
+    lengths = _as_tensor(target_lengths).reshape(-1)
+    frames = _as_tensor(input_lengths).reshape(-1)
+    found = torch.ops.regraft.ctc_losses(log_probs, labels, frames, lengths, blank, zero_infinity)
+    if reduction in ("mean", 1):
+        return (found / torch.clamp(lengths, min=1).to(found.dtype)).mean()
+    if reduction in ("sum", 2):
+        return found.sum()
+    return found.squeeze(0) if single else found
+
+
+def _padded_targets(targets: Tensor, lengths: Sequence[int] | Tensor, batch: int) -> Tensor:
+    """Concatenated targets as one row each."""
+    import torch
+
+    if targets.dim() == 2:
+        return targets
+    if isinstance(lengths, torch.Tensor):
+        start = (torch.cumsum(lengths, 0) - lengths).reshape(-1, 1)
+        at = torch.clamp(start + torch.arange(targets.shape[0]), max=targets.shape[0] - 1)
+        return targets[at]
+    longest, starts, at = max(*lengths, 1), [], 0
+    for length in lengths:
+        starts.append(at)
+        at += length
+    last = max(targets.shape[0] - 1, 0)
+    rows = [targets[torch.clamp(torch.arange(longest) + start, max=last)] for start in starts]
+    return torch.stack(rows) if batch > 1 else rows[0].unsqueeze(0)
+
+
+def _as_tensor(lengths: Sequence[int] | Tensor) -> Tensor:
+    import torch
+
+    if isinstance(lengths, torch.Tensor):
+        return lengths.to(torch.int64)
+    return torch.cat([torch.full((1,), n, dtype=torch.int64) for n in lengths])
 
 
 def _gaussian_nll_loss(

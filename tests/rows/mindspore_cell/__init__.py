@@ -155,6 +155,18 @@ MATRICES = Group(
     {},
 )
 
+_SEQUENCES = "Tensor([[1, 2, 2], [3, 1, 0]], ms.int32), Tensor([6, 5], ms.int32), Tensor([3, 2], ms.int64)"
+
+LOSSES = Group(
+    {"x": floats(6, 2, 5)},
+    {
+        "CTCLossV2": f"(ops.ctc_loss(ops.log_softmax(x, 2), {_SEQUENCES}, reduction='none')[0],"
+        f" ops.ctc_loss(ops.log_softmax(x, 2), {_SEQUENCES}, 4, zero_infinity=True)[0])",
+    },
+    {},
+    dynamic=False,
+)
+
 FIXED_MATRICES = Group(
     {"x": _SQUARE, "b": floats(2, 3, 2), "f": np.tril(_SQUARE)},
     {
@@ -383,6 +395,7 @@ GROUPS = {
     "reductions": REDUCTIONS,
     "matrices": MATRICES,
     "fixed_matrices": FIXED_MATRICES,
+    "losses": LOSSES,
     "shapes": SHAPES,
     "places": PLACES,
     "fixed_places": FIXED_PLACES,

@@ -1,4 +1,4 @@
-"""Cases of linear algebra, distances, medians and look-ups."""
+"""Cases of linear algebra, distances, medians, look-ups and alignments."""
 
 import numpy as np
 
@@ -11,6 +11,8 @@ SINGLE = Input(floats(3, 3) + 3 * np.eye(3, dtype=np.float32))
 PIVOTS = np.array([[2, 3, 3], [1, 2, 3]], np.int32)
 EDGES = np.array([-1, 0, 1], np.float32)
 GOOD = Input(A.array @ A.array.swapaxes(1, 2))
+SCORES = Input(np.log(np.random.default_rng(0).dirichlet(np.ones(5), (6, 2))).astype(np.float32))
+LABELS = np.array([[1, 2, 2], [3, 1, 0]])
 _MS = ["mindspore"]
 
 CASES = [
@@ -30,5 +32,9 @@ CASES = [
     Case("regraft.Renorm", TALL, p=2.0, axis=1, maxnorm=1.0),
     *(Case("regraft.Median", TALL, outputs=2, axis=axis, ignore_nan=axis - 1) for axis in (1, 2)),
     Case("regraft.Median", TALL, outputs=2, compared=1, axis=1, keepdims=1),
+    Case("regraft.CTCLoss", SCORES, LABELS, np.array([6, 5]), np.array([3, 2]), blank=4, backends=_MS),
+    Case(
+        "regraft.CTCLoss", SCORES, LABELS, np.array([6, 1]), np.array([3, 2]), zero_infinity=1, backends=_MS
+    ),
     *(Case("regraft.SearchSorted", EDGES, TALL, right=right) for right in (0, 1)),
 ]
