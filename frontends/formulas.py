@@ -119,6 +119,25 @@ def reverse(call: Call, x: Value, axes: Sequence[int]) -> Value:
     return slice_axes(call, x, axes, [-1] * count, [-_END] * count, [-1] * count)
 
 
+# -- pools -----------------------------------------------------------------------------------------------
+
+
+def build_adaptive_max_pool(
+    call: Call, x: Value, output: Sequence[int], *, has_places: bool
+) -> tuple[Value, Value | None]:
+    """Build the largest of windows as many as told, by a pool where all are equal, and their places."""
+    if has_places:
+        y, places = call.ops("regraft.AdaptiveMaxPool", x, outputs=2, output_size=output)
+        return y, places
+    if all(size == 1 for size in output):
+        return call.op("GlobalMaxPool", x), None
+    sizes = call.static_shape(x, range(-len(output), 0))
+    window = [size // count if count else 0 for size, count in zip(sizes, output, strict=True)]
+    if all(size == count * w for size, count, w in zip(sizes, output, window, strict=True)):
+        return call.op("MaxPool", x, kernel_shape=window, strides=window), None
+    return call.ops("regraft.AdaptiveMaxPool", x, outputs=2, output_size=output)[0], None
+
+
 # -- equations -------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,25 @@ class Call(call.Call):
         cell: the Cell in whose call the node is.
         place: where it is used, for messages.
         users: per argument, the number of nodes that read it.
+        reads: the numbers of the results that are read, where it has several.
     """
 
     framework = "MindSpore"
 
     def __init__(
-        self, node: Node, arguments: Sequence[Any], b: Builder, *, cell: Any, place: str, users: Sequence[int]
+        self,
+        node: Node,
+        arguments: Sequence[Any],
+        b: Builder,
+        *,
+        cell: Any,
+        place: str,
+        users: Sequence[int],
+        reads: Container[int] = (),
     ) -> None:
         given = {i: a for i, a in enumerate(arguments) if a is not MONAD}
         super().__init__(b, node.op, {**given, **node.attributes}, place)
-        self.node, self.cell, self.users = node, cell, users
+        self.node, self.cell, self.users, self.reads = node, cell, users, reads
         self.ignore(*_BOOKKEEPING)
 
     @property
@@ -144,6 +153,10 @@ class Call(call.Call):
         if number not in _TYPE_IDS:
             raise self.unsupported(f"expected a tensor's element type, got TypeId {number}")
         return _TYPE_IDS[number]
+
+    def is_read(self, result: int) -> bool:
+        """Whether anything reads one result of several."""
+        return result in self.reads
 
     def is_sole_reader(self, position: int) -> bool:
         """Whether nothing else reads an argument."""

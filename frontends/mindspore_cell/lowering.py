@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,8 @@ class Lowerer:
         self.users = Counter(
             i for n in program.nodes if n.op not in ("UpdateState", "Load") for i in n.inputs
         )
+
+        self.reads = results_read(program)
 
     def run(self) -> Any:
         """Lower every node; returns what the program returns: a Value, a constant, or nested tuples of them.
@@ -110,6 +112,7 @@ class Lowerer:
                 cell=self.calls[number].cell,
                 place=self._place(node),
                 users=[self.users[i] for i in node.inputs],
+                reads=self.reads.get(node.name, ()),
             )
             return call.finish(TABLE.lower(call))
 
@@ -161,3 +164,21 @@ def dropped_share(cell: Any) -> float:
         if isinstance(keep, (int, float))
         else 0.0
     )
+
+
+def results_read(program: Program) -> dict[str, Container[int]]:
+    """Return the numbers of the results that are read of each node, all where they are read as one."""
+    numbers = {n.name: n.value for n in program.nodes if n.op == "Constant"}
+    taken: dict[str, set[int]] = {}
+    whole = {program.output}
+    for node in program.nodes:
+        number = numbers.get(node.inputs[1]) if node.op in _ITEMS else None
+        if isinstance(number, int):
+            taken.setdefault(node.inputs[0], set()).add(number)
+        elif node.op not in _ORDER:
+            whole.update(node.inputs)
+    return {**taken, **dict.fromkeys(whole, range(_MANY))}
+
+
+_MANY = 1 << 16
+"""More results than any node has."""

@@ -1,4 +1,4 @@
-"""Pools that ONNX does not have: averages of a given output size, and MXNet's "full" rounding convention."""
+"""Pools that ONNX does not have: of a given output size, MXNet's "full" rounding convention, unpooling."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dims import differ
 from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import Array, TensorType
 from .base import CompositeTable
+from .terms import Term, terms_of
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -42,12 +44,8 @@ def averaging_matrix(size: int, output: int) -> Array:
     return matrix
 
 
-def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    x, output = operands[0], operator.ints("output_size")
-    assert x is not None
-    if all(size == 1 for size in output):
-        return [b.op("GlobalAveragePool", x)]
-    type_ = b.graph.known_type(x)
+def _spatial_sizes(b: Builder, operator: Operator, x: Value) -> list[int]:
+    type_, output = b.graph.known_type(x), operator.ints("output_size")
     spatial = (type_.shape or ())[-len(output) :]
     sizes = [d for d in spatial if isinstance(d, int)]
     if len(sizes) != len(output):
@@ -57,6 +55,15 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
             place=b.graph.describe(operator.key) if operator.key >= 0 else operator.op_type,
             hint="give the size with --input, or drop --dynamic for the spatial axes",
         )
+    return sizes
+
+
+def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x, output = operands[0], operator.ints("output_size")
+    assert x is not None
+    if all(size == 1 for size in output):
+        return [b.op("GlobalAveragePool", x)]
+    type_, sizes = b.graph.known_type(x), _spatial_sizes(b, operator, x)
     if all(size % out == 0 for size, out in zip(sizes, output, strict=True)):
         window = [size // out for size, out in zip(sizes, output, strict=True)]
         return [b.op("AveragePool", x, kernel_shape=window, strides=window)]
@@ -84,6 +91,98 @@ TABLE.add(
     expand=_expand,
     traits=Traits(pool=True),
     summary="average over the windows [floor(i*H/out), ceil((i+1)*H/out)) of the trailing axes",
+)
+
+
+# -- AdaptiveMaxPool -------------------------------------------------------------------------------------
+
+
+def _infer_largest(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    (values,) = _infer(operator, types)
+    return [values, None if values is None else TensorType("int64", values.shape)]
+
+
+def _window_places(size: int, output: int) -> Array:
+    """The (output, longest window) places of each window along an axis; a shorter one has its last again."""
+    at = np.arange(output)
+    start, stop = at * size // output, -(-(at + 1) * size // output)
+    longest = int((stop - start).max(initial=1))
+    return np.minimum(start[:, None] + np.arange(longest), stop[:, None] - 1)
+
+
+def _expand_largest(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    """Values axis by axis, places by all windows at once: whoever reads none is spared these."""
+    x, output = operands[0], operator.ints("output_size")
+    assert x is not None
+    sizes = _spatial_sizes(b, operator, x)
+    tables = [_window_places(size, out) for size, out in zip(sizes, output, strict=True)]
+    rank = len(b.graph.known_type(x).shape or ())
+    values = x
+    for axis, (size, out, table) in enumerate(zip(sizes, output, tables, strict=True), rank - len(sizes)):
+        if out == 1:
+            values = b.op("ReduceMax", values, b.constant([axis]), keepdims=1)
+        elif size != out:
+            windows = b.op("Gather", values, b.constant(table), axis=axis)
+            values = b.op("ReduceMax", windows, b.constant([axis + 1]), keepdims=0)
+    flat = tables[0]
+    for size, table in zip(sizes[1:], tables[1:], strict=True):
+        both = flat[:, None, :, None] * size + table[None, :, None, :]
+        flat = both.reshape(len(flat) * len(table), -1)
+    lead = [0] * (rank - len(sizes))
+    windows = b.op("Gather", b.op("Reshape", x, b.constant([*lead, -1])), b.constant(flat), axis=-1)
+    first = b.op("ArgMax", windows, axis=-1, keepdims=0)
+    number = b.op("Add", first, b.constant(np.arange(len(flat)) * flat.shape[1]))
+    places = b.op("Gather", b.constant(flat.reshape(-1)), number, axis=0)
+    return [
+        b.op("Identity", x) if values == x else values,
+        b.op("Reshape", places, b.constant([*lead, *output])),
+    ]
+
+
+TABLE.add(
+    "AdaptiveMaxPool",
+    inputs="X",
+    outputs="Y places",
+    attributes=[AttributeSpec("output_size", "ints", required=True)],
+    infer=_infer_largest,
+    expand=_expand_largest,
+    traits=Traits(pool=True),
+    summary="the largest of AdaptiveAveragePool's windows, and the first place in its plane that has it",
+)
+
+
+# -- MaxUnpool -------------------------------------------------------------------------------------------
+
+
+def _infer_unpooled(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
+    x, places = types
+    if places is not None and places.dtype != "int64":
+        raise ValueError(f"expected places in int64, got {places}")
+    own, others = (None if t is None else t.shape for t in types)
+    if own is not None and others is not None and (len(own) != len(others) or any(map(differ, own, others))):
+        raise ValueError(f"expected as many places as elements of {x}, got {places}")
+    return _infer(operator, [x])
+
+
+def _expand_unpooled(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x, places = terms_of(b, operands)
+    output, rank = operator.ints("output_size"), len(b.type_of(x.value).shape or ())
+    lead = rank - len(output)
+    flat = b.constant([*[0] * lead, -1])
+    sizes = b.op("Concat", b.op("Shape", x.value, end=lead), b.constant([prod(output)]), axis=0)
+    empty = b.op("Expand", b.scalar_like(0, x.value), sizes)
+    rows = (Term(b, b.op("Reshape", v.value, flat)) for v in (places, x))
+    found = Term(b, empty).op("ScatterElements", *rows, axis=-1)
+    return [b.op("Reshape", found.value, b.constant([*[0] * lead, *output]))]
+
+
+TABLE.add(
+    "MaxUnpool",
+    inputs="X places",
+    attributes=[AttributeSpec("output_size", "ints", required=True)],
+    infer=_infer_unpooled,
+    expand=_expand_unpooled,
+    summary="planes of a given size, of zeros but for the elements of X at their places",
 )
 
 

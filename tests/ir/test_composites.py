@@ -53,6 +53,20 @@ def torch_adaptive(x, output_size):
     return pool(torch.tensor(x), output_size).numpy()
 
 
+def torch_largest(x, output_size):
+    import torch
+
+    pool = getattr(torch.nn.functional, f"adaptive_max_pool{len(output_size)}d")
+    return pool(torch.tensor(x), output_size).numpy()
+
+
+def torch_unpooled(x, places, output_size):
+    import torch
+
+    pool = getattr(torch.nn.functional, f"max_unpool{len(output_size)}d")
+    return pool(torch.tensor(x), torch.tensor(places), 2, output_size=output_size).numpy()
+
+
 def torch_attention(query, key, value, mask=None, **options):
     import torch
 
@@ -141,6 +155,19 @@ def full_pool(x, mode, kernel_shape, strides, pads, count_include_pad=1):
 
 def adaptive(shape, size):
     return Case("AdaptiveAveragePool", [draw(*shape)], {"output_size": size}, torch_adaptive)
+
+
+def largest(shape, size):
+    return Case("AdaptiveMaxPool", [draw(*shape)], {"output_size": size}, torch_largest)
+
+
+def unpooled(size, *output):
+    """Of a pool with windows of 2."""
+    import torch
+
+    pool = getattr(torch.nn.functional, f"max_pool{len(size)}d")
+    found = [v.numpy() for v in pool(torch.tensor(draw(2, 3, *size)), 2, return_indices=True)]
+    return Case("MaxUnpool", found, {"output_size": list(output or size)}, torch_unpooled)
 
 
 def attention(batch, queries, keys, width, mask=None, **attributes):
@@ -270,6 +297,11 @@ CASES = [
     Case("Linear", [draw(2, 5, 4), draw(3, 4), draw(3)], oracle=torch_linear),
     Case("Linear", [draw(2, 5, 6, 4), draw(1, 4)], oracle=torch_linear),
     *(adaptive((2, 3, 7), [size]) for size in (1, 3, 7, 10)),
+    *(largest((2, 3, 7), [size]) for size in (1, 3, 7, 10)),
+    *(largest((2, 3, 7, 5), size) for size in ([3, 2], [1, 9], [7, 5])),
+    largest((2, 3, 4, 7, 5), [3, 2, 5]),
+    *(unpooled(size) for size in ([6], [4, 6], [4, 6, 2])),
+    unpooled([5, 7]),
     *(
         adaptive((2, 3, *sizes), size)
         for sizes in ((8, 8), (7, 5), (1, 9))
@@ -325,6 +357,7 @@ STACKS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 BATCHED = {
     "MultiheadAttention": 2,
     "PaddedEmbedding": 1,
+    "MaxUnpool": 1,
     **matrix_cases.BATCHED,
     "ScaledDotProductAttention": 2,
     **STACKS,
@@ -403,13 +436,15 @@ def test_the_typing_rule_is_the_expansions(case, symbolic):
     ("name", "attributes"),
     [
         ("AdaptiveAveragePool", {"output_size": [3, 3]}),
+        ("AdaptiveMaxPool", {"output_size": [3, 3]}),
         ("FullPool", {"mode": "max", "kernel_shape": [2, 2], "strides": [2, 2]}),
     ],
 )
 def test_an_expansion_that_needs_a_size_says_so(name, attributes):
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", ("N", 3, "H", "W")))
-    y = b.op(f"regraft.{name}", x, **attributes)
+    results = len(COMPOSITES[name].signature.outputs)
+    y, *_ = b.ops(f"regraft.{name}", x, outputs=results, **attributes)
     with pytest.raises(BackendError, match="static spatial") as caught:
         expand(b, y.node)
     assert "--input" in caught.value.hint

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ....ir import Value
-from ...formulas import begins_then_ends
+from ...formulas import begins_then_ends, build_adaptive_max_pool
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -83,25 +83,27 @@ def average_pool_3d(call: Call) -> Value:
 
 @TABLE.op("MaxPoolWithArgmaxV2", "MaxPool3DWithArgmax")
 def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
-    """The indices count within a channel, ONNX's within the whole batch."""
+    """Places count within their plane, over the whole tensor in ONNX."""
     flat = call.operator == "MaxPool3DWithArgmax"
     spatial = 3 if flat else 2
     call.ignore("argmax_type", "format")
     pads = call.ints("pads")
     pads = pads[-spatial:]  # in 2-d they begin with 1, 1 for batch and channels
-    x = call.value(0)
-    y, places = call.ops(
+    found = call.ops(
         "MaxPool",
-        x,
-        outputs=2,
+        call.value(0),
+        outputs=1 + call.is_read(1),
         kernel_shape=call.ints("ksize" if flat else "kernel_size")[-spatial:],
         strides=call.ints("strides")[-spatial:],
         pads=[*pads, *pads],
         dilations=call.ints("dilation")[-spatial:],
         ceil_mode=call.flag("ceil_mode"),
     )
-    size = call.constant(prod(call.static_shape(x, range(-spatial, 0))))
-    return y, call.cast(call.op("Mod", places, size), call.result_type(1).dtype)
+    if len(found) == 1:
+        return (found[0],)
+    plane = prod(call.static_shape(call.value(0), range(-spatial, 0)))
+    places = call.op("Mod", found[1], call.constant(plane))
+    return found[0], call.cast(places, call.result_type(1).dtype)
 
 
 @TABLE.op("AdaptiveAvgPool2D", "AdaptiveAvgPool3D")
@@ -115,32 +117,27 @@ def adaptive_average_pool(call: Call) -> Value:
     return call.op("regraft.AdaptiveAveragePool", x, output_size=kept)
 
 
-@TABLE.op("AdaptiveMaxPool2D")
+@TABLE.op("AdaptiveMaxPool2D", "AdaptiveMaxPool3D")
 def adaptive_max_pool(call: Call) -> tuple[Value, ...]:
-    """Values alone, -1 in the output size keeps a dimension; windows of several sizes axis by axis."""
-    sizes = call.arg(1)
-    assert isinstance(sizes, tuple)
-    x = call.value(0)
-    shape = call.shape(x)[-len(sizes) :]
-    kept = [s if isinstance(s, int) and s > 0 else d for s, d in zip(sizes, shape, strict=True)]
-    if all(k == 1 for k in kept):
-        return (call.op("GlobalMaxPool", x),)
-    if not all(isinstance(d, int) for d in shape):
-        raise call.unsupported(f"expected static sizes, got {[str(d) for d in shape]}")
-    window = [d // k for d, k in zip(shape, kept, strict=True)]
-    if all(d == k * w for d, k, w in zip(shape, kept, window, strict=True)):
-        return (call.op("MaxPool", x, kernel_shape=window, strides=window),)
-    rank = call.rank(x)
-    for axis, (size, count) in enumerate(zip(shape, kept, strict=True), rank - len(sizes)):
-        assert isinstance(size, int)
-        assert isinstance(count, int)
-        parts = []
-        for i in range(count):
-            bounds = [i * size // count], [-(-(i + 1) * size // count)], [axis]
-            part = call.op("Slice", x, *(call.constant(b) for b in bounds))
-            parts.append(call.op("ReduceMax", part, call.constant([axis]), keepdims=1))
-        x = call.op("Concat", *parts, axis=axis)
-    return (x,)
+    """-1 in the output size keeps a dimension."""
+    given, x = call.ints(1), call.value(0)
+    sizes = call.static_shape(x, range(-len(given), 0))
+    output = [size if size > 0 else own for size, own in zip(given, sizes, strict=True)]
+    y, places = build_adaptive_max_pool(call, x, output, has_places=call.is_read(1))
+    return (y,) if places is None else (y, call.cast(places, call.result_type(1).dtype))
+
+
+@TABLE.op("MaxUnpool2D", "MaxUnpool3D")
+def max_unpool(call: Call) -> Value:
+    """Windows and strides say no more than the size of the result."""
+    call.ignore("ksize", "strides", "pads", "output_shape")
+    if call.text("format") not in ("NCHW", "NCDHW"):
+        raise call.unsupported("expected format NCHW or NCDHW")
+    x, places = call.value(0), call.cast(call.value(1), "int64")
+    output = [size for size in (call.type.shape or ())[2:] if isinstance(size, int)]
+    if len(output) != call.rank(x) - 2:
+        raise call.unsupported(f"expected a result of a static size, got {call.type}")
+    return call.op("regraft.MaxUnpool", x, places, output_size=output)
 
 
 def _auto_pad(call: Call, mode: str) -> str:

@@ -1,7 +1,7 @@
 """Losses that torch computes in kernels of their own, but for ctc_loss, which is a composite.
 
-Torch's alone: MXNet has none of these, MindSpore's `MultilabelMarginLoss` has no kernel for CPUs that it could
-be compared with, and the margins are 8 to 10 operators. Torch's own end in kernels where nothing else is said.
+Torch's alone: MXNet has none of these, MindSpore's `MultilabelMarginLoss` has no kernel for CPUs to compare
+with, and the margins are 8 to 10 operators. Torch's own end in kernels where nothing else is said.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Pools over irregular windows, and unpooling.
+"""Pools over random windows.
 
-Torch's alone: places count within a plane, and random windows are where torch's formula puts them. Torch's
-own adaptive pools cannot be traced; that along one axis goes by way of two, in twice as many operators.
+Torch's alone: they are where torch's formula puts them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -40,44 +38,11 @@ def _largest(x: Tensor, places: Tensor, output: Sequence[int]) -> tuple[Tensor, 
     """The largest of every window and its flat place, the first of several."""
     rank = len(output)
     flat = x.flatten(-rank)
-    if places.dim() == 2:
-        windows = flat[..., places]
-        places = places.expand(windows.shape)
-    else:  # tables of each plane
-        spread = places.reshape(*places.shape[:-2], -1)
-        windows = flat.gather(-1, spread).reshape(places.shape)
+    spread = places.reshape(*places.shape[:-2], -1)
+    windows = flat.gather(-1, spread).reshape(places.shape)
     at = windows.argmax(-1, keepdim=True)
     values = windows.amax(-1).reshape(*x.shape[:-rank], *output)
     return values, places.gather(-1, at).squeeze(-1).reshape(*x.shape[:-rank], *output)
-
-
-def _adaptive(x: Tensor, output: Sequence[int]) -> tuple[Tensor, Tensor]:
-    sizes = _static(x, len(output))
-    tables = []
-    for size, out in zip(sizes, output, strict=True):
-        starts = [i * size // out for i in range(out)]
-        ends = [math.ceil((i + 1) * size / out) for i in range(out)]
-        longest = max((e - s for s, e in zip(starts, ends, strict=True)), default=1)
-        i = torch.arange(out)
-        start = torch.div(i * size, out, rounding_mode="floor")
-        end = torch.div((i + 1) * size + (out - 1), out, rounding_mode="floor")
-        at = start.unsqueeze(1) + torch.arange(longest).unsqueeze(0)
-        tables.append(
-            torch.minimum(at, end.unsqueeze(1) - 1)
-        )  # the last one again, where a window is shorter
-    return _largest(x, _windows(tables, sizes), output)
-
-
-def _adaptive_max_pool(rank: int) -> Callable[..., tuple[Tensor, Tensor]]:
-    def adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-        output = [output_size] if isinstance(output_size, int) else list(output_size)
-        return _adaptive(x, output * rank if len(output) == 1 else output)
-
-    return adaptive_max_pool
-
-
-for _rank in (1, 2, 3):
-    table.of(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))
 
 
 def _fractional(
@@ -118,26 +83,3 @@ def fractional_max_pool3d(
 ) -> tuple[Tensor, Tensor]:
     """Values and places of fractional pooling in three dimensions."""
     return _fractional(x, kernel_size, output_size, random_samples)
-
-
-def _unpooled(x: Tensor, indices: Tensor, output: Sequence[int]) -> Tensor:
-    rank = len(output)
-    lead = list(x.shape[:-rank])
-    empty = torch.zeros([*lead, math.prod(output)], dtype=x.dtype)
-    found = torch.scatter(empty, -1, indices.flatten(-rank), x.flatten(-rank))
-    return found.reshape([*lead, *output])
-
-
-@table.of("aten.max_unpool2d.default")
-def max_unpool2d(x: Tensor, indices: Tensor, output_size: Sequence[int]) -> Tensor:
-    """Values back to where they were; torch's own takes twice as many operators."""
-    return _unpooled(x, indices, output_size)
-
-
-@table.of("aten.max_unpool3d.default")
-def max_unpool3d(
-    x: Tensor, indices: Tensor, output_size: Sequence[int], stride: Sequence[int], padding: Sequence[int]
-) -> Tensor:
-    """Values back to where they were; torch's own takes twice as many operators."""
-    del stride, padding
-    return _unpooled(x, indices, output_size)

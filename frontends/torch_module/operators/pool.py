@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ....ir import Value
-from ...formulas import per_axis
+from ...formulas import build_adaptive_max_pool, per_axis
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 from ..symbols import Size
@@ -118,22 +118,24 @@ def _adaptive_average_pool(rank: int) -> Lowering[Call]:
 
 def _adaptive_max_pool(rank: int) -> Lowering[Call]:
     def adaptive_max_pool(call: Call) -> list[Value | None]:
-        """Values of equal windows; all else is left to the expansion, which knows the places too."""
         output = per_axis(call.ints("output_size"), rank)
-        if 1 in call.reads:
-            raise call.unsupported("expected the values alone")
         x, added = _batched(call, rank)
-        if all(o == 1 for o in output):
-            return [_unbatched(call, call.op("GlobalMaxPool", x), added), None]
-        shape = call.shape("self")[-rank:]
-        if not all(isinstance(s, int) and o and s % o == 0 for s, o in zip(shape, output, strict=True)):
-            raise call.unsupported(
-                f"expected an input size divisible by {output}, got {[str(s) for s in shape]}"
-            )
-        window = [s // o for s, o in zip(shape, output, strict=True)]
-        return [_unbatched(call, call.op("MaxPool", x, kernel_shape=window, strides=window), added), None]
+        y, places = build_adaptive_max_pool(call, x, output, has_places=1 in call.reads)
+        return [_unbatched(call, y, added), places and _unbatched(call, places, added)]
 
     return adaptive_max_pool
+
+
+def _max_unpool(rank: int) -> Lowering[Call]:
+    def max_unpool(call: Call) -> Value:
+        call.ignore(*(("stride", "padding") if rank == 3 else ()))
+        x, added = _batched(call, rank)
+        places = call.value("indices")
+        places = call.op("Unsqueeze", places, call.constant([0])) if added else places
+        found = call.op("regraft.MaxUnpool", x, places, output_size=call.ints("output_size"))
+        return _unbatched(call, found, added)
+
+    return max_unpool
 
 
 for _rank in (1, 2, 3):
@@ -144,3 +146,5 @@ for _rank in (1, 2, 3):
     TABLE.op(f"aten.adaptive_avg_pool{_rank}d.default")(_adaptive_average_pool(_rank))
     TABLE.op(f"aten.adaptive_max_pool{_rank}d.default")(_adaptive_max_pool(_rank))
 TABLE.op("aten._adaptive_avg_pool2d.default")(_adaptive_average_pool(2))
+for _rank in (2, 3):
+    TABLE.op(f"aten.max_unpool{_rank}d.default")(_max_unpool(_rank))

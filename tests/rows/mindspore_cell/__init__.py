@@ -374,7 +374,13 @@ LAYERS = Group(
         "MaxPoolWithArgmaxV2": "P.MaxPoolWithArgmaxV2((3, 2), (2, 2), (1, 0))(image)[0]",
         "MaxPool3DWithArgmax": "P.MaxPool3DWithArgmax((2, 3, 2), (2, 2, 2), (1, 1, 0))(solid)[0]",
         "AdaptiveAvgPool2D": "P.AdaptiveAvgPool2D((3, 2))(image)",
-        "AdaptiveMaxPool2D": "P.AdaptiveMaxPool2D((3, 2))(image)[0]",
+        "AdaptiveMaxPool2D": "(P.AdaptiveMaxPool2D((3, 2))(image)[0],"
+        " ops.adaptive_max_pool2d(image, (4, 3), True), ops.adaptive_max_pool2d(image, (3, 5)))",
+        "AdaptiveMaxPool3D": "(ops.adaptive_max_pool3d(solid, (2, 3, 2)),"
+        " ops.adaptive_max_pool3d(solid, (3, 3, 2), True))",
+        "MaxUnpool2D": "ops.max_unpool2d(*P.MaxPoolWithArgmaxV2((3, 2), (2, 2))(image), (3, 2), 2,"
+        " output_size=(6, 5))",
+        "MaxUnpool3D": "ops.max_unpool3d(*P.MaxPool3DWithArgmax(2, 2, 0)(solid), 2, output_size=(4, 6, 5))",
         "AdaptiveAvgPool3D": "P.AdaptiveAvgPool3D((2, 3, 2))(solid)",
         "Dropout": "ops.dropout(x, 0.3, self.training)",
         "Dropout2D": "ops.dropout2d(image, 0.3, self.training)",

@@ -6,6 +6,11 @@ from .case import Case, Input, Weight, floats, integers
 
 ROWS, X = Input(floats(3, 4)), Input(floats(2, 3, 4))
 LINE, IMAGE, SOLID = Input(floats(2, 4, 9)), Input(floats(2, 4, 6, 5)), Input(floats(2, 4, 4, 6, 5))
+PLACES = {
+    x: np.broadcast_to(np.arange(x.array[0, 0].size).reshape(x.array.shape[2:]) * 2, x.array.shape).copy()
+    for x in (LINE, IMAGE, SOLID)
+}
+"""As many places that are apart as each has elements."""
 IDS = Input(integers(2, 3, high=7))
 SEQUENCE = Input(floats(5, 2, 4))
 H, C = Input(floats(2, 5)), Input(floats(2, 5, seed=1))
@@ -77,6 +82,16 @@ CASES = [
     Case("GlobalAveragePool", IMAGE),
     Case("GlobalMaxPool", IMAGE),
     Case("regraft.AdaptiveAveragePool", IMAGE, output_size=[3, 2]),
+    Case("regraft.AdaptiveMaxPool", LINE, outputs=2, compared=1, output_size=[4], backends=_MS),
+    Case("regraft.AdaptiveMaxPool", LINE, outputs=2, output_size=[4], backends=_MS),
+    Case("regraft.AdaptiveMaxPool", IMAGE, outputs=2, compared=1, output_size=[4, 3]),
+    Case("regraft.AdaptiveMaxPool", IMAGE, outputs=2, output_size=[4, 1], backends=_MS),
+    Case("regraft.AdaptiveMaxPool", SOLID, outputs=2, compared=1, output_size=[3, 4, 2], backends=_MS),
+    Case("regraft.AdaptiveMaxPool", SOLID, outputs=2, output_size=[2, 4, 3], backends=_MS),
+    *(
+        Case("regraft.MaxUnpool", x, PLACES[x], output_size=size, backends=_MS)
+        for x, size in ((IMAGE, [12, 15]), (IMAGE, [9, 8]), (SOLID, [4, 9, 10]), (LINE, [18]))
+    ),
     Case("regraft.FullPool", IMAGE, mode="max", kernel_shape=[3, 2], strides=[2, 2]),
     Case("regraft.FullPool", IMAGE, mode="average", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 1, 1]),
     Case("regraft.FullPool", IMAGE, mode="sum", kernel_shape=[3, 2], strides=[2, 2]),

@@ -1,8 +1,20 @@
 """Cases of convolutions and pools."""
 
+from torch.nn import functional
+
 from .case import Case, Group, constant, floats
 
 _LINE, _IMAGE, _SOLID = floats(2, 4, 9), floats(2, 4, 9, 8), floats(2, 4, 5, 6, 7)
+
+
+def _first(found):
+    return found[0]
+
+
+def _pooled(x, pool, size):
+    """The values of a pool and their places."""
+    return [x.through(lambda x, n=n: pool(x, size, return_indices=True)[n]) for n in (0, 1)]
+
 
 CONVOLUTIONS = Group(
     [
@@ -30,6 +42,17 @@ POOLS = Group(
         Case("aten.adaptive_max_pool1d.default", _LINE, [4]),
         Case("aten.adaptive_max_pool2d.default", _IMAGE, [4, 3]),
         Case("aten.adaptive_max_pool3d.default", _SOLID, [2, 3, 2]),
+        Case("aten.adaptive_max_pool1d.default", floats(2, 3, 7), [3]),
+        Case("aten.adaptive_max_pool2d.default", _IMAGE, [3, 2]),
+        Case("aten.adaptive_max_pool2d.default", _IMAGE.through(lambda x: x[0]), [1, 6], then=_first),
+        Case("aten.max_unpool2d.default", *_pooled(_IMAGE, functional.max_pool2d, [2, 3]), [9, 8]),
+        Case(
+            "aten.max_unpool3d.default",
+            *_pooled(_SOLID, functional.max_pool3d, 2),
+            [5, 6, 7],
+            [2] * 3,
+            [0] * 3,
+        ),
         Case("aten.avg_pool1d.default", _LINE, [3], [2], [1], True, False),
         Case("aten.avg_pool2d.default", _IMAGE, [3, 2], [2, 2], [1, 0], True, True),
         Case("aten.avg_pool3d.default", _SOLID, [2, 3, 2], [2]),

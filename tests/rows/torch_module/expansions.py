@@ -38,17 +38,8 @@ PLACES = Group(
     ]
 )
 
-POOLS = Group(
-    [
-        Case("aten.adaptive_max_pool1d.default", floats(2, 3, 7), [3]),
-        Case("aten.adaptive_max_pool2d.default", _IMAGE, [3, 2]),
-        Case("aten.adaptive_max_pool3d.default", _SOLID, [2, 3, 2]),
-    ]
-)
-
 _FEW, _FLAGS = integers(12, low=0, high=3), floats(2, 3).through(lambda x: x > 0)
 _TABLE, _BAGS = constant(7, 4), (torch.tensor([1, 4, 2, 6, 0]), torch.tensor([0, 2]))
-_POOLED2, _POOLED3 = _IMAGE.through(lambda x: x[..., :3, :4]), _SOLID.through(lambda x: x[..., :2, :3, :3])
 _TARGET = torch.tensor([1, 3, 0])
 _LABELS = torch.tensor([[1, -1, -1, -1], [0, 2, -1, -1], [3, -1, -1, -1]])
 _POINTS = floats(20, 2)
@@ -74,22 +65,6 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         Case("aten.as_strided_scatter.default", X, Y.through(lambda y: y[0, :2, :3]), [2, 3], [3, 1], 1),
         Case("aten.fractional_max_pool2d.default", _IMAGE, [2, 3], [4, 3], constant(2, 3, 2).sigmoid()),
         Case("aten.fractional_max_pool3d.default", _SOLID, [2, 2, 3], [3, 2, 3], constant(2, 3, 3).sigmoid()),
-        Case(
-            "aten.max_unpool2d.default",
-            _POOLED2,
-            torch.arange(12).reshape(3, 4).expand(2, 3, 3, 4) * 3,
-            [7, 8],
-        ),
-        Case(
-            "aten.max_unpool3d.default",
-            *(
-                _POOLED3,
-                torch.arange(18).reshape(2, 3, 3).expand(2, 3, 2, 3, 3) * 5,
-                [5, 6, 7],
-                [2] * 3,
-                [0] * 3,
-            ),
-        ),
         Case("aten.histogram.bin_ct", X, 5, range=[-2.0, 2.0]),
         Case("aten.histogram.bins_tensor", X, torch.tensor([-2.0, 0.0, 1.0])),
         Case("aten.histogramdd.default", _POINTS, [2, 3], then=_flat),
@@ -129,4 +104,4 @@ REFUSED = [
     Refused("aten.repeat_interleave.self_Tensor", X, _PLACES, 1, says="size of its result depends on data"),
 ]
 
-GROUPS = [PLACES, POOLS, FIXED]
+GROUPS = [PLACES, FIXED]
