@@ -16,8 +16,8 @@ from .distance import TABLE as DISTANCE
 from .dropout import TABLE as DROPOUT
 from .eigenvalues import TABLE as EIGENVALUES
 from .elimination import TABLE as ELIMINATION
+from .fourier import TABLE as FOURIER
 from .indexing import TABLE as INDEXING
-from .integers import TABLE as INTEGERS
 from .linear import TABLE as LINEAR
 from .loss import TABLE as LOSS
 from .multihead import TABLE as MULTIHEAD
@@ -37,8 +37,8 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     BESSEL,
     DISTANCE,
     DROPOUT,
+    FOURIER,
     INDEXING,
-    INTEGERS,
     LINEAR,
     LOSS,
     MULTIHEAD,

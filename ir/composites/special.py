@@ -1,4 +1,4 @@
-"""Special functions, computed in float64 by series, asymptotic series and recurrences.
+"""Special functions, computed in float64 by series, asymptotic series and recurrences, and common divisors.
 
 Each is within a few units of float32 of the truth; the formulas are in Abramowitz and Stegun. A branch that
 is not taken has no infinities, so that gradients pass.
@@ -25,6 +25,7 @@ from .terms import (
     horner,
     in_float64,
     infer_floating,
+    infer_whole,
     is_infinite,
     is_whole,
     log,
@@ -295,4 +296,50 @@ TABLE.add(
     expand=_expand_frexp,
     summary="mantissa in [1/2, 1) and exponent, elementwise; 0, infinities and NaN have the exponent 0",
     traits=Traits(elementwise=True),
+)
+
+
+# -- whole numbers ----------------------------------------------------------------------------------------
+
+
+def _gcd(x: Term, y: Term) -> Term:
+    """By as many steps of Euclid's algorithm as the type may need."""
+    steps = 46 if x.dtype.removeprefix("u") in ("int8", "int16", "int32") else 91
+    for _ in range(steps):
+        is_done = y.equals(0)
+        rest = x.op("Mod", where(is_done, 1, y))
+        x, y = where(is_done, x, y), where(is_done, 0, rest)
+    return x
+
+
+def _sizes(b: Builder, operands: Sequence[Value | None]) -> list[Term]:
+    """What is not negative of both operands, which unsigned ones are already."""
+    return [x if x.dtype.startswith("u") else abs(x) for x in terms_of(b, operands)]
+
+
+def _expand_gcd(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    return [_gcd(*_sizes(b, operands)).value]
+
+
+def _expand_lcm(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    x, y = _sizes(b, operands)
+    common = _gcd(x, y)
+    return [(x / where(common.equals(0), 1, common) * y).value]
+
+
+TABLE.add(
+    "Gcd",
+    inputs="X Y",
+    infer=infer_whole,
+    expand=_expand_gcd,
+    summary="the greatest common divisor, elementwise",
+    traits=Traits(elementwise=True, broadcasting=True),
+)
+TABLE.add(
+    "Lcm",
+    inputs="X Y",
+    infer=infer_whole,
+    expand=_expand_lcm,
+    summary="the least common multiple, elementwise",
+    traits=Traits(elementwise=True, broadcasting=True),
 )

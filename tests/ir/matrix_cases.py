@@ -34,6 +34,8 @@ BATCHED = {
     ),
     **dict.fromkeys(("LUSolve", "ApplyReflectors"), 2),
     "CTCLoss": 3,
+    "Fourier": 1,
+    "RealFourier": 1,
 }
 """Name -> the last operand that has the batch."""
 
@@ -42,7 +44,47 @@ SCORES -= np.log(np.exp(SCORES).sum(-1, keepdims=True))
 LABELS = np.array([[1, 2], [3, 3]])
 LENGTHS = [np.array([5, 4]), np.array([2, 2])]
 
+
+def _of_numpy(compute):
+    """The real part of what a function on arrays in float64 gives."""
+    return lambda *arrays, **said: compute(*(a.astype(np.float64) for a in arrays), **said).real.astype(
+        np.float32
+    )
+
+
+WAVES = draw(2, 7, 6)
+
 CASES = [
+    *(
+        ("Fourier", [WAVES], {"axis": axis, "norm": norm, "inverse": inverse}, _of_numpy(transform))
+        for axis, norm, inverse, transform in (
+            (1, "ortho", 0, lambda x, axis, norm, inverse: np.fft.fft(x, axis=axis, norm=norm)),
+            (-1, "backward", 1, lambda x, axis, norm, inverse: np.fft.ifft(x, axis=axis, norm=norm)),
+        )
+    ),
+    ("Fourier", [WAVES, draw(2, 7, 6)], {}, _of_numpy(lambda x, y: np.fft.fft(x + 1j * y))),
+    ("Fourier", [WAVES], {"half": 1}, _of_numpy(lambda x, half: np.fft.rfft(x))),
+    (
+        "Fourier",
+        [WAVES],
+        {"half": 1, "axis": 1, "inverse": 1},
+        _of_numpy(lambda x, half, axis, inverse: np.fft.ihfft(x, axis=axis)),
+    ),
+    *(
+        (
+            "RealFourier",
+            [WAVES, draw(2, 7, 6)],
+            {"n": n},
+            _of_numpy(lambda x, y, n: np.fft.irfft(x + 1j * y, n)),
+        )
+        for n in (10, 11)
+    ),
+    (
+        "RealFourier",
+        [WAVES, draw(2, 7, 6)],
+        {"n": 13, "axis": 1, "inverse": 0, "norm": "forward"},
+        _of_numpy(lambda x, y, n, axis, inverse, norm: np.fft.hfft(x + 1j * y, n, axis, norm)),
+    ),
     (
         "CTCLoss",
         [SCORES, LABELS, *LENGTHS],

@@ -63,9 +63,11 @@ def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
     assert {row for row in getattr(TABLE, kind) if row.startswith(DOMAIN)} - ran - ELSEWHERE == set()
     session = onnxruntime.InferenceSession(to_model(graph).SerializeToString())
     expected = session.run(None, {i.name: given[i.name] for i in session.get_inputs()})
-    got = emitted(tmp_path / "out", kind)(*map(ms.Tensor, given.values()))
-    for (name, _), e, g in zip(graph.outputs, expected, got, strict=True):
-        np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=name)
+    net = emitted(tmp_path / "out", kind)
+    for turn in (1, 2):  # some kernels of MindSpore's are another function at every second call
+        got = net(*map(ms.Tensor, given.values()))
+        for (name, _), e, g in zip(graph.outputs, expected, got, strict=True):
+            np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=f"{name}, call {turn}")
 
 
 class Branch(torch.nn.Module):

@@ -2,6 +2,7 @@
 
 Measured on CPU, in float16, float32 and float64: `ops.erfinv` is 1e-5 off from 0.98 on and 0.3 at 1 - 1e-6,
 `ops.digamma` 3e-4 near its poles, `ops.bessel_y1` NaN at 0, and `ops.logaddexp2` NaN where both are infinite.
+`ops.igamma`, which nothing here stands for, is 1e-3 off at 1e4 and 1e-2 at 1e6.
 """
 
 from __future__ import annotations

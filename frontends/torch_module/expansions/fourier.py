@@ -1,7 +1,7 @@
-"""Discrete Fourier transforms as products with matrices of cosines and sines.
+"""Torch's Fourier transforms by those along one axis, which are composites on pairs of real tensors.
 
-Torch's alone: their results are complex, which this frontend alone takes apart into pairs of real tensors,
-and MXNet has them for GPUs only. Torch's own end in kernels.
+Torch's alone: this frontend alone takes complex tensors apart, and MXNet has transforms for GPUs only. Those
+of torch end in kernels.
 """
 
 from __future__ import annotations
@@ -17,8 +17,32 @@ from torch import Tensor
 from .complex_numbers import Complex, table
 from .table import Inexpressible
 
-_LONGEST = 4096
-"""The length beyond which the matrix would be larger than a model ought to hold (64 MiB)."""
+_LIBRARY = torch.library.Library("regraft", "FRAGMENT")
+_LIBRARY.define(
+    "fourier(Tensor x, Tensor? imag, int axis, str norm, bool inverse, bool half) -> (Tensor, Tensor)"
+)
+_LIBRARY.define("real_fourier(Tensor real, Tensor imag, int axis, str norm, int n, bool inverse) -> Tensor")
+
+
+def _with_size(x: Tensor, axis: int, size: int) -> Tensor:
+    shape = list(x.shape)
+    shape[axis] = size
+    return x.new_empty(shape)
+
+
+@torch.library.register_fake("regraft::fourier", lib=_LIBRARY)
+def _shapes_of_transform(
+    x: Tensor, imag: Tensor | None, axis: int, norm: str, inverse: bool, half: bool
+) -> tuple[Tensor, Tensor]:
+    del imag, norm, inverse
+    size = x.shape[axis] // 2 + 1 if half else x.shape[axis]
+    return _with_size(x, axis, size), _with_size(x, axis, size)
+
+
+@torch.library.register_fake("regraft::real_fourier", lib=_LIBRARY)
+def _shape_of_signal(real: Tensor, imag: Tensor, axis: int, norm: str, n: int, inverse: bool) -> Tensor:
+    del imag, norm, inverse
+    return _with_size(real, axis, n)
 
 
 def transform(
@@ -31,17 +55,10 @@ def transform(
     half: bool = False,
 ) -> Complex:
     """The transform along an axis; `sign` is that of the exponent, `half` gives the first half only."""
-    turned = _turned(x, dim, n)
-    shown = turned.real.shape[-1] if isinstance(turned, Complex) else turned.shape[-1]
-    n = _checked(shown)
-    cosines, sines = _matrices(n, range(n // 2 + 1 if half else n), turned)
-    sines = sines * sign
-    if isinstance(turned, Tensor):
-        found = Complex(turned @ cosines, turned @ sines)
-    else:
-        a, b = turned.real, turned.imag
-        found = Complex(a @ cosines - b @ sines, a @ sines + b @ cosines)
-    return _scaled(found, _factor(n, norm, sign), dim)
+    given = _fitted(x, dim, n)
+    parts = (given.real, given.imag) if isinstance(given, Complex) else (given, None)
+    _require_static(parts[0].shape[dim])
+    return Complex(*torch.ops.regraft.fourier(*parts, dim, norm or "backward", sign > 0, half))
 
 
 def inverse_of_half(
@@ -49,58 +66,28 @@ def inverse_of_half(
 ) -> Tensor:
     """The real signal whose transform begins with `x`."""
     given = x if isinstance(x, Complex) else Complex(x, torch.zeros_like(x))
-    size = given.real.shape[dim]
-    n = _checked(2 * (size - 1) if n is None else n)
-    half = n // 2 + 1
-    turned = _turned(given, dim, half)
-    cosines, sines = _matrices(n, range(half), turned.real)
-    twice = torch.full((half, 1), 2.0, dtype=turned.real.dtype)
-    ends = torch.arange(half).unsqueeze(1)
-    once = (ends == 0) | (ends * 2 == n)
-    weights = torch.where(once, twice * 0.5, twice)
-    even, odd = turned.real @ (cosines.mT * weights), turned.imag @ (sines.mT * weights)
-    y = even - odd if sign > 0 else even + odd
-    factor = _factor(n, norm, sign)
-    return (y if factor == 1.0 else y * factor).movedim(-1, dim)
+    length: int = 2 * (given.real.shape[dim] - 1) if n is None else n
+    _require_static(length)
+    given = _fitted(given, dim, length // 2 + 1)
+    return torch.ops.regraft.real_fourier(given.real, given.imag, dim, norm or "backward", length, sign > 0)
 
 
-def _turned(x: Any, dim: int, n: int | None) -> Any:
-    """The axis last, cut or filled with zeros to `n`."""
+def _fitted(x: Any, dim: int, n: int | None) -> Any:
+    """An axis cut or filled with zeros to `n`."""
     if isinstance(x, Complex):
-        return Complex(_turned(x.real, dim, n), _turned(x.imag, dim, n))
+        return Complex(_fitted(x.real, dim, n), _fitted(x.imag, dim, n))
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    x = x.movedim(dim, -1)
-    if n is None or x.shape[-1] == n:
+    size = x.shape[dim]
+    if n is None or size == n:
         return x
-    return x[..., :n] if x.shape[-1] > n else torch.nn.functional.pad(x, (0, n - x.shape[-1]))
+    if size > n:
+        return x.narrow(dim, 0, n)
+    return torch.nn.functional.pad(x, [0, 0] * (x.dim() - 1 - dim % x.dim()) + [0, n - size])
 
 
-def _checked(n: Any) -> int:
+def _require_static(n: Any) -> None:
     if not isinstance(n, int):
         raise Inexpressible("the length of a transform is symbolic")
-    if n > _LONGEST:
-        raise Inexpressible(f"a transform of length {n} would be a product with a matrix of {n} x {n}")
-    return n
-
-
-def _matrices(n: int, columns: range, like: Any) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of (place x frequency), computed in double precision."""
-    dtype = like.real.dtype if isinstance(like, Complex) else like.dtype
-    turns = torch.remainder(torch.arange(n).unsqueeze(1) * torch.arange(len(columns)).unsqueeze(0), n)
-    angles = turns.to(torch.float64) * (2 * math.pi / n)
-    return torch.cos(angles).to(dtype), torch.sin(angles).to(dtype)
-
-
-def _factor(n: int, norm: str | None, sign: int) -> float:
-    if norm == "ortho":
-        return 1 / math.sqrt(n)
-    return 1 / n if (norm == "forward") == (sign < 0) else 1.0
-
-
-def _scaled(x: Complex, factor: float, dim: int) -> Complex:
-    if factor == 1.0:
-        return Complex(x.real.movedim(-1, dim), x.imag.movedim(-1, dim))
-    return Complex((x.real * factor).movedim(-1, dim), (x.imag * factor).movedim(-1, dim))
 
 
 def _axes(x: Any, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
@@ -213,7 +200,7 @@ def _normalised(x: Complex, sizes: Sequence[int], normalization: int) -> Complex
     """Torch's codes: 0 none, 1 by the root of the number of places, 2 by their number."""
     if not normalization:
         return x
-    number = math.prod(_checked(n) for n in sizes)
+    number = math.prod(sizes)
     factor = 1 / number if normalization == 2 else 1 / math.sqrt(number)
     return Complex(x.real * factor, x.imag * factor)
 

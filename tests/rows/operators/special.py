@@ -11,7 +11,17 @@ J, K = Input(integers(2, 3, 4, high=60) - 30), Input(integers(2, 3, 4, high=9) -
 _ANY = "BesselI0 BesselI1 BesselI0e BesselI1e BesselJ0 BesselJ1 Erfc Exp2 Lgamma"
 _POSITIVE = "BesselK0 BesselK1 BesselK0e BesselK1e BesselY0"
 
+_FOUR = Input(floats(2, 5, 8)), Input(floats(2, 5, 8, seed=1))
+
 CASES = [
+    *(
+        Case("regraft.Fourier", *_FOUR[: 1 + both], outputs=2, axis=axis, norm=norm, inverse=inverse)
+        for both, axis, norm, inverse in ((0, 2, "backward", 0), (1, 1, "ortho", 1), (1, -1, "forward", 0))
+    ),
+    Case("regraft.Fourier", _FOUR[0], outputs=2, compared=1, axis=1),
+    *(Case("regraft.Fourier", _FOUR[0], outputs=2, half=1, axis=1, inverse=n, norm="ortho") for n in (0, 1)),
+    *(Case("regraft.RealFourier", *_FOUR, n=n, inverse=n % 2) for n in (14, 15)),
+    Case("regraft.RealFourier", *_FOUR, n=9, axis=1, norm="forward"),
     *(Case(f"regraft.{name}", X) for name in _ANY.split()),
     *(Case(f"regraft.{name}", P) for name in _POSITIVE.split()),
     *(Case(f"regraft.{name}", X) for name in _POSITIVE.split()),

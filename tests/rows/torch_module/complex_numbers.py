@@ -43,8 +43,19 @@ ARITHMETIC = Group(
     ]
 )
 
+
+def _half(x):
+    return torch.fft.rfft(x, dim=1, norm="ortho")
+
+
+def _signal(x, y):
+    return torch.fft.irfft(torch.complex(x, y), 7)
+
+
 TRANSFORMS = Group(
     [
+        Case("regraft.fourier.default", X, call=_half, then=_real),
+        Case("regraft.real_fourier.default", X, Y, call=_signal),
         _case("aten._fft_c2c.default", _Z, [1, 2], 0, True),
         _case("aten._fft_c2r.default", _Z, [2], 2, 6),
         _case("aten._fft_r2c.default", X, [2], 1, True),
