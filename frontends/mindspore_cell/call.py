@@ -123,13 +123,6 @@ class Call(call.Call):
             raise self.mismatch(key, "static integers", found)
         return found
 
-    def static_shape(self, of: Key | Value | None = None, axes: Sequence[int] | None = None) -> list[int]:
-        """Return the sizes of all axes, or of some, none of which may depend on the batch."""
-        shape = self.shape(of)
-        if any(isinstance(shape[a], str) for a in (range(len(shape)) if axes is None else axes)):
-            raise BatchDependenceError(f"`{self.operator}` needs a number where the batch size stands")
-        return super().static_shape(of, axes)
-
     def static(self, size: int | Size) -> int:
         """Return a size that may not depend on the batch."""
         if isinstance(size, Size):
@@ -139,7 +132,7 @@ class Call(call.Call):
     def static_shape(self, of: Key | Value | None = None, axes: Sequence[int] | None = None) -> list[int]:
         """Return the sizes of all axes, or of some; the batch may not be among them."""
         shape = self.shape(of)
-        if any(shape[a] == "N" for a in (range(len(shape)) if axes is None else axes)):
+        if any(isinstance(shape[a], str) for a in (range(len(shape)) if axes is None else axes)):
             raise self.depends_on_batch()
         return super().static_shape(of, axes)
 
