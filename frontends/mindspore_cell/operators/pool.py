@@ -75,9 +75,8 @@ def average_pool_3d(call: Call) -> Value:
         return call.op("AveragePool", call.value(0), **attributes)
     if ceil or mode == "same":
         raise call.unsupported("expected divisor_override without ceil_mode and pad_mode same")
-    x = call.op(
-        "AveragePool", call.value(0), **attributes | {"count_include_pad": 1}
-    )  # all windows are whole
+    attributes["count_include_pad"] = 1  # all windows are whole
+    x = call.op("AveragePool", call.value(0), **attributes)
     return call.op("Mul", x, call.scalar_like(prod(attributes["kernel_shape"]) / divisor, x))
 
 
