@@ -31,7 +31,8 @@ pytestmark = pytest.mark.xdist_group("mindspore")
 
 def taken(cases: Sequence[Case]) -> list[Case]:
     rows = {*TABLE.layers, *TABLE.calls}
-    return [case for case in cases if case.row in rows and "mindspore" in case.backends]
+    every = [case for case in cases if case.row in rows and "mindspore" in case.backends]
+    return [*every, *(first for case in every for first in case.firsts())]
 
 
 def is_written(view: View) -> bool:

@@ -8,7 +8,7 @@ from ....ir import BackendError, Constant, Operator, Parameter, Value
 from ..emitters import emit_call
 from ..emitting import NnLayer, Refused, State, View
 from ..regions import Region, regions
-from ..text.expressions import ANY, KEPT, Access, Argument, Call, Expression, Part, Use
+from ..text.expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from .cell_definition import Branches, Definition, Method, Statement
 from .cells import Cells
 from .construct_scope import ConstructScope
@@ -62,7 +62,16 @@ def _write_step(
         return
     if expression.host:
         scope.hosts[targets[0]] = expression.host
+    if expression.outputs > 1:
+        targets, expression = _unpacked(key, len(targets), expression)
     into.statements.append(Statement(targets, expression))
+
+
+def _unpacked(key: int, used: int, expression: Expression) -> tuple[list[Value], Expression]:
+    """What a tuple is unpacked into: all its members, or the first where nothing reads another."""
+    if used == 1:
+        return [Value(key)], Expression((Element(expression, 0),))
+    return [Value(key, i) for i in range(expression.outputs)], expression
 
 
 def _promote_to_layer(

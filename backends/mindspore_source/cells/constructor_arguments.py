@@ -161,7 +161,8 @@ def _steps(body: Definition | Method) -> object:
         number[value] = len(number)
     steps = []
     for statement in body.statements:
-        steps.append((shape_of(statement.expression, number), statement.results))
+        targets = len(statement.targets)  # a split into two is none into three
+        steps.append((shape_of(statement.expression, number), statement.results, targets))
         for value in statement.targets:
             number[value] = len(number)
     return len(body.inputs), tuple(steps), tuple(number.get(v, -1) for v in body.outputs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ....ir.composites.matrices import MOST
 from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import Element, call
+from ..text.expressions import call
 
 TABLE = EmitterTable()
 
@@ -33,13 +33,6 @@ def _require_large(view: View) -> None:
         raise Refused
 
 
-def _several(view: View, found: Expression) -> Expression:
-    """Return a call with two results, or the first of them alone."""
-    if view.used_outputs() == 1:
-        return Expression((Element(found, 0),))
-    return Expression(found.parts, outputs=2)
-
-
 # -- matrices --------------------------------------------------------------------------------------------
 
 
@@ -54,7 +47,7 @@ def inverse(view: View) -> Expression:
 def log_determinant(view: View) -> Expression:
     """Emit ops.slogdet."""
     _require(view, _BOTH)
-    return _several(view, call("ops.slogdet", view.tensor(0)))
+    return Expression(call("ops.slogdet", view.tensor(0)).parts, outputs=2)
 
 
 @TABLE.call("regraft.Solve")
@@ -94,10 +87,7 @@ def singular_values(view: View) -> Expression:
 def lu_unpack(view: View) -> Expression:
     """Emit ops.lu_unpack, with all three results."""
     _require(view, _BOTH)
-    found = call("ops.lu_unpack", view.tensor(0), view.tensor(1))
-    if view.used_outputs() == 1:
-        return Expression((Element(found, 0),))
-    return Expression(found.parts, outputs=3)
+    return Expression(call("ops.lu_unpack", view.tensor(0), view.tensor(1)).parts, outputs=3)
 
 
 @TABLE.call("regraft.Cholesky")
@@ -113,9 +103,8 @@ def qr(view: View) -> Expression:
     """Emit ops.qr, of a large matrix."""
     _require(view, _BOTH)
     _require_large(view)
-    return _several(
-        view, call("ops.qr", view.tensor(0), "complete" if view.operator.int("full") else "reduced")
-    )
+    mode = "complete" if view.operator.int("full") else "reduced"
+    return Expression(call("ops.qr", view.tensor(0), mode).parts, outputs=2)
 
 
 # -- distances -------------------------------------------------------------------------------------------
@@ -150,7 +139,9 @@ def median(view: View) -> Expression:
     _require(view, (*_BOTH, "int16", "int32", "int64"))
     function = "ops.nanmedian" if view.operator.int("ignore_nan") else "ops.median"
     keep = True if view.operator.int("keepdims") else None
-    return _several(view, call(function, view.tensor(0), view.operator.int("axis"), keepdims=keep))
+    return Expression(
+        call(function, view.tensor(0), view.operator.int("axis"), keepdims=keep).parts, outputs=2
+    )
 
 
 @TABLE.call("regraft.SearchSorted")

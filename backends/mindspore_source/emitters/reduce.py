@@ -61,7 +61,7 @@ def _function(op_type: str, function: str, keep: str) -> None:
 _function("ReduceMax", "amax", "keepdims")
 _function("ReduceMin", "amin", "keepdims")
 _function("ReduceProd", "prod", "keep_dims")
-_function("ReduceLogSumExp", "logsumexp", "keep_dims")
+_function("ReduceLogSumExp", "logsumexp", "keepdim")
 
 
 @TABLE.call("ReduceSumSquare")
@@ -118,6 +118,4 @@ def top_k(view: View) -> Expression:
         largest=None if view.operator.int("largest") else False,
         sorted=None if view.operator.int("sorted") else False,
     )
-    if view.used_outputs() == 1:
-        return Expression((Element(found, 0),))
     return Expression(found.parts, outputs=2)

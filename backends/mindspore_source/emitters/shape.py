@@ -102,6 +102,8 @@ def split(view: View) -> Expression:
     """Emit ops.chunk for equal parts, ops.split otherwise."""
     count = len(view.operator.types)
     axis = view.operator.int("axis")
+    if count == 1:
+        return Expression((view.use(0),))
     if view.has(1):
         sizes = view.ints(1)
         if len(set(sizes)) > 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,13 @@ class Case:
         self.row, self.operands, self.outputs, self.backends = row, operands, outputs, frozenset(backends)
         self.compared = outputs if compared is None else compared
         self.build, self.attributes = build, attributes
+
+    def firsts(self) -> Iterator[Case]:
+        """The same operator with fewer of its results read: the first, the first two, …"""
+        for count in range(1, self.compared):
+            case = copy(self)
+            case.compared = count
+            yield case
 
     def add(self, b: Builder, inputs: dict[int, Value], module: int) -> list[Value]:
         """Add it to a graph, its weights to a module; returns the results that are compared."""
