@@ -290,6 +290,45 @@ def test_two_optional_children_in_every_combination(tmp_path: Path) -> None:
     assert source.count("class Block") == 1
 
 
+class Residual(torch.nn.Module):
+    """A block whose shortcut pools where it has a stride and widens where it has other channels."""
+
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(channels, out, 3, stride, 1)
+        widen = torch.nn.Sequential(torch.nn.Conv2d(channels, out, 1, bias=False), torch.nn.BatchNorm2d(out))
+        parts = [torch.nn.AvgPool2d(stride)] * (stride > 1) + [widen] * (channels != out)
+        self.skip = torch.nn.Sequential(*parts) if parts else None
+
+    def forward(self, x):
+        return torch.relu(self.conv(x) + (x if self.skip is None else self.skip(x)))
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_shortcuts_of_three_structures(staged: bool, tmp_path: Path) -> None:
+    """Identity, pool and convolution, pool alone, convolution alone: each with its own weights' names."""
+    blocks = [Residual(*sizes) for sizes in ((2, 2, 1), (2, 4, 2), (4, 4, 2), (4, 6, 2), (6, 8, 1))]
+    stages = [torch.nn.Sequential(block) for block in blocks] if staged else blocks
+    source = assert_same(torch.nn.Sequential(*stages).eval(), tmp_path, floats(2, 2, 16, 16))
+    assert "ABSENT" not in source
+    assert source.count("class Residual") == 1
+
+
+def test_optional_layers_that_share_one_condition(tmp_path: Path) -> None:
+    """What widens the channels in a flat inverted residual: a convolution, its norm and its activation."""
+
+    class Inverted(torch.nn.Sequential):
+        def __init__(self, channels: int, out: int, times: int) -> None:
+            wide = channels * times
+            widen = [torch.nn.Conv2d(channels, wide, 1), torch.nn.BatchNorm2d(wide), torch.nn.ReLU6()]
+            narrow = [torch.nn.Conv2d(wide, out, 1), torch.nn.BatchNorm2d(out), torch.nn.Sigmoid()]
+            super().__init__(*(widen if times != 1 else []), *narrow)
+
+    net = torch.nn.Sequential(*[Inverted(*sizes) for sizes in ((3, 4, 1), (4, 6, 3), (6, 6, 3), (6, 8, 2))])
+    source = assert_same(net.eval(), tmp_path, floats(2, 3, 5, 5))
+    assert source.count("class Inverted") == source.count("        if ") == 1
+
+
 def test_sequentials_with_names(tmp_path: Path) -> None:
     """As the whole net, as an attribute, and with names that Python or Cell keep for themselves."""
     assert_same(Stage(), tmp_path / "whole", floats(2, 3))

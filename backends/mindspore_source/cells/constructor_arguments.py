@@ -12,7 +12,7 @@ from ..text.traversal import literals, shape_of
 from .cell_definition import Definition, Method
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ConstructorArgument:
     """A constructor argument of an emitted class.
 

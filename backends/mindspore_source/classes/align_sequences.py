@@ -212,7 +212,7 @@ def _solve(
         if argument is not None:
             class_.holes[id(hole.literal)] = argument
             by_hint.setdefault(hole.literal.hint, argument)
-        elif len(set(tag_types(values))) > 1 or _is_layer_of(member.part, hole.literal):
+        elif len(set(tag_types(values))) > 1 or (known is None and _is_layer_of(member.part, hole.literal)):
             free.append(column)
     if known is not None and not free:
         return known

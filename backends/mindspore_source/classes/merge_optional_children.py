@@ -8,7 +8,7 @@ from ....ir import Value
 from ..cells.cell_definition import Definition
 from ..cells.constructor_arguments import Class, ConstructorArgument, structure, tag_types
 from ..text.expressions import ANY, Expression, Literal, Part, Use, first_call
-from ..text.traversal import literals, shape_of, substitute
+from ..text.traversal import leave_out_absent, literals, shape_of, substitute
 
 
 def merge_optional_children(
@@ -149,6 +149,7 @@ def add_optional_arguments(class_: Class, optional: dict[str, dict[int, Part]]) 
             present = tuple(d.module in given for d in class_.instances)
             class_.arguments.append(ConstructorArgument(child, present, False, in_construct=True))
             continue
+        given = {module: leave_out_absent(part) for module, part in given.items()}
         holes = _find_arguments(class_, given)
         if holes is None:
             values = tuple(given.get(d.module) for d in class_.instances)

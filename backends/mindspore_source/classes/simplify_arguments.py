@@ -49,15 +49,16 @@ def _numbers(argument: ConstructorArgument) -> list[int]:
 
 
 def _replace_by_ratio(class_: Class) -> None:
-    """Replace the channels that an optional first layer widens by an expansion ratio.
+    """Replace the channels that optional first layers widen by an expansion ratio.
 
     Example: ``if hidden_channels != in_channels`` becomes ``if expand_ratio != 1``.
     """
-    for key, condition in list(class_.conditions.items()):
-        if condition.template != DIFFER:
-            continue
-        base, widened = condition.of
-        if not (_is_free(base) and _is_free(widened)):
+    members: dict[tuple[ConstructorArgument, ...], list[int]] = {}  # that share one condition
+    for key, condition in class_.conditions.items():
+        if condition.template == DIFFER:
+            members.setdefault(condition.of, []).append(key)
+    for (base, widened), keys in members.items():
+        if widened.of or not (_is_free(base) and _is_free(widened)):
             continue
         ratios = [Fraction(w, b) for w, b in zip(_numbers(widened), _numbers(base), strict=True)]
         counts = Counter(ratios)
@@ -68,7 +69,7 @@ def _replace_by_ratio(class_: Class) -> None:
         times = ConstructorArgument(name, tuple(int(r) for r in ratios), usual)
         class_.arguments.append(times)
         _replace(class_, widened, "{0} * {1}", times, base)
-        class_.conditions[key] = Condition("{0} != 1", (times,))
+        class_.conditions.update(dict.fromkeys(keys, Condition("{0} != 1", (times,))))
 
 
 DIFFER = "{0} != {1}"

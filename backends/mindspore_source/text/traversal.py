@@ -138,3 +138,13 @@ def substitute(part: Expression, old: Value, new: Value) -> Expression:
 def empty(part: Part) -> Part:
     """Return the part with every literal `ABSENT`."""
     return Literal(ABSENT, part.hint) if isinstance(part, Literal) else _rebuild(part, empty)
+
+
+def leave_out_absent(part: Part) -> Part:
+    """Return the part as one instance alone constructs it: without what only others have."""
+    if isinstance(part, OptionalMember):
+        return leave_out_absent(part.part)
+    if isinstance(part, Call):
+        given = [a for a in part.arguments if not isinstance(a.value, OptionalMember) or a.value.present]
+        part = replace(part, arguments=tuple(given))
+    return _rebuild(part, leave_out_absent)
