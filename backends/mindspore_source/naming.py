@@ -27,6 +27,8 @@ MODULE_NAMES = frozenset(
         "sigmoid",
         "Tanh",
         "tanh",
+        "Softmax",
+        "softmax",
         "ON_CPU",
     }
 )

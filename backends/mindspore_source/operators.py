@@ -131,6 +131,14 @@ TABLE.add(
     traits=Traits(elementwise=True, activation=True),
 )
 TABLE.add(
+    "Softmax",
+    inputs="X",
+    attributes=[AttributeSpec("axis", "int", default=-1)],
+    infer=_first,
+    summary="Softmax of rows, of which some may be -inf whole: written as a function of the file's own",
+    traits=Traits(activation=True),
+)
+TABLE.add(
     "Entry",
     inputs="",
     outputs="entered state*",

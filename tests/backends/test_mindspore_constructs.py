@@ -304,6 +304,38 @@ class Residual(torch.nn.Module):
         return torch.relu(self.conv(x) + (x if self.skip is None else self.skip(x)))
 
 
+@pytest.mark.parametrize("layer", [False, True])
+def test_rows_that_are_hidden_whole(layer: bool, tmp_path: Path) -> None:
+    """NaN where all is hidden, as torch has it, and nothing else anywhere."""
+    softmax = torch.nn.Softmax(-1)
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.softmax = softmax if layer else None
+
+        def forward(self, x, keep):
+            x = x.masked_fill(~keep[:, None], -torch.inf)
+            return x.softmax(-1) if self.softmax is None else self.softmax(x)
+
+    keep = np.array([[False] * 4, [True, False, True, True]])
+    source = assert_same(Masked(), tmp_path, floats(2, 3, 4), keep)
+    assert "ops.softmax(x.expand_dims(-1), axis=-2)" in source
+
+
+def test_a_causal_mask_hides_no_row(tmp_path: Path) -> None:
+    class Causal(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mask", torch.tril(torch.ones(1, 6, 6)))
+
+        def forward(self, x):
+            size = x.shape[-1]
+            return x.masked_fill(self.mask[:, :size, :size] == 0, -torch.inf).softmax(-1)
+
+    assert "expand_dims" not in assert_same(Causal(), tmp_path, floats(2, 4, 4))
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_shortcuts_of_three_structures(staged: bool, tmp_path: Path) -> None:
     """Identity, pool and convolution, pool alone, convolution alone: each with its own weights' names."""

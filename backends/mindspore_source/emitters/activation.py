@@ -21,6 +21,7 @@ from ..emitting import (
     View,
     optional,
 )
+from ..operators import DOMAIN
 from ..text.expressions import ADD, MISSING, MULTIPLY, Access, call, infix, mark_light, only_call
 
 TABLE = EmitterTable()
@@ -70,11 +71,17 @@ PRECISE_FUNCTIONS = {
         return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
     return ops.tanh(x)
 ''',
+    "softmax": '''def softmax(x):
+    """ops.softmax of rows, but on CPU, where one of -inf spoils those behind it, over another axis."""
+    if ON_CPU:
+        return ops.softmax(x.expand_dims(-1), axis=-2).squeeze(-1)
+    return ops.softmax(x, axis=-1)
+''',
 }
 """Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
 
 PRECISE_LAYER = '''class {layer}(nn.Cell):
-    """nn.{layer}, as precise as that."""
+    """nn.{layer}, by that function."""
 
     def construct(self, x):
         return {function}(x)
@@ -104,13 +111,16 @@ def saturating(view: View) -> Expression:
     return mark_light(call(f"ops.{view.operator.op_type.lower()}", view.use(0)))
 
 
-@TABLE.layer("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
+_OWN = tuple(f"{DOMAIN}.{name.capitalize()}" for name in PRECISE_FUNCTIONS)
+
+
+@TABLE.layer(*_OWN)
 def precise_layer(view: View) -> NnLayer:
     """Emit the emitted file's own precise layer."""
     return NnLayer(Call(view.operator.op_type, ()))
 
 
-@TABLE.call("regraft.mindspore.Sigmoid", "regraft.mindspore.Tanh")
+@TABLE.call(*_OWN)
 def precise(view: View) -> Expression:
     """Emit a call of the emitted file's own precise function."""
     return mark_light(call(view.operator.op_type.lower(), view.use(0)))

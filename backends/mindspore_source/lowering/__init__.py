@@ -14,6 +14,7 @@ from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
 from .hoist_calls import HoistCalls
 from .inline_empty_parameters import InlineEmptyParameters
+from .keep_rows_apart import KeepRowsApart
 from .lower_control_flow import LowerControlFlow
 from .lower_conv_transpose import LowerConvTranspose
 from .lower_resize import LowerResize
@@ -41,6 +42,7 @@ LOWERING: tuple[Pass, ...] = (
     ChoosePreciseActivations(),
     AdoptProjections(),  # which says whether an attention is one layer
     Legalise("MindSpore source", can_emit),
+    KeepRowsApart(),
     RegisterLooseParameters(),
     UnwrapFlatten(),
     UnwrapRecurrent(),
