@@ -317,6 +317,20 @@ def test_padding_between_transposes(axes: list[int]) -> None:
     np.testing.assert_array_equal(got, want.transpose(0, 3, 1, 2))
 
 
+@pytest.mark.parametrize(("start", "limit", "step"), [(2, -1, -1), (-3, 0, 1), (0, 3, 2), (2, 0, -1)])
+def test_places_that_are_counted_down_or_from_the_end(start: int, limit: int, step: int) -> None:
+    """ONNX Runtime makes a Slice of a Gather behind a Range, whose limit of -1 is the axis's end."""
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_input("x", TensorType(F32, ("N", 4)))
+    given = [graph.add_input(name, TensorType("int64", ())) for name in ("start", "limit")]
+    graph.outputs.append(("y", b.op("Gather", x, b.op("Range", *given, b.constant(step)))))
+    array = np.random.default_rng(0).standard_normal((3, 4)).astype(F32)
+    feeds = {"x": array, "start": np.array(start), "limit": np.array(limit)}
+    (got,) = onnxruntime.InferenceSession(to_model(graph).SerializeToString()).run(None, feeds)
+    np.testing.assert_array_equal(got, array[np.arange(start, limit, step)])
+
+
 @pytest.mark.parametrize("own", [{}, {"ceil_mode": 1}, {"pads": [1, 0, 1, 0]}])
 def test_a_maximum_pool_does_not_swallow_a_pad_with_zeros(own):
     """ONNX Runtime's own rewriting makes them the pool's own pads, which are less than any number."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ....passes.base import Pass
 from ...legalise import Legalise
+from .count_from_zero import CountFromZero
 from .name_pad_axes import NamePadAxes
 from .separate_pads_from_pools import SeparatePadsFromPools
 from .turn_weights import TurnWeights
 
 EXPRESSING: tuple[Pass, ...] = (
     Legalise("ONNX", lambda _, operator: operator.domain == ""),
+    CountFromZero(),
     NamePadAxes(),
     SeparatePadsFromPools(),
 )
