@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
         )
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
-    graph = row.load().read(found, arrays, options)
+    graph = row.load().read(found, arrays, replace(options, own=found is not model))
     graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))
     return _name(graph, model)
 

@@ -18,6 +18,7 @@ class LoadOptions:
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
         trust: whether what a ``.pt2`` file pickles, imports or evaluates may run.
         partial: whether torch operators without a lowering become stubs instead of an error.
+        own: whether the model was made for this call alone, which may give lazy layers their parameters.
     """
 
     params: Path | None = None
@@ -26,3 +27,4 @@ class LoadOptions:
     arguments: Mapping[str, object] = field(default_factory=dict)
     partial: bool = False
     trust: bool = False
+    own: bool = False

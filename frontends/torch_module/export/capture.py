@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 from ....ir import ModelError
 from ...options import LoadOptions
+from ..modules.lazy import initialise, uninitialised, uninitialised_error
 from ..modules.live_state import assigned_by
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
@@ -76,21 +77,38 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     """
     require_python(module)
     bound = bind(module, inputs)
-    found = _with_axes(module, bound, options)
-    read = entries_read(found.program, module)
-    if not read:
-        return found
 
     def call() -> object:
         args, kwargs = bound.built(lambda _, leaf: leaf)  # anew: a cache that is given is written into
         return module(*args, **kwargs)
 
+    drawn = _initialised(module, call, options)
+    found = _with_axes(module, bound, options)
+    found.notes += drawn
+    read = entries_read(found.program, module)
+    if not read:
+        return found
     caches = find_caches(module, read, call)
     if caches.refilled:
         with caches.empty_caches(module):
             found = _with_axes(module, bound, options)
     found.notes += caches.notes()
     return found
+
+
+def _initialised(module: Module, call: Callable[[], object], options: LoadOptions) -> list[str]:
+    """Give lazy layers their parameters, where the model is nobody else's; returns notes."""
+    lazy = uninitialised(module)
+    if not lazy:
+        return []
+    if not options.own:
+        raise uninitialised_error(lazy)
+    try:
+        return [initialise(module, call)]
+    except ModelError:
+        raise
+    except Exception as error:  # the model's own code may raise anything
+        raise export_error(module, error) from error
 
 
 def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captured:

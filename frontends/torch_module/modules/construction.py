@@ -201,7 +201,7 @@ def _address(tensor: Tensor) -> int:
     """Where a tensor's memory begins; 0 for one that has none."""
     try:
         return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):
+    except _WITHOUT_MEMORY:
         return 0
 
 
@@ -209,8 +209,12 @@ def _whole(tensor: Tensor) -> bool:
     """Whether a tensor is all of its memory."""
     try:
         return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
-    except (NotImplementedError, RuntimeError):  # sparse tensors have none
+    except _WITHOUT_MEMORY:
         return False
+
+
+_WITHOUT_MEMORY = (NotImplementedError, RuntimeError, ValueError)
+"""What torch raises where a sparse tensor, or a parameter of a lazy layer, is asked for its memory."""
 
 
 # -- the laws of torch.nn.init -------------------------------------------------------------------------

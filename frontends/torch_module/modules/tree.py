@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
+from ....ir import Graph, Initializer, Parameter, TensorData
 from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of
 from ..symbols import dtype_of
 from .initializers import initial_laws
+from .lazy import uninitialised_error
 
 if TYPE_CHECKING:
     import torch
@@ -171,12 +172,7 @@ def _add_parameters(
         if tensor is None:
             continue
         if isinstance(tensor, UninitializedTensorMixin):
-            raise ModelError(
-                "E104",
-                f"expected initialised parameters, got the lazy `{name}`",
-                place=f"{path}{name}",
-                hint="run the model once so that its lazy modules learn their shapes",
-            )
+            raise uninitialised_error([f"{path}{name}"])
         if id(tensor) not in tree.parameters:
             tree.parameters[id(tensor)] = _add_parameter(
                 tree,

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.init import dirac_ as dirac
 from torch.nn.init import orthogonal_, sparse_
 
+import regraft
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
 from regraft.frontends.torch_module import read, read_tree
@@ -399,9 +400,34 @@ def test_a_damaged_program_and_a_pickle_are_refused(tmp_path):
             read(tmp_path / name, [], OPTIONS)
 
 
-def test_a_lazy_module_is_refused_by_name():
-    with pytest.raises(ModelError, match=r"E104 .*lazy `weight`"):
-        read_tree(nn.Sequential(nn.LazyLinear(3)), OPTIONS)
+LAZY = """
+import torch
+from torch import nn
+
+def net():
+    return nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(5))
+"""
+
+
+def test_the_lazy_layers_of_a_model_that_is_named_learn_their_shapes(tmp_path: Path) -> None:
+    """In a first run on the example, in which no statistics are counted."""
+    (tmp_path / "lazy.py").write_text(LAZY)
+    graph = regraft.load(f"{tmp_path}/lazy.py:net", {"input": "2x3x8x8"})
+    held = {p.name: p.data for p in graph.parameters()}
+    assert held["0.weight"].shape == (4, 3, 3, 3)
+    assert held["3.weight"].shape == (5, 4 * 6 * 6)
+    assert held["1.num_batches_tracked"].numpy() == 0
+    assert [n for n in graph.origin.notes if "`0.weight`, `0.bias`, `1.weight`, …" in n]
+    laws = [p.initializer.law for p in graph.parameters() if p.name in ("0.weight", "3.weight")]
+    assert laws == ["he_uniform"] * 2
+
+
+def test_the_lazy_layers_of_a_live_model_are_left_as_they_are() -> None:
+    net = nn.Sequential(nn.LazyLinear(3))
+    for refuse in (lambda: read_tree(net, OPTIONS), lambda: regraft.load(net, "2x4")):
+        with pytest.raises(ModelError, match=r"(?s)E104 .*`0.weight`.*run the model once on an example"):
+            refuse()
+    assert type(net[0]) is nn.LazyLinear
 
 
 def test_attention_dropout_that_evaluation_hides_is_noted():
