@@ -93,5 +93,6 @@ def _is_parameter(value: object) -> bool:
 
 
 def _is_trained(layer: Any) -> bool:
-    parameters = layer.parameters() if hasattr(layer, "parameters") else layer.get_parameters()
+    kind: Any = type(layer)  # an attribute of the layer's own may hide its `parameters`
+    parameters = kind.parameters(layer) if hasattr(kind, "parameters") else layer.get_parameters()
     return any(p.requires_grad for p in parameters)

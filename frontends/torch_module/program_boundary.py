@@ -8,6 +8,7 @@ from ...ir import TensorData, Value
 from .complex_numbers import Pair, on_a_last_axis
 from .context import Context, Result
 from .environment import Environment
+from .export.cached_tensors import registered_constants
 from .export.capture import Captured, array_of
 from .modules.tree import Tree
 
@@ -32,15 +33,21 @@ class ProgramBoundary:
         signature = self._program.graph_signature
         self._held = {**signature.inputs_to_buffers, **signature.inputs_to_parameters}
         self._constants = signature.inputs_to_lifted_tensor_constants
+        module = captured.module
+        self._registered = {} if module is None else registered_constants(self._program, module)
 
     def add_input(self, node: Node) -> None:
         """Bind a placeholder to its parameter, constant or input, which is added."""
         context, name = self._context, node.name
         found: Result
+        tensor: Any
         if name in self._held:
             found = Value(self._parameter(self._held[name]))
+        elif self._constants.get(name) in self._registered:
+            tensor = self._registered[self._constants[name]]
+            found = Value(self._tree.parameters[id(tensor)])
         elif name in self._constants:
-            tensor: Any = self._program.constants[self._constants[name]]
+            tensor = self._program.constants[self._constants[name]]
             found = context.graph.add_constant(TensorData.of(array_of(tensor)))
         elif hasattr(node.meta.get("val"), "shape"):
             found = context.graph.add_input(name, context.symbols.type(node.meta["val"]))
@@ -86,7 +93,11 @@ class ProgramBoundary:
         """The parameter node of a name in the program's signature, by the identity of its tensor."""
         module = self._captured.module
         if module is not None:
-            path, _, leaf = target.rpartition(".")
-            return self._tree.parameters[id(getattr(module.get_submodule(path), leaf))]
+            *path, leaf = target.split(".")
+            for name in path:  # by what is registered: an attribute may be a method of that name
+                module = module._modules[name]
+                assert module is not None
+            held = module._parameters if leaf in module._parameters else module._buffers
+            return self._tree.parameters[id(held[leaf] if leaf in held else getattr(module, leaf))]
         state, constants = self._program.state_dict, self._program.constants
         return self._tree.parameters[id(state[target] if target in state else constants[target])]

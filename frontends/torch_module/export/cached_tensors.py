@@ -60,11 +60,13 @@ class Caches:
         refilled: what a call fills with the same values again where it was taken away, and how: `blank`.
         changed: what it fills with other values.
         kept: everything else.
+        registered: identities of the tensors that the module registers, under other names too.
     """
 
     refilled: dict[Entry, bool] = field(default_factory=dict)
     changed: list[Entry] = field(default_factory=list)
     kept: list[Entry] = field(default_factory=list)
+    registered: frozenset[int] = frozenset()
 
     @contextmanager
     def empty_caches(self, module: Module) -> Iterator[None]:
@@ -77,6 +79,7 @@ class Caches:
     def notes(self) -> list[str]:
         """What a reader should know of those that are constants of the graph."""
         trained = [e for e in self.kept if any(t.requires_grad for t in _tensors(e.value))]
+        trained = [e for e in trained if not all(id(t) in self.registered for t in _tensors(e.value))]
         return [
             *(
                 f"`{place}` holds what an earlier call computed, and a call would compute something else "
@@ -98,13 +101,37 @@ def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
     return [e for e in _entries(module) if any(_memory(t) in constants for t in _tensors(e.value))]
 
 
+def registered_constants(program: ExportedProgram, module: Module) -> dict[str, torch.Tensor]:
+    """The constants of a program that are parameters of the module, by name: those of layers in a plain list.
+
+    torch puts its own tensors in the place of those that it finds by registered paths alone.
+    """
+    if not program.constants:
+        return {}
+    registered = {id(t) for t in _registered(module)}
+    held = {_memory(t): t for e in _entries(module) for t in _tensors(e.value) if id(t) in registered}
+    return {
+        name: held[memory]
+        for name, value in program.constants.items()
+        for memory in map(_memory, _tensors(value))
+        if memory in held
+    }
+
+
+def _registered(module: Module) -> list[torch.Tensor]:
+    import torch
+
+    kind = torch.nn.Module  # whose `parameters` an attribute of the module's own may hide
+    return [*kind.parameters(module), *kind.buffers(module)]
+
+
 def find_caches(module: Module, entries: Sequence[Entry], call: Callable[[], object]) -> Caches:
     """Find which entries are caches, by calls of the model in evaluation mode.
 
     All are taken away together first; where the model then fails or leaves some empty, those of one class
     and attribute after another.
     """
-    found = Caches(kept=list(entries))
+    found = Caches(kept=list(entries), registered=frozenset(map(id, _registered(module))))
     groups: dict[tuple[type, str], list[Entry]] = {}
     for entry in entries:
         groups.setdefault((type(entry.module), entry.name), []).append(entry)
@@ -176,7 +203,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, torch.nn.Module):
-            found += leaf.parameters()
+            found += torch.nn.Module.parameters(leaf)
         elif isinstance(leaf, torch.Tensor):
             found.append(leaf)
     return found

@@ -23,8 +23,8 @@ from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python
+from .module_methods import idle_moves, registered_members
 from .module_stacks import normalised_stack
-from .module_to import idle_moves
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
 from .tensors import array_of, tensor_of, tensor_placeholders
@@ -237,6 +237,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         layers_kept_whole(),
         lean_tracing(module),
         idle_moves(),
+        registered_members(),
         own_gradients() as own,
         _recorded(calls),
         _opened(module),

@@ -52,6 +52,13 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="return such a container, or register the class with torch.utils._pytree",
         )
+    if hidden := _hidden_method(module, error):
+        return ModelError(
+            "E104",
+            f"torch.export calls the method `{hidden[1]}` of modules, which an attribute of {hidden[0]} hides",
+            place=type(module).__name__,
+            hint="give the attribute another name",
+        )
     if is_refusal(error):
         what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
@@ -154,6 +161,20 @@ def _quantised(module: Module) -> list[str]:
         and ".quantized." in type(m).__module__
         and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
     ]
+
+
+def _hidden_method(module: Module, error: Exception) -> tuple[str, str] | None:
+    """The module and the method of `torch.nn.Module` that an attribute hides, where torch called it."""
+    import torch
+
+    if not isinstance(error, TypeError) or not str(error).endswith("object is not callable"):
+        return None
+    methods = {n for n, v in vars(torch.nn.Module).items() if callable(v)}
+    for path, m in torch.nn.Module.named_modules(module):
+        hidden = [n for n, v in vars(m).items() if n in methods and not callable(v) and v is not None]
+        if hidden:
+            return (f"`{path}`" if path else f"`{type(m).__name__}`"), hidden[0]
+    return None
 
 
 def is_refusal(error: Exception) -> bool:

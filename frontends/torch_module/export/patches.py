@@ -55,6 +55,11 @@ PATCHES = (
     Patch("torch._subclasses", "FakeTensor", "as is_compiling, for code that asks its tensors"),
     Patch("torch.autograd:Function", "apply", "names the gradients that a model writes itself"),
     Patch("torch.nn:Module", "to", "a move that changes nothing would swap parameters, which is refused"),
+    Patch(
+        "torch.nn.utils._named_member_accessor:NamedMemberAccessor",
+        "get_submodule",
+        "a submodule called `parameters` is found, and not the method",
+    ),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch(
         "torch.nn.modules.transformer",

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 @contextmanager
 def lean_tracing(module: Module) -> Iterator[None]:
     """Export `module` inside at less cost; its parameters need no gradients until the block ends."""
-    with ExitStack() as stack:
-        stack.enter_context(frozen(module.parameters()))
+    import torch
+
+    with ExitStack() as stack:  # an attribute of a model's own may hide its `parameters`
+        stack.enter_context(frozen(torch.nn.Module.parameters(module)))
         stack.enter_context(_without_code())
         stack.enter_context(_shapes_by_rule())
         proxies = "torch.fx.experimental.proxy_tensor"

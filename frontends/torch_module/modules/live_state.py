@@ -88,8 +88,11 @@ def structure_kept(module: Module) -> Iterator[None]:
 
     So are values of tensors that it does not register, on which torch.export computes.
     """
+    import torch
+
     snapshot = _Snapshot(module)
-    registered = {id(t) for t in (*module.parameters(), *module.buffers())}
+    kind = torch.nn.Module  # whose `parameters` an attribute of the module's own may hide
+    registered = {id(t) for t in (*kind.parameters(module), *kind.buffers(module))}
     memories = {
         s._cdata: s for t in snapshot.tensors if id(t) not in registered and (s := _storage(t)) is not None
     }

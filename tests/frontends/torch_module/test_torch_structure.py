@@ -17,7 +17,7 @@ from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
 from regraft.frontends.torch_module import read, read_tree
 from regraft.frontends.torch_module.modules.construction import laws_of, watch_construction
-from regraft.ir import ModelError, UnsupportedError, render, validate
+from regraft.ir import ModelError, UnsupportedError, Value, render, validate
 
 from .comparison import session_of
 
@@ -474,3 +474,40 @@ def test_what_a_forward_keeps_is_not_torch_exports():
     assert module.seen == []
     assert [p.name for p in graph.parameters()] == ["biases"]
     assert not module(torch.zeros(1, 2, 2)).isnan().any()
+
+
+class ListsOfLayers(nn.Module):
+    """Layers in a plain list, whose parameters are registered under a method's name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = [nn.Linear(3, 3), nn.Linear(3, 3)]
+        held = [p for block in self.blocks for p in block.parameters()]
+        self.parameters = nn.ParameterList(held)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x - torch.relu(block(x))
+        return x
+
+
+def test_a_list_called_parameters_holds_those_of_layers_in_another(check) -> None:
+    """torch finds the method of that name, and makes constants of what it finds by no registered path."""
+    graph = check(ListsOfLayers(), floats(2, 3))
+    assert [p.name for p in graph.parameters() if p.trainable] == [f"parameters.{n}" for n in range(4)]
+    assert all(graph.users(Value(p.key)) for p in graph.parameters())
+    assert not [n for n in graph.origin.notes if "not trained" in n]
+
+
+def test_an_attribute_that_hides_a_method_which_torch_needs_is_named() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+            object.__setattr__(self, "parameters", [1])
+
+        def forward(self, x):
+            return self.inner(x)
+
+    with pytest.raises(ModelError, match=r"E104 .*method `parameters` .*`Hidden` hides"):
+        read(Hidden(), [("", floats(2, 3))], OPTIONS)

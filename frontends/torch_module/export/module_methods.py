@@ -1,0 +1,55 @@
+"""Methods of torch's own while a module is exported: moving one in its forward, finding its members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .patches import original, patched
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+@contextmanager
+def idle_moves() -> Iterator[None]:
+    """While the block runs, `Module.to` gives a module as it is where its tensors are as asked for.
+
+    torch.export cannot swap parameters.
+    """
+    import torch
+
+    library: Any = torch._C
+    move = original("torch.nn:Module", "to")
+
+    def to(self: Module, *args: Any, **kwargs: Any) -> Module:
+        device, dtype, _, layout = library._nn._parse_to(*args, **kwargs)
+        tensors = [*torch.nn.Module.parameters(self), *torch.nn.Module.buffers(self)]
+        stays = layout is None and all(
+            device in (None, t.device)
+            and (dtype in (None, t.dtype) or not (t.is_floating_point() or t.is_complex()))
+            for t in tensors
+        )
+        return self if stays else move(self, *args, **kwargs)
+
+    with patched("torch.nn:Module", to=to):
+        yield
+
+
+@contextmanager
+def registered_members() -> Iterator[None]:
+    """While the block runs, torch finds submodules by what is registered, also behind a method of a name."""
+    home = "torch.nn.utils._named_member_accessor:NamedMemberAccessor"
+    find = original(home, "get_submodule")
+
+    def get_submodule(self: Any, name: str) -> Module:
+        prefix, _, last = name.rpartition(".")
+        if name and name not in self.memo:
+            found = self.get_submodule(prefix)._modules.get(last)
+            if found is not None:
+                self.memo[name] = found
+        return find(self, name)
+
+    with patched(home, get_submodule=get_submodule):
+        yield
