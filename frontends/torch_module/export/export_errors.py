@@ -55,7 +55,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
     if hidden := _hidden_method(module, error):
         return ModelError(
             "E104",
-            f"torch.export calls the method `{hidden[1]}` of modules, which an attribute of {hidden[0]} hides",
+            f"torch.export calls the method `{hidden[1]}`, which an attribute of {hidden[0]} hides",
             place=type(module).__name__,
             hint="give the attribute another name",
         )

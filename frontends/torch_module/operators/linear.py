@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
+
 from ....ir import Value
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -39,12 +41,52 @@ def addmm(call: Call) -> Value:
     return call.op("Add", _scaled(call, product, "alpha"), _scaled(call, call.value("self"), "beta"))
 
 
+_SUMMED = ("float32", "float64", "int32", "int64")
+"""Element types that runtimes have Einsum for; half precision is theirs too, as a product of matrices."""
+
+
 @TABLE.op("aten.einsum.default")
 def einsum(call: Call) -> Value:
-    """The same equation language, blanks removed."""
+    """The same equation, of operands of one element type, in which an ellipsis broadcasts nothing."""
     call.require("path", None)
-    equation = call.text("equation").replace(" ", "")
-    return call.op("Einsum", *call.values("tensors"), equation=equation)
+    values, equation = call.values("tensors"), call.text("equation").replace(" ", "")
+    if "..." in equation:
+        values, equation = _spell_out(call, values, equation)
+    exact = call.dtype if call.dtype in _SUMMED or "float" in call.dtype else "int64"
+    product = call.op("Einsum", *(call.cast(v, exact) for v in values), equation=equation)
+    return call.cast(product, call.dtype)
+
+
+def _spell_out(call: Call, values: list[Value], equation: str) -> tuple[list[Value], str]:
+    """Operands and equation with a letter for every axis of an ellipsis, where those do not fit as they are.
+
+    ONNX wants one rank of all ellipses, and letters that broadcast nothing: an axis of size 1 is taken out.
+    """
+    inputs, arrow, output = equation.partition("->")
+    parts = [term.partition("...") for term in inputs.split(",")]
+    shapes = [
+        call.shape(v)[len(head) : call.rank(v) - len(tail)] if dots else ()
+        for v, (head, dots, tail) in zip(values, parts, strict=True)
+    ]
+    rank = max(map(len, shapes))
+    free = [x for x in ascii_letters if x not in equation]
+    letters = free[len(free) - rank :]
+    sizes = [[shape[len(shape) - at] for shape in shapes if len(shape) >= at] for at in range(rank, 0, -1)]
+    stretched = {x for x, found in zip(letters, sizes, strict=True) if 1 in found and set(found) != {1}}
+    if not stretched and len({len(s) for s, (_, dots, _) in zip(shapes, parts, strict=True) if dots}) == 1:
+        return values, equation
+    terms: list[str] = []
+    for at, (shape, (head, _, tail)) in enumerate(zip(shapes, parts, strict=True)):
+        own = list(zip(letters[rank - len(shape) :], shape, strict=True))
+        gone = [len(head) + i for i, (x, size) in enumerate(own) if x in stretched and size == 1]
+        if gone:
+            values[at] = call.op("Squeeze", values[at], call.constant(gone))
+        kept = "".join(x for x, size in own if not (x in stretched and size == 1))
+        terms.append(head + kept + tail)
+    if not arrow:
+        named = inputs.replace("...", "").replace(",", "")
+        output = "..." + "".join(sorted(x for x in set(named) if named.count(x) == 1))
+    return values, f"{','.join(terms)}->{output.replace('...', ''.join(letters))}"
 
 
 @TABLE.op("aten.bilinear.default")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -122,6 +124,28 @@ def test_products(check):
         floats(2, 3, 4),
         floats(2, 4, 5),
     )
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("...ij,...jk->...ik", [(2, 3, 4, 5), (5, 6)]),
+        ("...i,...i->...", [(2, 3, 4), (3, 4)]),
+        ("...i,...j", [(2, 3, 4), (5,)]),
+        ("b...i,...ij->b...j", [(2, 3, 4), (1, 4, 5)]),
+        ("...a,...a->...", [(2, 1, 4), (2, 3, 4)]),
+    ],
+)
+def test_ellipses_of_different_ranks_and_sizes(check, equation, shapes):
+    check(partial(torch.einsum, equation), *(floats(*shape) for shape in shapes))
+
+
+def test_einsum_of_two_element_types(check):
+    whole = np.arange(8).reshape(2, 4)
+    check(lambda n, x: torch.einsum("bi,j->bij", n, x[0]), whole, floats(2, 3))
+    check(lambda n, x: torch.einsum("bi,j->bij", n > 3, x[0]), whole, floats(2, 3))
+    check(lambda n: torch.einsum("bi,j->bij", n > 3, n[0] > 1), whole)
+    check(lambda n: torch.einsum("bi,bj->bij", n, n), whole.astype(np.uint8))
 
 
 @pytest.mark.parametrize("bias", [True, False])
