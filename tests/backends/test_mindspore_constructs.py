@@ -376,12 +376,34 @@ def test_sequentials_with_names(tmp_path: Path) -> None:
         lambda x: [x[:, :0].clamp(max=1), F.pad(x[:, :0, 0], (0, 0)), F.pad(x[:, :0, 0], (1, 1))],
         lambda x: [torch.full((), 2.5), *x[0, 0, 0].max(0), torch.zeros(0, 3), torch.ones(2, 0)],
         lambda x: [torch.arange(4.0).index_select(0, x.argmax(2)[0, :2]), torch.ones(1) @ x[:1, 0, 0]],
+        lambda x: [
+            F.linear(x[..., :0], torch.ones(5, 0)),
+            x[..., :0] @ torch.ones(0, 3),
+            x[..., :0] @ x[:, :0],
+        ],
     ],
-    ids=["slices", "arithmetic", "numbers", "tables"],
+    ids=["slices", "arithmetic", "numbers", "tables", "products"],
 )
 def test_tensors_of_no_elements_and_of_one(tmp_path, function):
     """Constants of shape (0, 3) keep it; one number is a tensor where MindSpore takes no number."""
     assert_same(function, tmp_path / "out", floats(2, 3, 4))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_of_no_inputs(bias: bool, tmp_path: Path) -> None:
+    """MindSpore leaves its product uninitialised."""
+
+    class Ends(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.narrow = torch.nn.Linear(3, 0)
+            self.widen = torch.nn.Linear(0, 5, bias=bias)
+
+        def forward(self, x):
+            return self.widen(self.narrow(x))
+
+    assert_same(Ends(), tmp_path, floats(2, 3))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

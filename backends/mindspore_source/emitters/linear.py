@@ -15,7 +15,7 @@ from ..emitting import (
     View,
     initializer_argument,
 )
-from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
+from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix, method
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
@@ -51,7 +51,16 @@ def linear_layer(view: View) -> NnLayer:
 @TABLE.call("regraft.Linear")
 def linear(view: View) -> Expression:
     """Emit ops.dense, with the weight as an operand."""
+    if view.shape(1)[-1] == 0:
+        return infix(
+            _total(view, 0, -1), "+", view.use(2, MULTIPLY) if view.has(2) else _total(view, 1, 1), ADD
+        )
     return call("ops.dense", *(view.tensor(slot) for slot in range(2 + view.has(2))))
+
+
+def _total(view: View, slot: int, axis: int) -> Expression:
+    """Sums over an axis of no elements, all 0: MindSpore leaves products over such an axis uninitialised."""
+    return method(view.atom(slot), "sum", axis, keepdims=True if axis < 0 else None)
 
 
 def _plain_gemm(view: View) -> bool:
@@ -93,5 +102,7 @@ def gemm(view: View) -> Expression:
 def matmul(view: View) -> Expression:
     """Emit ops.bmm for one product per matrix, ops.matmul where a matrix is used for several."""
     a, b = view.shape(0), view.shape(1)
+    if a[-1] == 0 and len(a) > 1 and len(b) > 1:
+        return infix(_total(view, 0, -1), "+", _total(view, 1, -2), ADD)
     equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
     return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))
