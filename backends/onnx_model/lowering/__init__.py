@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....passes.base import Pass
 from ...legalise import Legalise
 from .count_from_zero import CountFromZero
+from .fold_output_padding import FoldOutputPadding
 from .name_pad_axes import NamePadAxes
 from .separate_pads_from_pools import SeparatePadsFromPools
 from .turn_weights import TurnWeights
@@ -12,6 +13,7 @@ from .turn_weights import TurnWeights
 EXPRESSING: tuple[Pass, ...] = (
     Legalise("ONNX", lambda _, operator: operator.domain == ""),
     CountFromZero(),
+    FoldOutputPadding(),
     NamePadAxes(),
     SeparatePadsFromPools(),
 )

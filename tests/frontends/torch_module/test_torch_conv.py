@@ -73,3 +73,16 @@ def test_convolutions_of_integers_are_refused():
 
     with pytest.raises(UnsupportedError, match="floating-point numbers, got int64"):
         read(Whole(), [("", np.ones((2, 3, 4, 4), np.int64))], LoadOptions())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stride": 2, "dilation": 3, "output_padding": 2},
+        {"dilation": 2, "padding": 1, "output_padding": 1},
+        {"stride": (1, 2), "dilation": 3, "padding": (1, 3), "output_padding": (2, 1), "bias": False},
+    ],
+)
+def test_an_output_padding_of_at_least_the_stride(check, options):
+    """Which torch takes below the dilation, and ONNX Runtime refuses."""
+    check(nn.ConvTranspose2d(2, 3, 3, **options), floats(2, 2, 5, 6))
