@@ -156,6 +156,12 @@ def test_interpolation(tmp_path, options):
     assert_same(lambda x: F.interpolate(x, **options), tmp_path / "out", floats(2, 3, 5, 7))
 
 
+def test_the_nearest_of_places_that_tie(tmp_path: Path) -> None:
+    """The ninth of ten places lies at 4.5 in float32, and before it in float64."""
+    nearest = torch.nn.Upsample(scale_factor=1.7, mode="nearest-exact")
+    assert_same(nearest, tmp_path, floats(2, 3, 6, 10))
+
+
 def test_samples_at_places_and_halves_of_two_batches(tmp_path):
     """The look-ups of optical flow: both images in one batch, sampled around moving places."""
 

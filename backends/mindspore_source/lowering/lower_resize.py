@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,14 +21,14 @@ class LowerResize(Pass):
     What it does:
         Replaces a Resize of static spatial axes that no function of MindSpore computes by a MatMul with a
         constant matrix for every axis that it changes: the matrix is what ONNX's reference evaluator makes
-        of an identity. One that changes no axis goes away.
+        of an identity. One to the nearest becomes a Gather an axis. One that changes no axis goes away.
 
     Why:
         Every mode of ONNX's Resize but cropping treats the axes one after the other, each linearly.
         MindSpore has some of the modes, sizes and ranks.
 
     Leaves alone:
-        What MindSpore has a function for, symbolic axes, `tf_crop_and_resize`, and integers.
+        What MindSpore has a function for, symbolic axes, `tf_crop_and_resize`, and integers but the nearest.
 
     Refuses:
         Nothing.
@@ -46,7 +47,9 @@ class LowerResize(Pass):
     """
 
     name: ClassVar[str] = "lower-resize"
-    codes: ClassVar[dict[str, str]] = {"MS106": "an interpolation is a product with a matrix of weights"}
+    codes: ClassVar[dict[str, str]] = {
+        "MS106": "an interpolation is a product with a matrix of weights, or takes the nearest places"
+    }
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
@@ -55,15 +58,24 @@ class LowerResize(Pass):
         for node in graph.operators():
             if node.qualified_name == "Resize" and not can_emit(graph, node):
                 place = places.of(graph, node.key)
-                if _replace_by_products(graph, node):
-                    changes.append(Change("MS106", "is written as products with matrices", place))
+                if _replace_each_axis(graph, node):
+                    text = (
+                        "takes the nearest places"
+                        if _is_nearest(node)
+                        else "is written as products with matrices"
+                    )
+                    changes.append(Change("MS106", text, place))
         if changes:
             graph.remove_dead()
         return changes
 
 
-def _replace_by_products(graph: Graph, node: Operator) -> bool:
-    """Replace a Resize of static spatial axes by one product an axis; False where that cannot be.
+def _is_nearest(node: Operator) -> bool:
+    return node.str("mode") == "nearest" and node.str("coordinate_transformation_mode") in _ORIGINS
+
+
+def _replace_each_axis(graph: Graph, node: Operator) -> bool:
+    """Replace a Resize of static spatial axes by one operator an axis; False where that cannot be.
 
     Every mode of ONNX's Resize but cropping treats each axis by itself, and linearly: resizing an axis is a
     product with a matrix, the reference evaluator's result for an identity.
@@ -82,7 +94,9 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
     if not pairs and None not in source.shape and len(graph.operands(node.key)) == 4:
         graph.replace_uses(Value(node.key), data)  # to the size that it has: every mode gives it back
         return True
-    if len(changed) != len(pairs) or not changed or source.dtype not in ("float32", "float16"):
+    nearest = _is_nearest(node)
+    floats = source.dtype in ("float32", "float16")
+    if len(changed) != len(pairs) or not changed or not (floats or nearest):
         return False
     if node.str("coordinate_transformation_mode") == "tf_crop_and_resize":
         return False
@@ -90,6 +104,10 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
     value = data
     with b.inside(node.call, node.location):
         for axis, size, wanted in changed:
+            if nearest:
+                taken = _places(node, size, wanted, factors.get(axis))
+                value = b.op("Gather", value, b.constant(taken, "int64"), axis=axis)
+                continue
             weights = _weights(node, size, wanted, factors.get(axis)).astype(numpy_dtype(source.dtype))
             if axis == rank - 1:
                 value = b.op("MatMul", value, b.constant(weights))
@@ -102,6 +120,28 @@ def _replace_by_products(graph: Graph, node: Operator) -> bool:
                 value = b.op("Transpose", product, perm=swap)
     graph.replace_uses(Value(node.key), value)
     return True
+
+
+_ORIGINS: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
+    "half_pixel": lambda at, scale: (at + np.float32(0.5)) / scale - np.float32(0.5),
+    "asymmetric": lambda at, scale: at / scale,
+}
+"""Where a place of the result lies in the source, in float32 as the runtimes have it: places may tie."""
+
+_ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+}
+
+
+def _places(node: Operator, size: int, wanted: int, scale: float | None) -> list[int]:
+    """The places of an axis that the nearest of each place of the result are."""
+    at = np.arange(wanted, dtype=np.float32)
+    factor = np.float32(wanted / size if scale is None else scale)
+    found = _ORIGINS[node.str("coordinate_transformation_mode")](at, factor)
+    return [int(x) for x in _ROUNDED[node.str("nearest_mode")](found).clip(0, size - 1)]
 
 
 def _weights(node: Operator, size: int, wanted: int, scale: float | None) -> np.ndarray:
