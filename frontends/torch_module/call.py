@@ -64,6 +64,20 @@ class Call(call.Call):
             return self.context.size_value(found, dtype)
         return super().operand(key, dtype)
 
+    def as_value(self, found: Any, what: str = "an argument") -> Value:
+        """Return an argument of any kind as a value.
+
+        Raises:
+            UnsupportedError: when it is not a tensor, such as a number that Python took out of one.
+        """
+        if hasattr(found, "free_symbols") or type(found).__name__ == "SymFloat":
+            raise self.unsupported(
+                f"expected {what} to be a tensor, got a number that Python takes out of one "
+                "(`.item()`, `float()`, `.tolist()`)",
+                hint="leave it a tensor: `x.max()` in place of `x.max().item()`",
+            )
+        return super().as_value(found, what)
+
     # -- sizes and types -----------------------------------------------------------------------
 
     def shape(self, of: Key | Value | None = None) -> tuple[Size, ...]:

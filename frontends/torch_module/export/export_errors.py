@@ -59,8 +59,15 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=type(module).__name__,
             hint="give the attribute another name",
         )
+    if "() is not supported for tensor subclasses" in str(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow NumPy, to which the model's code gives a tensor",
+            place=place,
+            hint="compute it with torch's functions, which bear the same names for the most part",
+        )
     if is_refusal(error):
-        what, hint = _of_bodies(error) or (first_line(error), _ON_CONTROL_FLOW)
+        what, hint = _of_bodies(error) or _of_numbers(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
     return ModelError(
         "E103",
@@ -108,6 +115,19 @@ def _of_bodies(error: Exception) -> tuple[str, str] | None:
     facts = {key: value.strip() for key, _, value in reversed(rows)}  # of several, the first
     what = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
     return f"in `{facts.get('Higher Order Operator', 'a body')}`, {what[:300]}", facts.get("Hint", "")
+
+
+def _of_numbers(error: Exception) -> tuple[str, str] | None:
+    """What a number that Python takes out of a tensor is asked for, and what to write; None for others."""
+    if type(error).__name__ != "GuardOnDataDependentSymNode":
+        return None
+    real = re.search(r"\bzu?f\d", str(error)) is not None
+    taken = "`.item()`, `float()`, `.tolist()`" if real else "`.item()`, `int()`, `nonzero`, a mask as index"
+    return (
+        f"its code goes on by a number that is data-dependent, taken out of a tensor ({taken})",
+        "leave it a tensor: `x.max()` in place of `x.max().item()`, torch.sqrt in place of math.sqrt, "
+        f"torch.where in place of `if`; {_ON_CONTROL_FLOW}",
+    )
 
 
 def _packs(error: Exception) -> bool:

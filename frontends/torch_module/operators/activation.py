@@ -166,7 +166,9 @@ def dropout(call: Call) -> Value:
     """Kept with its ratio and without a mode: identity in inference, active where the target trains."""
     if call.flag("train") and call.float("p"):
         raise call.unsupported(
-            "expected `training=self.training`, got a dropout that is active in evaluation too"
+            "expected `training=self.training`, got a dropout that is active in evaluation too: two runs of "
+            "the model itself differ",
+            hint="write `F.dropout(x, p, training=self.training)`, or nn.Dropout(p) as a layer",
         )
     if call.operator.startswith("aten.feature_dropout") and call.rank("input") != 2:
         ratio = call.float("p")

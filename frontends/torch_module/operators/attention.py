@@ -13,6 +13,11 @@ TABLE = LoweringTable[Call]("torch")
 @TABLE.op("aten.scaled_dot_product_attention.default")
 def scaled_dot_product_attention(call: Call) -> Value:
     """The composite; grouped keys and values are repeated for their queries."""
+    if ratio := call.float("dropout_p"):
+        raise call.unsupported(
+            f"expected `dropout_p=0.0` in evaluation, got {ratio:g}: two runs of the model itself differ",
+            hint="write `dropout_p=self.dropout if self.training else 0.0`",
+        )
     query, key, value = call.value("query"), call.value("key"), call.value("value")
     if call.flag("enable_gqa"):
         key, value = (_repeated_heads(call, v, n) for v, n in ((key, "key"), (value, "value")))
@@ -25,7 +30,6 @@ def scaled_dot_product_attention(call: Call) -> Value:
         mask,
         is_causal=call.flag("is_causal"),
         scale=call.arg("scale"),
-        dropout=call.float("dropout_p") or None,
     )
 
 

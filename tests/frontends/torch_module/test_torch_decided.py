@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.ir import ModelError
+from regraft.ir import ModelError, RegraftError
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -281,3 +282,33 @@ def test_a_compiled_module_is_looked_at_in_training_mode():
     net[0] = torch.compile(net[0])
     graph = regraft.load(torch.compile(nn.Sequential(net, nn.Dropout(0.5))), (torch.ones(2, 4),))
     assert graph.origin.notes == ["captured in evaluation mode"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x.max().item(),
+        lambda x: x * sum(x[0].tolist()),
+        lambda x: x * math.sqrt(x.abs().sum().item()),
+        lambda x: x[:, : int(x.sum().item())],
+    ],
+    ids=["multiplied", "listed", "given to math", "a size"],
+)
+def test_a_number_that_python_takes_out_of_a_tensor_is_named_as_such(function):
+    class Taken(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    with pytest.raises(RegraftError, match=r"(?s)`.item\(\)`.*leave it a tensor: `x.max\(\)`") as refused:
+        regraft.load(Taken(), (torch.rand(2, 5),))
+    assert "test_torch_decided.py" in str(refused.value)
+    assert not [word for word in ("zuf", "GuardOn", "Sym") if word in str(refused.value)]
+
+
+def test_numpy_inside_a_forward_is_named_as_such():
+    class Sine(nn.Module):
+        def forward(self, x):
+            return x * torch.from_numpy(np.sin(x.numpy()))
+
+    with pytest.raises(ModelError, match=r"E104 .*follow NumPy"):
+        regraft.load(Sine(), (torch.rand(2, 5),))
