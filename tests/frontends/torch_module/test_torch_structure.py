@@ -511,3 +511,21 @@ def test_an_attribute_that_hides_a_method_which_torch_needs_is_named() -> None:
 
     with pytest.raises(ModelError, match=r"E104 .*method `parameters` .*`Hidden` hides"):
         read(Hidden(), [("", floats(2, 3))], OPTIONS)
+
+
+def test_layers_of_a_model_that_assigns_a_buffer_are_found() -> None:
+    """torch names the root twice in the stacks of such a program."""
+
+    class Remembers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells = nn.Sequential(nn.ModuleList([nn.GRUCell(5, 7)]))
+            self.register_buffer("state", torch.zeros(2, 7))
+
+        def forward(self, x):
+            self.state = self.cells[0][0](x, self.state)
+            return self.state * 2
+
+    graph = read(Remembers(), [("", floats(2, 5))], OPTIONS)
+    assert "@ cells.0.0#1" in next(s for s in render(graph).splitlines() if "GRUCell(%" in s).replace('"', "")
+    assert len(graph.updates) == 1
