@@ -291,12 +291,17 @@ def lerp(call: Call) -> Value:
 
 
 def _shift(direction: str) -> Lowering[Call]:
-    """ONNX shifts unsigned integers; by powers of two, negative numbers shift as torch has it."""
+    """ONNX shifts unsigned integers; by powers of two, negative numbers shift as torch has it.
+
+    Runtimes have powers of int32 and int64 alone.
+    """
 
     def shift(call: Call) -> Value:
-        x, by = call.operand("self", call.dtype), call.operand("other", call.dtype)
-        factor = call.op("Pow", call.constant(2, call.dtype), by)
-        return call.op("Mul", x, factor) if direction == "left" else formulas.floor_divide(call, x, factor)
+        wide = call.dtype if call.dtype == "int32" else "int64"
+        x, by = (call.cast(call.operand(name, call.dtype), wide) for name in ("self", "other"))
+        factor = call.op("Pow", call.constant(2, wide), by)
+        moved = call.op("Mul", x, factor) if direction == "left" else formulas.floor_divide(call, x, factor)
+        return call.cast(moved, call.dtype)
 
     return shift
 

@@ -162,3 +162,10 @@ def test_promotion_of_mixed_types(check):
 def test_half_precision_is_kept(check):
     graph = check(lambda x: x.half() * 2 + 1, floats(3, 4), atol=1e-2)
     assert graph.type_of(graph.outputs[0][1]).dtype == "float16"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+def test_shifts_of_every_integer(check, dtype):
+    numbers = np.arange(12).reshape(2, 6).astype(dtype)
+    signed = numbers if dtype == "uint8" else numbers * 3 - 9
+    check(lambda x, by: [x << 3, x >> 1, x << (by & 7), x >> (by & 7)], signed.astype(dtype), numbers % 4)
