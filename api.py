@@ -23,6 +23,7 @@ from .diagnosis import CODES, Wanted, unique_names
 from .fixing import Fixed
 from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
+from .frontends.input_files import read_array, read_arrays
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
@@ -83,6 +84,8 @@ __all__ = [
     "load_tree",
     "lower",
     "parse_pass",
+    "read_array",
+    "read_arrays",
     "removal",
     "repair_checkpoint",
     "rewrite",

@@ -50,25 +50,37 @@ class Loading:
     """What the options of a MODEL say."""
 
     inputs: tuple[str, ...]
+    data: Path | None
     params: Path | None
     arguments: tuple[str, ...]
     dynamic: tuple[str, ...]
     no_dynamic_batch: bool
     trust: bool
 
-    def parse_inputs(self) -> list[str] | dict[str, object] | None:
+    def parse_inputs(self) -> list[object] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
-        from ..api import InputSpec
+        from ..api import InputSpec, read_array, read_arrays
         from ..ir import UsageError
 
-        specs = [InputSpec.parse(text) for text in self.inputs]
-        names = [s.name for s in specs if s.name]
+        specs: list[tuple[str, object]] = []
+        for text in self.inputs:
+            name, at, path = text.rpartition("@")
+            if at and (not name or name.endswith("=")):
+                specs.append((name.removesuffix("="), read_array(Path(path))))
+            else:
+                spec = InputSpec.parse(text)
+                specs.append((spec.name, spec))
+        if self.data is not None:
+            specs += read_arrays(self.data).items()
+        names = [name for name, _ in specs if name]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError("E001", f"expected --input {twice}=… once, got it twice")
-        if specs and all(s.name for s in specs):
-            return {s.name: s for s in specs}
-        return list(self.inputs) or None
+        if specs and all(name for name, _ in specs):
+            return dict(specs)
+        if any(name and not isinstance(value, InputSpec) for name, value in specs):
+            raise UsageError("E001", "expected a name of every input where arrays have names")
+        return [value for _, value in specs] or None
 
     def constructor(self) -> dict[str, object]:
         """The --arg options: Python literals or JSON's, else text."""
@@ -138,7 +150,11 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "inputs",
                 multiple=True,
                 metavar="[NAME=]SHAPE[:DTYPE]",
-                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (default float32); repeat.",
+                help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (default float32); "
+                "ids=2x16:int64[0,100) for a range, offsets=@file.npy for values; repeat.",
+            ),
+            click.option(
+                "--data", type=click.Path(path_type=Path), help="Example inputs by name: an .npz file."
             ),
             click.option(
                 "--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir import Graph, ModelError, UsageError
-from .inputs import Inputs, InputSpec, arrays_of, as_arrays, holds_values, is_nested
+from .inputs import Inputs, InputSpec, arrays_of, as_arrays, bounds_of, holds_values, is_nested
 from .options import LoadOptions
 from .python_file import load_object, raised_below
 from .registry import file_names, frontend, frontend_of_file, frontend_of_model
@@ -98,6 +98,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
     graph = row.load().read(found, arrays, replace(options, own=found is not model))
+    graph.origin.ranges = _ranges(graph, inputs)
     graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))
     return _name(graph, model)
 
@@ -106,6 +107,17 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     """The static part of a model: modules, registrations and parameters; nothing is captured or run."""
     framework, found = resolve(model, options)
     return _name(frontend(framework).load().read_tree(found, options), model)
+
+
+def _ranges(graph: Graph, inputs: Inputs) -> dict[str, tuple[int, int]]:
+    """The bounds that the user gave, by the graph's own input names."""
+    names = [n.name for n in graph.input_nodes()]
+    given = list(enumerate(bounds_of(inputs)))
+    return {
+        name or names[at]: bounds
+        for at, (name, bounds) in given
+        if bounds is not None and (name in names or (not name and at < len(names)))
+    }
 
 
 def _name(graph: Graph, model: object) -> Graph:

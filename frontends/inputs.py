@@ -20,32 +20,60 @@ _DIGITS, _MOST_AXES, _LARGEST, _CHUNK = 18, 32, 1 << 26, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """Shape and element type of one input; `name` is empty for a positional one."""
+    """Shape and element type of one input; `name` is empty for a positional one.
+
+    Attributes:
+        name: its name.
+        shape: its sizes.
+        dtype: its element type.
+        bounds: the least value and the one that none reaches; None where the element type says it all.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
+    bounds: tuple[int, int] | None = None
 
     @staticmethod
     def parse(text: str) -> InputSpec:
-        """Read ``[NAME=]SHAPE[:DTYPE]``; a scalar's SHAPE is ``scalar``.
+        """Read ``[NAME=]SHAPE[:DTYPE][[LOW,HIGH)]``; a scalar's SHAPE is ``scalar``.
 
         Raises:
             UsageError: when `text` is not of that form.
         """
-        name, _, rest = text.rpartition("=")
+        found = _BOUNDED.fullmatch(text)
+        bounds = None if found is None else (int(found["low"]), int(found["high"]))
+        name, _, rest = (text if found is None else found["spec"]).rpartition("=")
         shape, _, dtype = rest.partition(":")
         dims = [] if shape == "scalar" else shape.lower().split("x")
         digits = all(d.isascii() and d.isdigit() and len(d) <= _DIGITS for d in dims)
         if not digits or (dtype and dtype not in _DRAWN):
             raise UsageError(
                 "E001",
-                f"expected an input such as `2x3x224x224` or `ids=2x16:int64`, got `{text}`",
+                "expected an input such as `2x3x224x224`, `ids=2x16:int64`, `ids=2x16:int64[0,100)` or "
+                f"`offsets=@file.npy`, got `{text}`",
                 hint=f"element types: {', '.join(sorted(_DRAWN))}",
             )
-        found = InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32")
-        found.require_size()
-        return found
+        spec = InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32", bounds)
+        spec.require_size()
+        spec.require_bounds()
+        return spec
+
+    def require_bounds(self) -> None:
+        """Check that the element type has values within the bounds.
+
+        Raises:
+            UsageError: when there is none.
+        """
+        if self.bounds is None:
+            return
+        low, high = self.bounds
+        kind = np.dtype(numpy_dtype(self.dtype)).kind
+        info = np.iinfo(numpy_dtype(self.dtype)) if kind in "iu" else None
+        if low >= high or kind not in "iuf" or (info and not info.min <= low < high <= info.max + 1):
+            raise UsageError(
+                "E001", f"expected a range of {self.dtype} such as `[0,100)`, got `[{low},{high})`"
+            )
 
     def require_size(self) -> None:
         """Check that the array can be made.
@@ -64,13 +92,15 @@ class InputSpec:
             )
 
     def array(self, seed: int = 0, high: int = 2) -> Array:
-        """A seeded array: standard normal for floats, 0 <= value < high for integers.
+        """A seeded array: within the bounds; else standard normal for floats, below `high` for integers.
 
         Raises:
             UsageError: as `require_size` does.
         """
         self.require_size()
         random = np.random.default_rng(seed)
+        if self.bounds is not None:
+            return drawn_within(random, self.bounds, self.shape, numpy_dtype(self.dtype))
         if self.dtype == "bool":
             return random.random(self.shape) < 0.5
         if self.dtype.startswith(("int", "uint")):
@@ -80,6 +110,18 @@ class InputSpec:
         for at in range(0, flat.size, _CHUNK):  # the numbers of one draw, without all of them in float64
             flat[at : at + _CHUNK] = random.standard_normal(min(_CHUNK, flat.size - at))
         return array
+
+
+_BOUNDED = re.compile(r"(?P<spec>.*)\[(?P<low>-?\d{1,18}),\s*(?P<high>-?\d{1,18})\)")
+
+
+def drawn_within(
+    random: np.random.Generator, bounds: tuple[int, int], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """Values between bounds, of which the upper one is not reached."""
+    if np.dtype(dtype).kind in "iu":
+        return random.integers(*bounds, shape).astype(dtype)
+    return np.asarray(random.uniform(*bounds, shape), dtype)
 
 
 class Shaped(Protocol):
@@ -130,7 +172,24 @@ def holds_values(inputs: object) -> bool:
     return _is_array(inputs) or bool(parts_of(inputs))
 
 
-_SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?", re.IGNORECASE)
+_SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?(\[.*\))?", re.IGNORECASE)
+
+
+def bounds_of(inputs: Inputs) -> list[tuple[str, tuple[int, int] | None]]:
+    """(name, bounds) of every array of inputs as `as_arrays` gives them, in order."""
+    if inputs is None:
+        return []
+    if isinstance(inputs, str) or not isinstance(inputs, (Sequence, Mapping)):
+        inputs = (inputs,)
+    found: list[tuple[str, tuple[int, int] | None]] = []
+    for name, value in inputs.items() if isinstance(inputs, Mapping) else (("", value) for value in inputs):
+        if isinstance(value, str) and (not name or _SPEC.fullmatch(value)):
+            value = InputSpec.parse(value)
+        if isinstance(value, InputSpec):
+            found.append((name or value.name, value.bounds))
+        else:
+            found += [(name, None) for _ in arrays_of(_nested(value))]
+    return found
 
 
 def is_nested(value: object) -> bool:

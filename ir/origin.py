@@ -21,6 +21,7 @@ class Origin:
         model: the live model object or path that the framework can run, or None.
         inputs: example inputs by name.
         given: whether the user gave their values rather than their shapes.
+        ranges: least and upper bound (which is not reached) of the values of inputs, where the user said so.
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
@@ -39,6 +40,7 @@ class Origin:
     model: object = None
     inputs: dict[str, Array] = field(default_factory=dict[str, Array])
     given: bool = False
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     notes: list[str] = field(default_factory=list[str])
     assumed: list[str] = field(default_factory=list[str])
     otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
@@ -52,6 +54,7 @@ class Origin:
         return replace(
             self,
             inputs=dict(self.inputs),
+            ranges=dict(self.ranges),
             notes=list(self.notes),
             assumed=list(self.assumed),
             otherwise=list(self.otherwise),

@@ -29,6 +29,7 @@ from .inputs import (
     other_sizes,
     resize_inputs,
 )
+from .meaning import notes_of, with_meaning
 from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
@@ -92,6 +93,8 @@ class Cases:
                     self.covered.draws.append("the example")
         assert first is not None
         self._usual = name
+        if drawn:
+            self.notes += notes_of(self.graph)
         further, mixed = [s for s in other_sizes(self.graph, sizes) if self._fits(s, sizes)], None
         varied = inputs is None and is_varied(self.graph) and not self.graph.origin.assumed
         if varied:
@@ -330,7 +333,7 @@ class Cases:
             redrawn: draws others of the kind; a difference that is small and not there again is no fault: an
                 element came to lie where the function has no value, and how close rounding decides.
         """
-        case = self._case(sizes, name)
+        case, inputs = self._case(sizes, name), with_meaning(self.graph, inputs)
         try:
             source = self.sides.source.run(inputs, calls=False)
         except ModelError as error:

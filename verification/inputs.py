@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from ..frontends.inputs import drawn_within
 from ..ir import Graph, Input, Operator, TensorType, UsageError, Value, numpy_dtype
+from .meaning import with_meaning
 
 _BATCHES = (1, 2, 5)
 """Sizes of the batch: 1, at which axes vanish; the usual example; and one above the width of vectors."""
@@ -111,10 +113,11 @@ def make_inputs(
     Raises:
         UsageError: when an input's shape is not known.
     """
-    return {
+    drawn = {
         node.name: _array(graph, node, sizes, np.random.default_rng([seed, position]), draw)
         for position, node in enumerate(graph.input_nodes())
     }
+    return with_meaning(graph, drawn)
 
 
 def is_varied(graph: Graph) -> bool:
@@ -181,6 +184,8 @@ def _array(
             hint=f"give it with --input {node.name}=SHAPE",
         )
     dtype = numpy_dtype(node.type.dtype)
+    if (bounds := graph.origin.ranges.get(node.name)) is not None:
+        return drawn_within(random, bounds, shape, dtype)
     rows = min(_table_rows(graph, Value(node.key)), default=None)
     if rows is not None:
         drawn = (*shape[:1], *[1] * len(shape[1:])) if draw == REPEATED else shape

@@ -11,6 +11,7 @@ from ..ir import Graph
 from .compare import Yardstick
 from .conditioning import Rounding
 from .inputs import KIND_OF_DRAW, batch_symbols, make_inputs
+from .meaning import with_meaning
 from .runners.runs import Run
 
 KINDS = ("normal", *KIND_OF_DRAW)
@@ -34,7 +35,8 @@ def mixed_inputs(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str,
     drawn = [make_inputs(graph, one, seed, kind if kind in KIND_OF_DRAW else 0) for kind in KINDS]
     if any(array.shape[0] != 1 for each in drawn for array in each.values()):
         return None
-    return {node.name: np.concatenate([each[node.name] for each in drawn]) for node in graph.input_nodes()}
+    mixed = {node.name: np.concatenate([each[node.name] for each in drawn]) for node in graph.input_nodes()}
+    return with_meaning(graph, mixed)
 
 
 def example_of(run: Run, at: int) -> Run:

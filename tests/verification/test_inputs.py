@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from regraft.ir import Builder, Graph, TensorType, UsageError
-from regraft.verification.inputs import bindings, make_inputs, other_sizes, resize_inputs
+from regraft.ir import Builder, Graph, TensorType, UsageError, Value
+from regraft.verification.inputs import bindings, make_inputs, add_nonfinite, other_sizes, resize_inputs
+from regraft.verification.meaning import notes_of, with_meaning
 
 
 def lookup(rows: int = 50) -> Graph:
@@ -80,3 +81,42 @@ def test_unknown_shape_is_refused_with_the_option_to_give() -> None:
     graph.add_input("x", TensorType("float32", None))
     with pytest.raises(UsageError, match=r"E103[\s\S]*--input x=SHAPE"):
         make_inputs(graph, {})
+
+
+def meaning() -> Graph:
+    """A length below a bound, places in order, scores, and a table to look up in."""
+    graph = Graph()
+    b = Builder(graph)
+    given = {
+        "lengths": np.array([5, 9, 3]),
+        "offsets": np.array([0, 2, 5]),
+        "scores": np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], np.float32),
+        "edges": np.array([[0.5, -1.0, 0.25]], np.float32),
+    }
+    for name, array in given.items():
+        rank = [f"{name}{axis}" for axis in range(array.ndim)]
+        graph.add_input(name, TensorType(str(array.dtype), tuple(rank)))
+    values = {n.name: Value(n.key) for n in graph.input_nodes()}
+    found = b.op("regraft.SearchSorted", values["edges"], b.constant(np.zeros((1, 2), np.float32)))
+    graph.outputs = [("found", found), *((n, b.op("Neg", v)) for n, v in values.items() if n != "edges")]
+    graph.origin.inputs, graph.origin.given, graph.origin.ranges = given, True, {"lengths": (1, 10)}
+    return graph
+
+
+@pytest.mark.parametrize("draw", [0, 3, "x10", "+3", "sparse"])
+def test_inputs_keep_their_range_and_their_order(draw: int | str) -> None:
+    """What is searched is in order, and so is a vector that the example has so; rows of numbers are not."""
+    graph = meaning()
+    sizes = {"lengths0": 50, "offsets0": 7, "scores0": 20, "scores1": 8, "edges0": 3, "edges1": 9}
+    for inputs in (drawn := make_inputs(graph, sizes, draw=draw), with_meaning(graph, add_nonfinite(drawn))):
+        assert set(np.unique(inputs["lengths"])) <= set(range(1, 10))
+        assert inputs["offsets"][0] == 0
+        for name in ("offsets", "edges"):
+            assert (np.diff(inputs[name]) >= 0).all()
+    assert not (np.diff(drawn["scores"]) >= 0).all()
+
+
+def test_how_inputs_are_drawn_is_said() -> None:
+    ordered, ranges = notes_of(meaning())
+    assert ordered.endswith("`offsets`, `edges`")
+    assert ranges.endswith("`lengths` in [1,10)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ....ir import Builder, Graph, Operator, Value, walk_operators
 from ....passes.base import Change, Pass
@@ -67,7 +67,7 @@ def _fold(part: Graph, node: Operator, added: list[int]) -> None:
     pads = node.ints("pads") or [0] * (2 * rank)
     ends = [max(end - more, 0) for end, more in zip(pads[rank:], added, strict=True)]
     behind = [max(more - end, 0) for end, more in zip(pads[rank:], added, strict=True)]
-    attributes = {n: v for n, v in node.attributes.items() if n != "output_padding"}
+    attributes: dict[str, Any] = {n: v for n, v in node.attributes.items() if n != "output_padding"}
     attributes["pads"] = [*pads[:rank], *ends]
     x, weight, *bias = part.operands(node.key)
     b = Builder(part)
