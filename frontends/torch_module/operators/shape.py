@@ -35,9 +35,22 @@ def detach(call: Call) -> Value:
 
 
 def _reshaped(call: Call) -> Value:
-    """The result's shape is torch's own; how it was asked for does not matter."""
+    """The result's shape is torch's own; how it was asked for matters where that is true of some sizes alone.
+
+    Of `x.view(n // 2, 2, -1)` torch says that the second size is ``n // (n // 2)``, which 5 contradicts.
+    """
+    name = next((n for n in ("size", "shape") if n in call), None)
+    asked = call.sizes(name) if name is not None else []
     call.ignore("size", "shape", "dim", "sizes", "other", "start_dim", "end_dim")
-    return call.reshape(call.value("self"), call.result_shape)
+    shape = call.result_shape
+    if any(
+        isinstance(a, int) and a > 0 and not isinstance(s, int) for a, s in zip(asked, shape, strict=False)
+    ):
+        x = call.value("self")
+        dims = tuple(None if size == -1 else call.as_dim(size) for size in asked)
+        types = [call.graph.known_type(x).with_shape(dims)]
+        return call.op("Reshape", x, call.shape_value(asked), types=types)
+    return call.reshape(call.value("self"), shape)
 
 
 TABLE.op(

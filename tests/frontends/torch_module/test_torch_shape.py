@@ -344,3 +344,8 @@ def test_patches_as_columns(check):
         {"kernel_size": (3, 1), "stride": 2, "dilation": (1, 2)},
     ):
         check(lambda x, o=options: F.unfold(x, **o), floats(2, 3, 6, 5))
+
+
+def test_halves_of_a_batch_that_may_be_odd(check):
+    """torch takes the sizes of an even one for those of all: at 3 and 5, the last axis is longer."""
+    check(lambda x: x.view(x.shape[0] // 2, 2, -1), floats(4, 6, 8))
