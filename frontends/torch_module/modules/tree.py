@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....ir import Graph, Initializer, Parameter, TensorData
+from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
 from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of
 from ..symbols import dtype_of
@@ -173,6 +173,13 @@ def _add_parameters(
             continue
         if isinstance(tensor, UninitializedTensorMixin):
             raise uninitialised_error([f"{path}{name}"])
+        if str(tensor.layout) != "torch.strided":
+            raise ModelError(
+                "E104",
+                f"expected dense parameters and buffers, got one of the layout {tensor.layout}",
+                place=f"{path}{name}",
+                hint="register it as `tensor.to_dense()`: a product of matrices is the same",
+            )
         if id(tensor) not in tree.parameters:
             tree.parameters[id(tensor)] = _add_parameter(
                 tree,

@@ -529,3 +529,20 @@ def test_layers_of_a_model_that_assigns_a_buffer_are_found() -> None:
     graph = read(Remembers(), [("", floats(2, 5))], OPTIONS)
     assert "@ cells.0.0#1" in next(s for s in render(graph).splitlines() if "GRUCell(%" in s).replace('"', "")
     assert len(graph.updates) == 1
+
+
+def test_a_sparse_buffer_is_refused_by_name() -> None:
+    class Adjacent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("edges", torch.eye(4).to_sparse())
+
+        def forward(self, x):
+            return torch.sparse.mm(self.edges, x.t()).t()
+
+    for refuse in (
+        lambda: read_tree(Adjacent(), OPTIONS),
+        lambda: read(Adjacent(), [("", floats(2, 4))], OPTIONS),
+    ):
+        with pytest.raises(ModelError, match=r"(?s)E104 .*torch.sparse_coo - at edges.*to_dense"):
+            refuse()
