@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regraft.ir import Builder, Graph, TensorType, UsageError, Value
-from regraft.verification.inputs import bindings, make_inputs, add_nonfinite, other_sizes, resize_inputs
+from regraft.verification.inputs import add_nonfinite, bindings, make_inputs, other_sizes, resize_inputs
 from regraft.verification.meaning import notes_of, with_meaning
 
 

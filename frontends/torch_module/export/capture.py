@@ -84,15 +84,15 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
 
     drawn = _initialised(module, call, options)
     found = _with_axes(module, bound, options)
-    found.notes += drawn
     read = entries_read(found.program, module)
     if not read:
+        found.notes += drawn
         return found
     caches = find_caches(module, read, call)
     if caches.refilled:
         with caches.empty_caches(module):
             found = _with_axes(module, bound, options)
-    found.notes += caches.notes()
+    found.notes += [*drawn, *caches.notes()]
     return found
 
 

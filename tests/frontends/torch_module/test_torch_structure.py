@@ -509,7 +509,7 @@ def test_an_attribute_that_hides_a_method_which_torch_needs_is_named() -> None:
         def forward(self, x):
             return self.inner(x)
 
-    with pytest.raises(ModelError, match=r"E104 .*method `parameters` .*`Hidden` hides"):
+    with pytest.raises(ModelError, match=r"E104 .*method `parameters`.*`Hidden` hides"):
         read(Hidden(), [("", floats(2, 3))], OPTIONS)
 
 
