@@ -10,9 +10,9 @@ TABLE = EmitterTable()
 
 @TABLE.op("BatchNormalization")
 def batch_norm(e: View) -> Reference:
-    """Emit BatchNorm; a scale of ones in a layer that holds a gamma becomes fix_gamma."""
+    """Emit BatchNorm; a scale of ones becomes fix_gamma, whether the layer still holds a gamma or not."""
     o, scale, gamma = e.operator, e.constant(1), e.find_parameter("gamma")
-    fixed = scale is not None and gamma is not None and bool((scale == 1).all())
+    fixed = scale is not None and bool((scale == 1).all())
     weight = e.builder.values[Value(gamma)] if fixed and gamma is not None else e.input(1)
     return e.node(
         "BatchNorm", [e.input(), weight, e.input(2), e.auxiliary(3), e.auxiliary(4)],
