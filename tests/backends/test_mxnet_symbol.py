@@ -89,6 +89,17 @@ def test_fixed_gamma_and_statistics_are_what_they_were(tmp_path: Path) -> None:
             assert float(eval(after[name][key])) == pytest.approx(float(eval(attributes[key]))), (name, key)
 
 
+def test_a_fixed_gamma_stays_fixed_where_passes_took_it_away(tmp_path: Path) -> None:
+    """Nothing reads it: a pass leaves it out, and the ones that stand for it must not be trained."""
+    case = cases("legacy")["legacy/batchnorm_only_v080"]
+    rewritten = api.rewrite(load(case, tmp_path)).graph
+    assert not [p for p in rewritten.parameters() if p.declared == "bn_gamma"]
+    files = write(rewritten, tmp_path / "out")
+    (node,) = (n for n in json.loads(files[0].read_text())["nodes"] if n["op"] == "BatchNorm")
+    assert node["attrs"]["fix_gamma"] == "True"
+    assert "arg:bn_gamma" in [a.name for a in read_params(files[1])]
+
+
 KERNEL = np.repeat(np.array([1, 2, 3], np.float32), 3).reshape(1, 1, 3, 3)
 
 

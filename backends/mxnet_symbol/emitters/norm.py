@@ -13,7 +13,12 @@ def batch_norm(e: View) -> Reference:
     """Emit BatchNorm; a scale of ones becomes fix_gamma, whether the layer still holds a gamma or not."""
     o, scale, gamma = e.operator, e.constant(1), e.find_parameter("gamma")
     fixed = scale is not None and bool((scale == 1).all())
-    weight = e.builder.values[Value(gamma)] if fixed and gamma is not None else e.input(1)
+    if not fixed:
+        weight = e.input(1)
+    elif gamma is not None:
+        weight = e.builder.values[Value(gamma)]
+    else:  # a pass has left it out, as nothing reads it
+        weight = e.builder.reference(e.value(1), f"{e.name}_gamma")
     return e.node(
         "BatchNorm", [e.input(), weight, e.input(2), e.auxiliary(3), e.auxiliary(4)],
         eps=o.float("epsilon"), momentum=o.float("momentum"), fix_gamma=fixed,
