@@ -14,9 +14,9 @@ from .diagnosis import (
     cannot_run,
     diagnose,
     drop_repeated,
+    find_silenced,
     find_traps,
     names_in,
-    silenced,
     sort_findings,
 )
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
@@ -197,7 +197,7 @@ def _of_graph(
         if subject.framework != "mindspore":
             skipped["traps of porting"] = f"a model of {subject.framework} is no port to MindSpore"
     found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
-    silent = silenced(subject, found)
+    silent = find_silenced(subject, found)
     return Findings([c for c in found if c not in silent], skipped, _notes(graph, causes), len(silent))
 
 

@@ -11,7 +11,7 @@ from .live_names import unique_names
 from .plan import plan_edits
 from .porting import CODES as OF_PORTS
 from .porting import find_traps
-from .selecting import Wanted, silenced
+from .selecting import Wanted, find_silenced
 from .subject import Subject
 
 CODES: dict[str, str] = {**OF_MODELS, **OF_PORTS}
@@ -26,10 +26,10 @@ __all__ = [
     "cannot_run",
     "diagnose",
     "drop_repeated",
+    "find_silenced",
     "find_traps",
     "names_in",
     "plan_edits",
-    "silenced",
     "sort_findings",
     "unique_names",
     "unlike",

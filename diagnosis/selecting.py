@@ -59,7 +59,7 @@ class Wanted:
         return chosen and not change.code.startswith(self.ignore or ("-",))
 
 
-def silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
+def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
     """The findings at lines whose statement has a comment ``# regraft: ignore``, or one with their code.
 
     A finding that names several lines is silenced where all of them have it.

@@ -123,7 +123,7 @@ def classes_of(module: ModuleType) -> list[tuple[str, type]]:
     ]
 
 
-def resolved(name: ast.expr, module: ModuleType | None) -> Any:
+def resolve_name(name: ast.expr, module: ModuleType | None) -> Any:
     """What an expression such as ``nn.Conv2d`` names in a module, through modules alone; None for nothing."""
     names: list[str] = []
     while isinstance(name, ast.Attribute):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from ...passes import Change
-from ..subject import Subject, is_library_class, is_model_class, resolved
+from ..subject import Subject, is_library_class, is_model_class, resolve_name
 
 CODES = {"TL101": "a layer is constructed and thrown away"}
 
@@ -84,5 +84,5 @@ def _statements(function: Function) -> Iterator[ast.stmt]:
 
 def _constructed(function: ast.expr, module: ModuleType | None) -> type | None:
     """The Cell or Module class that an expression such as ``nn.Conv2d`` names in a module."""
-    found = resolved(function, module)
+    found = resolve_name(function, module)
     return found if is_model_class(found) else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...frontends.class_source import class_source
 from ...passes import Change
-from ..subject import Subject, resolved
+from ..subject import Subject, resolve_name
 
 CODES = {
     "PT113": "a standard deviation or variance divides by n; torch's by n - 1",
@@ -70,7 +70,7 @@ def find(subject: Subject) -> list[Change]:
     found: dict[tuple[str, int, str], Change] = {}
     for file, module, tree in _sources(subject):
         for node in ast.walk(tree):
-            for line, code, message, advice in _judged(node, module):
+            for line, code, message, advice in _judge(node, module):
                 change = Change(code, message, f"{file}:{line}", "warning", fixed=False, advice=advice)
                 found.setdefault((file, line, code), change)
     return [found[key] for key in sorted(found)]
@@ -88,17 +88,17 @@ def _sources(subject: Subject) -> Iterator[tuple[str, ModuleType | None, ast.AST
             yield subject.file.name, subject.module, statement
 
 
-def _judged(node: ast.AST, module: ModuleType | None) -> Iterator[_Trap]:
+def _judge(node: ast.AST, module: ModuleType | None) -> Iterator[_Trap]:
     """The traps of one node."""
     if isinstance(node, ast.Call):
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             return
-        yield from _of_call(node, resolved(node.func, module), module)
+        yield from _judge_call(node, resolve_name(node.func, module), module)
     elif isinstance(node, ast.FunctionDef) and node.name == "construct":
-        yield from _of_assignments(node)
+        yield from _judge_assignments(node)
 
 
-def _of_call(call: ast.Call, function: Any, module: ModuleType | None) -> Iterator[_Trap]:
+def _judge_call(call: ast.Call, function: Any, module: ModuleType | None) -> Iterator[_Trap]:
     given = {k.arg for k in call.keywords}
     home = getattr(function, "__module__", None) or ""
     if home.startswith("mindspore.") and not home.startswith("mindspore.mint"):
@@ -138,7 +138,7 @@ def _is_computed(value: ast.expr, module: ModuleType | None) -> bool:
     return not (isinstance(root, ast.Name) and module is not None and root.id in vars(module))
 
 
-def _of_assignments(construct: ast.FunctionDef) -> Iterator[_Trap]:
+def _judge_assignments(construct: ast.FunctionDef) -> Iterator[_Trap]:
     """``y.requires_grad = False`` in a construct, of what is no parameter."""
     for node in ast.walk(construct):
         for target in node.targets if isinstance(node, ast.Assign) else ():

@@ -106,7 +106,7 @@ def find(subject: Subject) -> list[Change]:
 def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
     """Every layer of MindSpore's that the user's own code constructs, and where."""
     parts = dict(subject.parts())
-    pads = _same_pads(subject.graph)
+    pads = _find_same_pads(subject.graph)
     following = {id(a): type(b).__name__ for part in parts.values() for a, b in pairwise(_children(part))}
     for path, part in parts.items():
         if not type(part).__module__.startswith(("mindspore.nn.layer", "mindspore.nn.loss")):
@@ -131,10 +131,10 @@ def _is_users(owner: Any) -> bool:
     return not is_library_class(type(owner)) or type(owner).__name__ in ("SequentialCell", "CellList")
 
 
-def _padded(layer: _Layer) -> Trap | None:
+def _judge_padding(layer: _Layer) -> Trap | None:
     """A convolution that pads "same" by default: nothing to tell apart where the window is one cell."""
     part = layer.part
-    windows, strides = _numbers(part.kernel_size), _numbers(part.stride)
+    windows, strides = _as_numbers(part.kernel_size), _as_numbers(part.stride)
     if part.pad_mode != "same" or not layer.leaves_out("pad_mode"):
         return None
     if layer.name.endswith("Transpose"):
@@ -149,7 +149,7 @@ def _padded(layer: _Layer) -> Trap | None:
         return None
     pads, place = layer.pads, " at this input"
     if pads is None and all(n == 1 for n in strides):  # any size is padded alike
-        pads, place = _same(_axes(part, [None] * len(windows))), ""
+        pads, place = _compute_same(_axes(part, [None] * len(windows))), ""
     if pads is not None and not any(pads):
         return None
     advice = 'pad_mode="valid" for a torch layer without padding, pad_mode="pad", padding=… for one with it'
@@ -158,10 +158,10 @@ def _padded(layer: _Layer) -> Trap | None:
     else:
         begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
         if begins == ends:
-            shown = f"{_short(begins)} on each side{place}, as torch's does with padding={_short(begins)}"
-            advice = f'pad_mode="pad", padding={_short(begins)}, or pad_mode="valid" as torch\'s default is'
+            shown = f"{_shorten(begins)} on each side{place}, as torch's does with padding={_shorten(begins)}"
+            advice = f'pad_mode="pad", padding={_shorten(begins)}, or pad_mode="valid" as torch\'s default is'
         else:
-            uneven = f"{_short(begins)} before and {_short(ends)} after"
+            uneven = f"{_shorten(begins)} before and {_shorten(ends)} after"
             shown = f"{uneven}{place}, as no padding of torch's does"
     return (
         f'`nn.{layer.name}` pads {shown} (pad_mode="same" by default); torch\'s pads nothing by default',
@@ -169,18 +169,18 @@ def _padded(layer: _Layer) -> Trap | None:
     )
 
 
-def _same_pads(graph: Graph) -> dict[str, list[int]]:
+def _find_same_pads(graph: Graph) -> dict[str, list[int]]:
     """Path of a convolution -> what padding "same" comes to at the graph's sizes, where they are known."""
     found: dict[str, list[int]] = {}
     for operator in graph.operators():
         if operator.op_type == "Conv" and operator.call is not None:
-            pads = _pads_of(graph, operator)
+            pads = _compute_pads(graph, operator)
             if pads is not None:
                 found.setdefault(graph.modules.path(graph.modules.call(operator.call).module), pads)
     return found
 
 
-def _pads_of(graph: Graph, operator: Operator) -> list[int] | None:
+def _compute_pads(graph: Graph, operator: Operator) -> list[int] | None:
     operand = graph.operands(operator.key)[0]
     type_ = None if operand is None else graph.type_of(operand)
     kernel = operator.ints("kernel_shape")
@@ -188,17 +188,17 @@ def _pads_of(graph: Graph, operator: Operator) -> list[int] | None:
         return None
     strides, dilations = operator.spatial("strides", len(kernel)), operator.spatial("dilations", len(kernel))
     sizes = [n if isinstance(n, int) else None for n in type_.shape[2:]]
-    return _same(zip(sizes, kernel, strides, dilations, strict=True))
+    return _compute_same(zip(sizes, kernel, strides, dilations, strict=True))
 
 
 def _axes(part: Any, sizes: Sequence[int | None]) -> Iterator[tuple[int | None, int, int, int]]:
     """(size, window, stride, dilation) of each spatial axis of a convolution; of a Conv1d, the last."""
-    settings = [_numbers(part.kernel_size), _numbers(part.stride), _numbers(part.dilation)]
+    settings = [_as_numbers(part.kernel_size), _as_numbers(part.stride), _as_numbers(part.dilation)]
     kept = [numbers[-1:] if type(part).__name__ == "Conv1d" else numbers for numbers in settings]
     return zip(sizes[-len(kept[0]) :], *kept, strict=True)
 
 
-def _same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int] | None:
+def _compute_same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int] | None:
     """What padding "same" comes to, begins before ends; None where it depends on a size that is not known."""
     totals = [same_total(*axis) for axis in axes]
     if any(total is None for total in totals):
@@ -207,7 +207,7 @@ def _same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int] | None:
     return [begin for begin, _ in pairs] + [end for _, end in pairs]
 
 
-def _unbiased(layer: _Layer) -> Trap | None:
+def _judge_bias(layer: _Layer) -> Trap | None:
     """A convolution without bias, but for one that a normalisation follows, which takes a bias out again."""
     if layer.part.has_bias or not layer.leaves_out("has_bias"):
         return None
@@ -219,7 +219,7 @@ def _unbiased(layer: _Layer) -> Trap | None:
     )
 
 
-def _approximate(layer: _Layer) -> Trap | None:
+def _judge_gelu(layer: _Layer) -> Trap | None:
     if layer.part.approximate != "tanh" or not layer.leaves_out("approximate"):
         return None
     return (
@@ -228,19 +228,19 @@ def _approximate(layer: _Layer) -> Trap | None:
     )
 
 
-def _leaky(layer: _Layer) -> Trap | None:
+def _judge_slope(layer: _Layer) -> Trap | None:
     if layer.part.alpha != 0.2 or not layer.leaves_out("alpha"):
         return None
     return "`nn.LeakyReLU()` has slope 0.2; torch's has 0.01", "alpha=0.01 (or torch's negative_slope)"
 
 
-def _small_epsilon(layer: _Layer) -> Trap | None:
+def _judge_epsilon(layer: _Layer) -> Trap | None:
     if layer.part.epsilon != 1e-7 or not layer.leaves_out("epsilon"):
         return None
     return "`nn.LayerNorm` adds 1e-7 to the variance; torch's adds 1e-5", "epsilon=1e-5"
 
 
-def _last_axis(layer: _Layer) -> Trap | None:
+def _judge_axes(layer: _Layer) -> Trap | None:
     rank = len(layer.part.normalized_shape)
     if rank < 2 or not layer.leaves_out("begin_norm_axis") or layer.part.begin_norm_axis != -1:
         return None
@@ -252,7 +252,7 @@ def _last_axis(layer: _Layer) -> Trap | None:
     )
 
 
-def _momentum(layer: _Layer) -> Trap | None:
+def _judge_momentum(layer: _Layer) -> Trap | None:
     """A share of at most a half that is kept: 0.1 as torch's layers have it."""
     given = layer.given("momentum")
     if given is not None and not isinstance(given, ast.Constant):
@@ -272,7 +272,7 @@ def _momentum(layer: _Layer) -> Trap | None:
     )
 
 
-def _keeping(layer: _Layer) -> Trap | None:
+def _judge_dropout(layer: _Layer) -> Trap | None:
     kept = layer.part.keep_prob
     if layer.part.p is not None or (layer.call is not None and layer.given("keep_prob") is None):
         return None  # a half is a half
@@ -287,7 +287,7 @@ def _keeping(layer: _Layer) -> Trap | None:
     )
 
 
-def _drawn_small(layer: _Layer) -> Trap | None:
+def _judge_embedding(layer: _Layer) -> Trap | None:
     if layer.call is None or not layer.leaves_out("embedding_table"):
         return None
     return (
@@ -296,19 +296,19 @@ def _drawn_small(layer: _Layer) -> Trap | None:
     )
 
 
-def _moving_by_one(layer: _Layer) -> Trap | None:
-    windows, strides = _numbers(layer.part.kernel_size), _numbers(layer.part.stride)
+def _judge_stride(layer: _Layer) -> Trap | None:
+    windows, strides = _as_numbers(layer.part.kernel_size), _as_numbers(layer.part.stride)
     if any(s != 1 for s in strides) or all(k == 1 for k in windows) or not layer.leaves_out("stride"):
         return None
     kernel = layer.given("kernel_size")
-    window = _short([k for k in windows if k != 1] if layer.name.endswith("1d") else windows)
+    window = _shorten([k for k in windows if k != 1] if layer.name.endswith("1d") else windows)
     return (
         f"`nn.{layer.name}` moves by 1 by default; torch's by its window, {window}",
         f"stride={window if kernel is None else ast.unparse(kernel)} for torch's default, stride=1 for this",
     )
 
 
-def _trained_weights(layer: _Layer) -> Trap | None:
+def _judge_affine(layer: _Layer) -> Trap | None:
     if not layer.part.gamma.requires_grad or not layer.leaves_out("affine"):
         return None
     return (
@@ -317,34 +317,34 @@ def _trained_weights(layer: _Layer) -> Trap | None:
     )
 
 
-def _every_element(layer: _Layer) -> Trap | None:
+def _judge_reduction(layer: _Layer) -> Trap | None:
     if layer.part.reduction != "none" or not layer.leaves_out("reduction"):
         return None
     return "`nn.SmoothL1Loss()` gives the loss of each element; torch's their mean", 'reduction="mean"'
 
 
 _TRAPS: tuple[tuple[str, tuple[str, ...], Callable[[_Layer], Trap | None]], ...] = (
-    ("PT101", ("Conv1d", "Conv2d", "Conv3d"), _padded),
-    ("PT102", ("Conv1d", "Conv2d", "Conv3d"), _unbiased),
-    ("PT103", ("GELU",), _approximate),
-    ("PT104", ("LeakyReLU",), _leaky),
-    ("PT105", ("LayerNorm",), _small_epsilon),
-    ("PT106", ("LayerNorm",), _last_axis),
-    ("PT107", ("BatchNorm", "SyncBatchNorm"), _momentum),
-    ("PT108", ("Dropout",), _keeping),
-    ("PT109", ("Embedding",), _drawn_small),
-    ("PT110", ("MaxPool", "AvgPool"), _moving_by_one),
-    ("PT111", ("InstanceNorm",), _trained_weights),
-    ("PT112", ("SmoothL1Loss",), _every_element),
+    ("PT101", ("Conv1d", "Conv2d", "Conv3d"), _judge_padding),
+    ("PT102", ("Conv1d", "Conv2d", "Conv3d"), _judge_bias),
+    ("PT103", ("GELU",), _judge_gelu),
+    ("PT104", ("LeakyReLU",), _judge_slope),
+    ("PT105", ("LayerNorm",), _judge_epsilon),
+    ("PT106", ("LayerNorm",), _judge_axes),
+    ("PT107", ("BatchNorm", "SyncBatchNorm"), _judge_momentum),
+    ("PT108", ("Dropout",), _judge_dropout),
+    ("PT109", ("Embedding",), _judge_embedding),
+    ("PT110", ("MaxPool", "AvgPool"), _judge_stride),
+    ("PT111", ("InstanceNorm",), _judge_affine),
+    ("PT112", ("SmoothL1Loss",), _judge_reduction),
 )
 """Code, how the names of the layers begin, and what judges one."""
 
 
-def _numbers(value: Any) -> list[int]:
+def _as_numbers(value: Any) -> list[int]:
     return [int(n) for n in value] if isinstance(value, (tuple, list)) else [int(value)]
 
 
-def _short(numbers: Sequence[int]) -> str:
+def _shorten(numbers: Sequence[int]) -> str:
     return str(numbers[0]) if len(set(numbers)) == 1 else str(tuple(numbers))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...frontends.class_source import is_library_class
 from ...passes import Change
-from ..subject import Subject, class_place, resolved
+from ..subject import Subject, class_place, resolve_name
 
 CODES = {
     "PT116": "a net is trained and never set to training: Cells begin in evaluation mode",
@@ -101,7 +101,7 @@ def _instance(subject: Subject) -> str:
 
 def _called(call: ast.Call, subject: Subject) -> str:
     """The name of what a call calls, where that is MindSpore's; else empty."""
-    found = resolved(call.func, subject.module)
+    found = resolve_name(call.func, subject.module)
     home = getattr(found, "__module__", None) or ""
     return getattr(found, "__name__", "") if home.startswith("mindspore") else ""
 

@@ -29,7 +29,7 @@ def smooth_l1(call: Call) -> Value:
     square = call.op("Mul", call.op("Mul", distance, distance), call.scalar_like(0.5 / beta, x))
     line = call.op("Sub", distance, call.scalar_like(0.5 * beta, x))
     near = call.op("Less", distance, call.scalar_like(beta, x))
-    return _reduced(call, call.op("Where", near, square, line), ("sum", "mean", "none")[call.int(3)])
+    return _reduce(call, call.op("Where", near, square, line), ("sum", "mean", "none")[call.int(3)])
 
 
 @TABLE.op("KLDivLoss")
@@ -44,7 +44,7 @@ def kl_divergence(call: Call) -> Value:
         count = call.cast(call.op("Shape", x, start=0, end=1), call.dtype)
         total = call.op("ReduceSum", term, keepdims=0)
         return call.op("Div", total, call.op("Squeeze", count, call.constant([0])))
-    return _reduced(call, term, how)
+    return _reduce(call, term, how)
 
 
 @TABLE.op("BCEWithLogitsLoss")
@@ -57,8 +57,8 @@ def binary_cross_entropy_of_logits(call: Call) -> Value:
     term = call.op("Add", call.op("Mul", call.op("Sub", one, target), x), call.op("Mul", factor, tail))
     how = call.plain(4) if 4 in call else call.text("reduction")
     how = ("sum", "mean", "none")[how] if isinstance(how, int) else how
-    return _reduced(call, call.op("Mul", weight, term), how)
+    return _reduce(call, call.op("Mul", weight, term), how)
 
 
-def _reduced(call: Call, x: Value, how: str) -> Value:
+def _reduce(call: Call, x: Value, how: str) -> Value:
     return x if how == "none" else call.op("ReduceMean" if how == "mean" else "ReduceSum", x, keepdims=0)

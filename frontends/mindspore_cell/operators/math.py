@@ -157,7 +157,7 @@ def divide_whole(call: Call) -> Value:
     if call.operator == "FloorMod":
         return formulas.floor_remainder(call, x, y)
     if call.operator == "TruncateDiv":
-        return _truncated(call, call.op("Div", x, y))
+        return _truncate(call, call.op("Div", x, y))
     return call.op("Mod", x, y, fmod=1)
 
 
@@ -168,15 +168,15 @@ def divide_by_mode(call: Call) -> Value:
     if mode == 2:
         return formulas.floor_divide(call, x, y)
     quotient = call.op("Div", x, y)
-    return _truncated(call, quotient) if mode == 1 else quotient
+    return _truncate(call, quotient) if mode == 1 else quotient
 
 
 @TABLE.op("Trunc")
 def truncate(call: Call) -> Value:
-    return _truncated(call, call.value(0))
+    return _truncate(call, call.value(0))
 
 
-def _truncated(call: Call, x: Value) -> Value:
+def _truncate(call: Call, x: Value) -> Value:
     """A number without what follows its point, which an integer has not."""
     return formulas.round_towards_zero(call, x) if formulas.is_floating(call.dtype_of(x)) else x
 
