@@ -166,7 +166,7 @@ def test_samples_at_places_and_halves_of_two_batches(tmp_path):
     """The look-ups of optical flow: both images in one batch, sampled around moving places."""
 
     def function(x, y):
-        a, b = torch.cat([x, y]).chunk(2)
+        a, b = torch.cat([x, x + y]).chunk(2)  # which says that there are as many of both
         grid = a[:, :2].permute(0, 2, 3, 1).tanh()
         return [
             F.grid_sample(b, grid, align_corners=True),

@@ -15,8 +15,9 @@ from ..emitting import (
     View,
     initializer_argument,
 )
-from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix, method
+from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
 from .initializers import dtype_argument, law_of
+from .reduce import sum_of_none
 
 TABLE = EmitterTable()
 
@@ -60,7 +61,7 @@ def linear(view: View) -> Expression:
 
 def _total(view: View, slot: int, axis: int) -> Expression:
     """Sums over an axis of no elements, all 0: MindSpore leaves products over such an axis uninitialised."""
-    return method(view.atom(slot), "sum", axis, keepdims=True if axis < 0 else None)
+    return sum_of_none(view.use(slot), axis, keep=axis < 0)
 
 
 def _plain_gemm(view: View) -> bool:

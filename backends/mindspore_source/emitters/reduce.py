@@ -7,7 +7,7 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 from __future__ import annotations
 
 from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
-from ..text.expressions import ATOM, Element, call, method
+from ..text.expressions import ATOM, Element, Part, call, method
 
 TABLE = EmitterTable()
 
@@ -41,7 +41,16 @@ def mean(view: View) -> Expression:
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
     """Emit ``x.sum(axis, keepdims=…)``."""
+    shape, axes = view.shape(0), _axes(view)
+    if 0 in ([shape[a] for a in ([axes] if isinstance(axes, int) else axes)] if axes is not None else shape):
+        return sum_of_none(view.use(0), axes, keep=_keep(view))
     return method(view.atom(), "sum", *_positional(view), keepdims=True if _keep(view) else None)
+
+
+def sum_of_none(x: Part, axes: object, *, keep: bool) -> Expression:
+    """Emit zeros as a sum over no elements, of which ``Tensor.sum`` leaves what is in memory on CPU."""
+    made = call("ops.ReduceSum", keep_dims=True if keep else None)
+    return call(made, x, *([] if axes is None else [axes]))
 
 
 def _positional(view: View) -> list[object]:

@@ -14,7 +14,7 @@ def normalised_stack(stack: Mapping[str, object]) -> tuple[str, ...]:
     keys = list(stack)
     if "_export_root" in keys:
         keys = [k.removeprefix("_export_root").removeprefix(".") for k in keys[keys.index("_export_root") :]]
-    elif keys and not keys[0].replace("L__self__", ""):
+    elif keys and keys[0] and not keys[0].replace("L__self__", ""):
         keys = [k.removeprefix(keys[0]).removeprefix(".") for k in keys]
     else:
         return ()
