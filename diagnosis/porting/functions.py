@@ -55,7 +55,6 @@ _FUNCTIONS: dict[str, _Default] = {
     "smooth_l1_loss": _Default(
         "reduction", 3, "gives the loss of each element", "their mean", 'reduction="mean"', "PT112"
     ),
-    "flatten": _Default("start_dim", _NEVER, "keeps the first axis", "keeps none", "start_dim=0"),
     "meshgrid": _Default("indexing", _NEVER, 'is indexed "xy"', '"ij"', 'indexing="ij"'),
     "median": _Default(
         "axis", 1, "is that of the last axis, with its index", "of all elements", "the input flattened"

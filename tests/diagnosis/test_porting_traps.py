@@ -75,7 +75,6 @@ FUNCTIONS = [
     Trap("PT113", "ops.std(x)", "ops.std(x, ddof=1)", "std(x)", ROWS),
     Trap("PT113", "x.var()", "x.var(ddof=1)", "var(x)", ROWS),
     Trap("PT104", "ops.leaky_relu(x)", "ops.leaky_relu(x, 0.01)", "nn.functional.leaky_relu(x)"),
-    Trap("PT114", "ops.flatten(x)", "ops.flatten(x, start_dim=0)", "flatten(x)", ROWS),
     Trap(
         "PT114",
         "ops.meshgrid(x[0, 0], x[0, 1, :2])[0]",
@@ -361,3 +360,15 @@ def test_the_command(tmp_path: Path) -> None:
 def test_a_torch_model_is_no_port(tmp_path: Path) -> None:
     result = regraft.check(torch.nn.Sequential(torch.nn.GELU()), ported_from="torch")
     assert "no port" in result.skipped["traps of porting"]
+
+
+def test_what_regraft_writes_has_no_trap(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.BatchNorm2d(4), torch.nn.GELU(), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Dropout(0.1), torch.nn.LeakyReLU(), torch.nn.LayerNorm(16),
+    )  # fmt: skip
+    graph = regraft.load(net.eval(), torch.randn(2, 3, 8, 8))
+    regraft.save(graph, tmp_path / "out", to="mindspore")
+    written = regraft.check(f"{tmp_path / 'out' / 'model.py'}:build", ported_from="torch", select=["PT"])
+    assert not written.findings
+    assert "nn.Conv2d(" in (tmp_path / "out" / "model.py").read_text()

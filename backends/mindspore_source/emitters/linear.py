@@ -61,7 +61,7 @@ def linear(view: View) -> Expression:
 
 def _total(view: View, slot: int, axis: int) -> Expression:
     """Sums over an axis of no elements, all 0: MindSpore leaves products over such an axis uninitialised."""
-    return sum_of_none(view.use(slot), axis, keep=axis < 0)
+    return sum_of_none(view.atom(slot), axis, keep=axis < 0)
 
 
 def _plain_gemm(view: View) -> bool:

@@ -43,14 +43,20 @@ def total(view: View) -> Expression:
     """Emit ``x.sum(axis, keepdims=…)``."""
     shape, axes = view.shape(0), _axes(view)
     if 0 in ([shape[a] for a in ([axes] if isinstance(axes, int) else axes)] if axes is not None else shape):
-        return sum_of_none(view.use(0), axes, keep=_keep(view))
+        return sum_of_none(view.atom(), axes, keep=_keep(view))
     return method(view.atom(), "sum", *_positional(view), keepdims=True if _keep(view) else None)
 
 
 def sum_of_none(x: Part, axes: object, *, keep: bool) -> Expression:
-    """Emit zeros as a sum over no elements, of which ``Tensor.sum`` leaves what is in memory on CPU."""
-    made = call("ops.ReduceSum", keep_dims=True if keep else None)
-    return call(made, x, *([] if axes is None else [axes]))
+    """Emit zeros of the shape of a sum over no elements, whose values on CPU are what is in memory.
+
+    Args:
+        x: binds as an atom.
+        axes: one or several; None for all.
+        keep: whether they stay, with size 1.
+    """
+    given = [] if axes is None else [axes]
+    return call("ops.zeros_like", method(x, "sum", *given, keepdims=True if keep else None))
 
 
 def _positional(view: View) -> list[object]:
