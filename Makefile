@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch mutants fuzz fuzz-programs kills golden clean
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mxnet mutants fuzz fuzz-programs kills golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,9 @@ bench: $(READY)  ## ratios side by side with what a user would run instead
 
 corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora, SAMPLE=cases of each
 	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_torch.py --sample $(or $(SAMPLE),0)
+
+corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy
+	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy)
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store
