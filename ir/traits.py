@@ -28,6 +28,7 @@ class Traits:
         dropout: it gives its first operand back in inference, and in training drops a share, `ratio`, of
             what is said here; empty for any other operator. "Dropout" alone drops single elements.
         bends: the values of its first operand at which one function ends and another begins.
+        loops: its expansion runs nested graphs.
         control_flow: it runs nested graphs; derived.
         windowed: it slides a window whose padding it may choose itself; derived.
         drops_inside: it drops a share of its own, its attribute `dropout`, in training; derived.
@@ -49,6 +50,7 @@ class Traits:
     own_gradient: bool = False
     dropout: str = ""
     bends: tuple[float, ...] = ()
+    loops: bool = False
     control_flow: bool = False
     windowed: bool = False
     drops_inside: bool = False

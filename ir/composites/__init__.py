@@ -29,6 +29,7 @@ from .scan import TABLE as SCAN
 from .selection import TABLE as SELECTION
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
+from .suppression import TABLE as SUPPRESSION
 from .triangular import TABLE as TRIANGULAR
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
@@ -51,6 +52,7 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     ELIMINATION,
     REFLECTIONS,
     SELECTION,
+    SUPPRESSION,
     TRIANGULAR,
     STUB,
 )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Capture, Constant, Graph, Input, Operator, TensorType, Value
+from ....ir import (
+    Builder,
+    Capture,
+    Constant,
+    Graph,
+    Input,
+    Operator,
+    TensorType,
+    Value,
+    expand,
+    walk_operators,
+)
 from ....passes.base import Change, Pass
 from ..operators import ENTRY, IF, WHILE
 from ..regions import add_region
@@ -19,7 +30,7 @@ class LowerControlFlow(Pass):
         Makes of every If, and of every Loop that only carries state, an operator of MindSpore source. What
         its nested graphs compute is then in the graph around it, in a call of a module of kind `region`,
         and what they return is among its operands. An Entry in that call is what the region is entered
-        with. Nested ones included.
+        with. Nested ones included. A composite that runs a Loop is written out first.
 
     Why:
         A region is written as a method of the class around it, or as the expression that it is. Parameters
@@ -67,6 +78,9 @@ class LowerControlFlow(Pass):
         modules: dict[tuple[int, int, str], int] = {}
         turns: dict[int | None, int] = {}
         changes: list[Change] = []
+        for part, node in list(walk_operators(graph)):
+            if node.traits.loops:
+                expand(Builder(part), node.key)
         waiting = sorted(node.key for node in graph.operators() if node.subgraphs())
         while waiting:
             node = graph.operator(waiting.pop(0))

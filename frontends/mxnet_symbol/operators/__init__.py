@@ -7,6 +7,7 @@ from ..call import Call
 from . import (
     activation,
     attention,
+    boxes,
     conv,
     creation,
     indexing,
@@ -25,6 +26,7 @@ from . import (
 TABLE = LoweringTable[Call]("MXNet").include(
     activation.TABLE,
     attention.TABLE,
+    boxes.TABLE,
     conv.TABLE,
     creation.TABLE,
     indexing.TABLE,
