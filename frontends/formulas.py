@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi
 
+import numpy as np
+
 from ..ir import Value
 from .call import Call
 
@@ -163,3 +165,31 @@ def begins_then_ends(pairs: Sequence[int]) -> list[int]:
 def per_axis(given: Sequence[int], rank: int) -> list[int]:
     """Return one number per axis: of one for all, or of a list that may begin with batch and channels."""
     return list(given) * rank if len(given) == 1 else list(given[-rank:])
+
+
+# -- patches of images -----------------------------------------------------------------------------------
+
+
+def patches(
+    call: Call,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilate: Sequence[int],
+    pad: Sequence[int],
+) -> Value:
+    """Build the patches of two axes of static size: (batch, channels, *kernel, *places).
+
+    One Gather an axis by a table of places.
+    """
+    shape = call.shape(x)
+    if any(pad):
+        pads = call.constant([*pad, *pad])
+        x = call.op("Pad", x, pads, call.scalar_like(0, x), call.constant([2, 3]))
+    for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
+        reach = dilate[at] * (kernel[at] - 1) + 1
+        starts = np.arange(0, shape[at - 2] + 2 * pad[at] - reach + 1, stride[at])
+        x = call.op(
+            "Gather", x, call.constant((np.arange(kernel[at]) * dilate[at])[:, None] + starts), axis=axis
+        )
+    return call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5])

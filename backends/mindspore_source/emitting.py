@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ...ir import Graph, Initializer, Operator, Parameter, TensorType, Value
+from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ..emitter_table import Rows
 from ..view import OperatorView
 from .text.expressions import (
@@ -156,7 +156,13 @@ class View(OperatorView):
 
     def use(self, slot: int, level: int = 0) -> Part:
         """Return the operand in a slot as text that binds at `level`."""
+        if slot == 0 and self.operator.traits.elementwise and self._only_constants():
+            return self.tensor(slot, level)
         return self.scope.part(self.value(slot), level)
+
+    def _only_constants(self) -> bool:
+        """Whether numbers alone would be computed with, which give no tensor."""
+        return all(v is None or isinstance(self.graph.producer(v), Constant) for v in self.operands)
 
     def atom(self, slot: int = 0) -> Part:
         """Return the operand as the owner of a method or attribute."""

@@ -22,6 +22,7 @@ from ...ir import (
     Value,
     onnx_dtype,
     signature,
+    walk_operators,
 )
 from ...ir.inference import attribute_proto
 from ...ir.types import type_to_proto
@@ -36,6 +37,12 @@ IR_VERSION = 11
 
 CALLS = "regraft.calls"
 """Key of the model's metadata: JSON, call name -> {"class", "inputs": [value], "outputs": [value]}."""
+
+_BEHIND = frozenset(
+    ("Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "RoiAlign")
+)
+"""Operators that ONNX Runtime has no kernel of beyond opset 21; only their element types have changed since,
+and no operator that stands beside them in practice is newer."""
 
 NODE_CALL = "regraft.call"
 """Key of a node's metadata: the module call it belongs to, ``path#n``."""
@@ -82,6 +89,11 @@ def used_parameters(graph: Graph) -> list[Parameter]:
     return [p for p in graph.parameters() if p.key in returned or graph.flow.out_degree(p.key)]
 
 
+def _opset(graph: Graph) -> int:
+    """The opset of a model: an older one for operators whose newer version ONNX Runtime has no kernel of."""
+    return 21 if any(node.op_type in _BEHIND for _, node in walk_operators(graph)) else OPSET
+
+
 class _Emission:
     """One model under construction."""
 
@@ -103,7 +115,7 @@ class _Emission:
         main = self.graph_proto(graph, graph.name or "main", {})
         proto = onnx.helper.make_model(
             main,
-            opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+            opset_imports=[onnx.helper.make_opsetid("", _opset(graph))],
             ir_version=IR_VERSION,
             producer_name="regraft",
         )

@@ -12,10 +12,11 @@ from math import prod
 from ...ir import Constant, Dim, Graph, ModelError, Operator, TensorType
 from ...ir.dims import Size
 
-_LEAST, _PER_INPUT, _PER_PARAMETER = 1 << 25, 1024, 8
-"""Elements of all values together: so many, or so many for each element of the inputs and the parameters."""
+_LEAST, _PER_INPUT, _PER_PARAMETER = 1 << 25, 4096, 64
+"""Elements of all values together: so many, or so many for each element of the inputs and the parameters. A
+detector of 300 regions has 30 for each parameter."""
 
-_SHARE = 4  # of them, one value has at most a quarter
+_SHARE = 16  # of them, one value has at most a sixteenth, or a quarter of the least
 MOST_OUTPUTS = 1 << 12
 _MOST_POOLED = 1 << 32  # elements that one pool reads: seconds
 
@@ -53,7 +54,7 @@ class Budget:
             for type_ in types:
                 count = self._count(type_)
                 self._left -= count
-                if count * _SHARE > self._whole or self._left < 0:
+                if count > max(_LEAST // 4, self._whole // _SHARE) or self._left < 0:
                     raise ModelError(
                         "E106",
                         f"expected values in proportion to the model's inputs and parameters, got {type_}",

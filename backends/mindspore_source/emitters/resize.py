@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
-from ..text.expressions import call
+from ..text.expressions import ATOM, Attribute, Tuple, call, method
 
 TABLE = EmitterTable()
 
@@ -94,6 +94,34 @@ def grid_sample(view: View) -> Expression:
         padding_mode=operator.str("padding_mode"),
         align_corners=bool(operator.int("align_corners")),
     )
+
+
+@TABLE.call("RoiAlign")
+def roi_align(view: View) -> Expression:
+    """Emit ops.ROIAlign, whose CPU kernel is ONNX's with a given number of samples and corners as they are.
+
+    It has no adaptive number of samples (NaN and other values were measured), and no half pixels.
+    """
+    operator = view.operator
+    samples = operator.int("sampling_ratio")
+    if (
+        samples < 1
+        or operator.str("mode") != "avg"
+        or operator.str("coordinate_transformation_mode") == "half_pixel"
+    ):
+        raise Refused
+    given = {
+        "pooled_height": operator.int("output_height"),
+        "pooled_width": operator.int("output_width"),
+        "spatial_scale": operator.float("spatial_scale"),
+        "sample_num": samples,
+        "roi_end_mode": 0,
+    }
+    primitive = Call("ops.ROIAlign", tuple(Argument(n, Literal(v, n)) for n, v in given.items()))
+    corners = view.use(1)
+    image = method(view.use(2, ATOM), "astype", Attribute(view.use(1, ATOM), "dtype"))
+    rows = call("ops.cat", Tuple((method(image, "reshape", -1, 1), corners)), axis=1)
+    return call(view.scope.attribute("roi_align", primitive), view.use(0), rows)
 
 
 def _to_size(view: View) -> bool:

@@ -15,16 +15,17 @@ from ..call import Call
 
 TABLE = LoweringTable[Call]("MXNet")
 
-_MOST_PAIRS = 1 << 27
+MOST_PAIRS = 1 << 27
 """Each box is compared with each: the detectors of the zoos look at 400 to 6,000."""
 
-def _columns(x: Term, first: int, count: int = 1) -> Term:
+
+def columns(x: Term, first: int, count: int = 1) -> Term:
     """`count` neighbours along the last axis, which stays."""
     bounds = [Term(x.b, x.b.constant([n])) for n in (first, first + count, -1)]
     return x.op("Slice", *bounds)
 
 
-def _joined(call: Call, parts: list[Term]) -> Term:
+def joined(call: Call, parts: list[Term]) -> Term:
     return Term(call.b, call.op("Concat", *(p.value for p in parts), axis=-1))
 
 
@@ -32,24 +33,24 @@ def _in_corners(call: Call, boxes: Term, form: str) -> Term:
     """Boxes of either form as left, top, right and bottom."""
     if form == "corner":
         return boxes
-    middle, half = _columns(boxes, 0, 2), _columns(boxes, 2, 2) / 2
-    return _joined(call, [middle - half, middle + half])
+    middle, half = columns(boxes, 0, 2), columns(boxes, 2, 2) / 2
+    return joined(call, [middle - half, middle + half])
 
 
 def _areas(boxes: Term, form: str) -> Term:
     """The area of each box, 0 where a side is negative; the last axis stays."""
-    sides = _columns(boxes, 2, 2) if form == "center" else _columns(boxes, 2, 2) - _columns(boxes, 0, 2)
-    width, height = _columns(sides, 0), _columns(sides, 1)
+    sides = columns(boxes, 2, 2) if form == "center" else columns(boxes, 2, 2) - columns(boxes, 0, 2)
+    width, height = columns(sides, 0), columns(sides, 1)
     area = width * height
     return where((width < 0) | (height < 0), area * 0, area)
 
 
-def _common(call: Call, left: Term, right: Term) -> Term:
+def shared_area(left: Term, right: Term) -> Term:
     """The area that boxes (in corners) share."""
-    low = maximum(_columns(left, 0, 2), _columns(right, 0, 2))
-    high = _columns(left, 2, 2).op("Min", _columns(right, 2, 2))
+    low = maximum(columns(left, 0, 2), columns(right, 0, 2))
+    high = columns(left, 2, 2).op("Min", columns(right, 2, 2))
     sides = (high - low).clip(0)
-    return _columns(sides, 0) * _columns(sides, 1)
+    return columns(sides, 0) * columns(sides, 1)
 
 
 def _form(call: Call, key: str, default: str) -> str:
@@ -67,16 +68,16 @@ def box_decode(call: Call) -> Value:
     scales = np.array([call.float(f"std{n}", 1.0) for n in range(4)])
     x = x * Term(call.b, call.constant(scales, x.dtype))
     if form == "corner":
-        start, sides = _columns(anchors, 0, 2), _columns(anchors, 2, 2) - _columns(anchors, 0, 2)
+        start, sides = columns(anchors, 0, 2), columns(anchors, 2, 2) - columns(anchors, 0, 2)
         middle = start + sides * 0.5
     else:
-        middle, sides = _columns(anchors, 0, 2), _columns(anchors, 2, 2)
-    centre = _columns(x, 0, 2) * sides + middle
-    grown = _columns(x, 2, 2)
+        middle, sides = columns(anchors, 0, 2), columns(anchors, 2, 2)
+    centre = columns(x, 0, 2) * sides + middle
+    grown = columns(x, 2, 2)
     if most > 0:
         grown = grown.op("Min", most)
     half = exp(grown) * sides * 0.5
-    return _joined(call, [centre - half, centre + half]).value
+    return joined(call, [centre - half, centre + half]).value
 
 
 @TABLE.op("_contrib_box_encode")
@@ -84,11 +85,11 @@ def box_encode(call: Call) -> list[Value]:
     """The offsets of anchors to the boxes that they match, and where there are any."""
     samples, matches, anchors, boxes, means, stds = (Term(call.b, v) for v in call.operands())
     last = Term(call.b, call.constant([-1]))
-    matched = _rows_at(boxes, matches.cast("int64"), 4)
-    sides = _columns(matched, 2, 2) - _columns(matched, 0, 2)
-    own = _columns(anchors, 2, 2) - _columns(anchors, 0, 2)
-    centres = [_columns(matched, 0, 2) + sides * 0.5, _columns(anchors, 0, 2) + own * 0.5]
-    offsets = _joined(call, [(centres[0] - centres[1]) / own, log(sides / own)])
+    matched = rows_at(boxes, matches.cast("int64"), 4)
+    sides = columns(matched, 2, 2) - columns(matched, 0, 2)
+    own = columns(anchors, 2, 2) - columns(anchors, 0, 2)
+    centres = [columns(matched, 0, 2) + sides * 0.5, columns(anchors, 0, 2) + own * 0.5]
+    offsets = joined(call, [(centres[0] - centres[1]) / own, log(sides / own)])
     found = (offsets - means) / stds
     used = (samples > 0.5).op("Unsqueeze", last)
     mask = Term(call.b, call.op("Expand", used.cast(anchors.dtype).value, call.op("Shape", anchors.value)))
@@ -108,58 +109,58 @@ def box_iou(call: Call) -> Value:
             (right, (1,) * len(shapes[0]), shapes[1], ()),
         )
     )
-    shared = _common(call, _in_corners(call, left, form), _in_corners(call, right, form))
+    shared = shared_area(_in_corners(call, left, form), _in_corners(call, right, form))
     overlap = shared / (_areas(left, form) + _areas(right, form) - shared)
     found = where(shared > 0, overlap, 0.0)
     return call.op("Squeeze", found.value, call.constant([-1]))
 
 
-def _in_order(call: Call, rows: Term, scores: Term, count: int) -> tuple[Term, Term]:
+def in_order(call: Call, rows: Term, scores: Term, count: int) -> tuple[Term, Term]:
     """(the rows of the `count` best scores of a batch, those scores), the first of equals first."""
     best, places = call.ops("TopK", scores.value, call.constant([count]), outputs=2, axis=-1)
     (width,) = call.static_shape(rows.value, [2])
-    return _rows_at(rows, Term(call.b, places), width), Term(call.b, best)
+    return rows_at(rows, Term(call.b, places), width), Term(call.b, best)
 
 
-def _rows_at(rows: Term, places: Term, width: int) -> Term:
+def rows_at(rows: Term, places: Term, width: int) -> Term:
     """Rows of a batch by their places in it."""
     last, shape = (Term(rows.b, rows.b.constant(sizes)) for sizes in ([-1], [1, 1, width]))
     return rows.op("GatherElements", places.op("Unsqueeze", last).op("Expand", shape), axis=1)
 
 
-def _paired(x: Term) -> tuple[Term, Term]:
+def paired(x: Term) -> tuple[Term, Term]:
     """Rows of a batch as the first, and as the second of all pairs."""
     return x.op("Unsqueeze", Term(x.b, x.b.constant([2]))), x.op("Unsqueeze", Term(x.b, x.b.constant([1])))
 
 
-def _suppressed(call: Call, alive: Term, hides: Term, count: int) -> Term:
+def suppressed(call: Call, alive: Term, hides: Term, count: int) -> Term:
     """Which rows stay, where earlier ones hide later ones."""
-    first, second = _paired(Term(call.b, call.constant(np.arange(count)[None])))
+    first, second = paired(Term(call.b, call.constant(np.arange(count)[None])))
     hides = hides & (first < second)
     return Term(call.b, call.op("regraft.Suppressed", alive.value, hides.value))
 
 
-def _packed(call: Call, rows: Term, kept: Term, count: int) -> Term:
+def packed(call: Call, rows: Term, kept: Term, count: int) -> Term:
     """The rows that stay, in order, then rows of -1."""
     place = Term(call.b, call.constant(np.arange(count, dtype=np.float32)))
-    packed, order = _in_order(call, rows, where(kept, count - place, -place), count)
+    packed, order = in_order(call, rows, where(kept, count - place, -place), count)
     return where((order > 0).op("Unsqueeze", Term(call.b, call.constant([-1]))), packed, -1.0)
 
 
 def _reformed(call: Call, rows: Term, start: int, width: int, form: str) -> Term:
     """Rows whose boxes take the other form, where their first number is not negative."""
-    boxes = _columns(rows, start, 4)
-    first, second = _columns(boxes, 0, 2), _columns(boxes, 2, 2)
+    boxes = columns(rows, start, 4)
+    first, second = columns(boxes, 0, 2), columns(boxes, 2, 2)
     if form == "corner":
-        found = _joined(call, [(first + second) / 2, second - first])
+        found = joined(call, [(first + second) / 2, second - first])
     else:
-        found = _joined(call, [first - second / 2, first + second / 2])
-    parts = [where(_columns(boxes, 0) < 0, boxes, found)]
+        found = joined(call, [first - second / 2, first + second / 2])
+    parts = [where(columns(boxes, 0) < 0, boxes, found)]
     if start:
-        parts.insert(0, _columns(rows, 0, start))
+        parts.insert(0, columns(rows, 0, start))
     if start + 4 < width:
-        parts.append(_columns(rows, start + 4, width - start - 4))
-    return _joined(call, parts)
+        parts.append(columns(rows, start + 4, width - start - 4))
+    return joined(call, parts)
 
 
 @TABLE.op("_contrib_box_nms")
@@ -178,25 +179,25 @@ def box_nms(call: Call) -> Value:
     count = boxes if most < 0 else min(boxes, most)
     if count < 1:
         return x.value
-    call.bounded(count * count, _MOST_PAIRS)
+    call.bounded(count * count, MOST_PAIRS)
     if len(shape) != 3:
         x = Term(call.b, call.reshape(x.value, [product(shape[:-2]), boxes, width]))
-    scores = _columns(x, score)
+    scores = columns(x, score)
     valid = scores > lowest
     if kind >= 0:
-        valid = valid & ~_columns(x, kind).equals(float(background))
+        valid = valid & ~columns(x, kind).equals(float(background))
     scores = where(valid, scores, float("-inf")).op("Squeeze", Term(call.b, call.constant([-1])))
-    rows, best = _in_order(call, x, scores, count)
-    places = _columns(rows, start, 4)
-    shared = _common(call, *_paired(_in_corners(call, places, form)))
-    first, second = _paired(_areas(places, form))
+    rows, best = in_order(call, x, scores, count)
+    places = columns(rows, start, 4)
+    shared = shared_area(*paired(_in_corners(call, places, form)))
+    first, second = paired(_areas(places, form))
     hides = shared / (first + second - shared) > threshold
     if kind >= 0 and not together:
-        first, second = _paired(_columns(rows, kind).cast("int32"))
+        first, second = paired(columns(rows, kind).cast("int32"))
         hides = hides & first.equals(second)
     hides = hides.op("Squeeze", Term(call.b, call.constant([-1])))
-    kept = _suppressed(call, best > float("-inf"), hides, count)
-    found = _packed(call, rows, kept, count)
+    kept = suppressed(call, best > float("-inf"), hides, count)
+    found = packed(call, rows, kept, count)
     if count < boxes:
         pads = call.constant([0, 0, 0, 0, boxes - count, 0])
         found = found.op("Pad", Term(call.b, pads), -1.0)
@@ -212,23 +213,24 @@ def bipartite_matching(call: Call) -> list[Value]:
     least, ascending, most = call.float("threshold"), call.flag("is_ascend"), call.int("topk", -1)
     rows, columns = call.static_shape(axes=[len(shape) - 2, len(shape) - 1])
     count = rows * columns
-    call.bounded(count * count, _MOST_PAIRS)
+    call.bounded(count * count, MOST_PAIRS)
     scores = call.reshape(x.value, [product(shape[:-2]), count])
     best, places = (
         Term(call.b, v)
-        for v in call.ops(
-            "TopK", scores, call.constant([count]), outputs=2, axis=-1, largest=not ascending
-        )
+        for v in call.ops("TopK", scores, call.constant([count]), outputs=2, axis=-1, largest=not ascending)
     )
     row, column = places.op("Div", columns), places.op("Mod", columns)
-    pairs = [_paired(part.op("Unsqueeze", Term(call.b, call.constant([-1])))) for part in (row, column)]
+    pairs = [paired(part.op("Unsqueeze", Term(call.b, call.constant([-1])))) for part in (row, column)]
     clash = [a.equals(b).op("Squeeze", Term(call.b, call.constant([-1]))) for a, b in pairs]
-    kept = _suppressed(call, best < least if ascending else best > least, clash[0] | clash[1], count)
+    kept = suppressed(call, best < least if ascending else best > least, clash[0] | clash[1], count)
     if most > 0:
         seen = kept.cast("int64").op("CumSum", Term(call.b, call.constant(1)))
         kept = kept & (seen <= most + 1)
     found: list[Value] = []
-    for of, other, size, lead in ((row, column, rows, shape[:-1]), (column, row, columns, (*shape[:-2], shape[-1]))):
+    for of, other, size, lead in (
+        (row, column, rows, shape[:-1]),
+        (column, row, columns, (*shape[:-2], shape[-1])),
+    ):
         own = Term(call.b, call.constant(np.arange(size)[:, None]))
         spread = (t.op("Unsqueeze", Term(call.b, call.constant([1]))) for t in (of, other, kept))
         where_from, partner, used = spread
@@ -248,7 +250,11 @@ def multibox_detection(call: Call) -> Value:
     """
     classes, offsets, anchors = (Term(call.b, v) for v in call.operands())
     call.ignore("background_id")  # MXNet reads none but 0
-    least, threshold, most = call.float("threshold", 0.01), call.float("nms_threshold", 0.5), call.int("nms_topk", -1)
+    least, threshold, most = (
+        call.float("threshold", 0.01),
+        call.float("nms_threshold", 0.5),
+        call.int("nms_topk", -1),
+    )
     together, clipped = call.flag("force_suppress"), call.flag("clip", default=True)
     (count,) = call.static_shape(axes=[2])
     last = Term(call.b, call.constant([-1]))
@@ -259,42 +265,44 @@ def multibox_detection(call: Call) -> Value:
     scores = candidates.op("ReduceMax", Term(call.b, call.constant([1])), keepdims=0)
     kinds = candidates.op("ArgMax", axis=1, keepdims=0).cast(scores.dtype)
     valid = (scores >= least) & (scores > -1)
-    rows = _joined(call, [kinds.op("Unsqueeze", last), scores.op("Unsqueeze", last), boxes])
+    rows = joined(call, [kinds.op("Unsqueeze", last), scores.op("Unsqueeze", last), boxes])
     if not 0 < threshold <= 1:
-        return _packed(call, rows, valid, count).value
+        return packed(call, rows, valid, count).value
     looked = min(most, count) if most > 0 else count
-    call.bounded(looked * looked, _MOST_PAIRS)
-    found, best = _in_order(call, rows, where(valid, scores, float("-inf")), looked)
+    call.bounded(looked * looked, MOST_PAIRS)
+    found, best = in_order(call, rows, where(valid, scores, float("-inf")), looked)
     alive = best > float("-inf")
-    places, own = _columns(found, 2, 4), _columns(found, 0)
-    shared = _common(call, *_paired(places))
-    sizes = _columns(places, 2, 2) - _columns(places, 0, 2)
-    first, second = _paired(_columns(sizes, 0) * _columns(sizes, 1))
+    places, own = columns(found, 2, 4), columns(found, 0)
+    shared = shared_area(*paired(places))
+    sizes = columns(places, 2, 2) - columns(places, 0, 2)
+    first, second = paired(columns(sizes, 0) * columns(sizes, 1))
     union = first + second - shared
     hides = where(union <= 0, 0.0, shared / union) >= threshold
     if not together:
-        first, second = _paired(own)
+        first, second = paired(own)
         hides = hides & first.equals(second)
-    kept = _suppressed(call, alive, hides.op("Squeeze", last), looked).op("Unsqueeze", last)
-    found = _joined(call, [where(kept, own, -1.0), _columns(found, 1, 5)])
+    kept = suppressed(call, alive, hides.op("Squeeze", last), looked).op("Unsqueeze", last)
+    found = joined(call, [where(kept, own, -1.0), columns(found, 1, 5)])
     found = where(alive.op("Unsqueeze", last), found, -1.0)
     if looked < count:
         bounds = [Term(call.b, call.constant([n])) for n in (looked, count, 1)]
-        rest = _packed(call, rows, valid, count).op("Slice", *bounds)
-        rest = _joined(call, [_columns(rest, 0) * 0 - 1, _columns(rest, 1, 5)])
+        rest = packed(call, rows, valid, count).op("Slice", *bounds)
+        rest = joined(call, [columns(rest, 0) * 0 - 1, columns(rest, 1, 5)])
         found = Term(call.b, call.op("Concat", found.value, rest.value, axis=1))
     return found.value
 
 
 def _decoded(call: Call, offsets: Term, anchors: Term, count: int) -> Term:
     """Boxes in corners from their offsets to anchors in corners."""
-    scales = Term(call.b, call.constant(np.array(call.floats("variances", (0.1, 0.1, 0.2, 0.2))), offsets.dtype))
+    scales = Term(
+        call.b, call.constant(np.array(call.floats("variances", (0.1, 0.1, 0.2, 0.2))), offsets.dtype)
+    )
     shape = [*call.shape(offsets.value)[:1], count, 4]
     x = Term(call.b, call.reshape(offsets.value, shape)) * scales
-    start, end = _columns(anchors, 0, 2), _columns(anchors, 2, 2)
+    start, end = columns(anchors, 0, 2), columns(anchors, 2, 2)
     sides, middle = end - start, (start + end) / 2
-    centre, half = _columns(x, 0, 2) * sides + middle, exp(_columns(x, 2, 2)) * sides / 2
-    return _joined(call, [centre - half, centre + half])
+    centre, half = columns(x, 0, 2) * sides + middle, exp(columns(x, 2, 2)) * sides / 2
+    return joined(call, [centre - half, centre + half])
 
 
 @TABLE.op("_contrib_MultiBoxPrior")
@@ -306,7 +314,9 @@ def multibox_prior(call: Call) -> Value:
     ratios = np.sqrt(np.array(call.floats("ratios", (1.0,)), np.float32))
     offsets, steps = call.floats("offsets", (0.5, 0.5)), call.floats("steps", (-1.0, -1.0))
     call.bounded(height * width * 4 * (len(sizes) + len(ratios)))
-    up, across = (given if given > 0 else 1 / size for given, size in zip(steps, (height, width), strict=True))
+    up, across = (
+        given if given > 0 else 1 / size for given, size in zip(steps, (height, width), strict=True)
+    )
     tall = np.concatenate([sizes / ratios[0], sizes[0] / ratios[1:]]) / 2
     wide = np.concatenate([sizes * ratios[0], sizes[0] * ratios[1:]]) * height / width / 2
     y = ((np.arange(height) + offsets[0]) * up)[:, None, None]

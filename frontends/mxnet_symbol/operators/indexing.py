@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ....ir import Value
+from math import prod
+
+import numpy as np
+
+from ....ir import Value, numpy_dtype
 from ....ir.dims import product
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -138,14 +142,63 @@ def _sorted(call: Call, x: Value, axis: int | None, count: int, *, ascending: bo
     return call.ops("TopK", x, call.constant([count]), outputs=2, axis=axis, largest=not ascending, sorted=1)
 
 
-@TABLE.op("SequenceLast")
-def sequence_last(call: Call) -> Value:
-    """The last step of every sequence, of its own length where that is given."""
-    axis = call.int("axis", 0)
-    if not call.flag("use_sequence_length"):
-        return call.op("Gather", call.value(0), call.constant(-1), axis=axis)
+@TABLE.op("scatter_nd")
+def scatter_nd(call: Call) -> Value:
+    """Zeros with elements or slices at coordinates, which lie along the first axis of the indices."""
+    x, indices = call.operands()
+    shape = call.ints("shape")
+    call.bounded(prod(shape))
+    places = call.op("Transpose", call.cast(indices, "int64"), perm=[*range(1, call.rank(indices)), 0])
+    zeros = call.constant(np.zeros(shape, numpy_dtype(call.dtype_of(x))))
+    return call.op("ScatterND", zeros, places, x)
+
+
+@TABLE.op("_contrib_index_copy")
+def index_copy(call: Call) -> Value:
+    """Rows put in the place of others."""
+    x, indices, rows = call.operands()
+    return call.op(
+        "ScatterND", x, call.op("Unsqueeze", call.cast(indices, "int64"), call.constant([1])), rows
+    )
+
+
+@TABLE.op("_contrib_index_array")
+def index_array(call: Call) -> Value:
+    """The coordinates of every element, or those along some axes."""
+    call.value(0)  # of which only the shape counts
+    rank = call.rank()
+    axes = [call.from_front(a, rank) for a in call.optional_ints("axes") or range(rank) if a is not None]
+    ones = call.op("Expand", call.constant(1), call.op("Shape", call.value(0)))
+    found: list[Value] = []
+    for axis in axes:
+        counted = call.op("CumSum", ones, call.constant(axis), exclusive=1)
+        found.append(call.op("Unsqueeze", counted, call.constant([rank])))
+    return call.op("Concat", *found, axis=rank)
+
+
+@TABLE.op("_slice_assign", "_slice_assign_scalar")
+def slice_assign(call: Call) -> Value:
+    """A value with another, or a number, in the place of a slice."""
     x, rank = call.value(0), call.rank()
-    if axis == 0:  # to (batch, time, ...)
-        x = call.op("Transpose", x, perm=[1, 0, *range(2, rank)])
-    last = call.op("Sub", call.cast(call.value(1), "int64"), call.constant(1))
-    return call.op("GatherND", x, call.op("Unsqueeze", last, call.constant([1])), batch_dims=1)
+    begin, end = (call.optional_ints(key) or [] for key in ("begin", "end"))
+    steps = call.optional_ints("step") or []
+    put = call.value(1) if call.operator == "_slice_assign" else None
+    inside: Value | None = None
+    for axis in range(min(rank, len(begin))):
+        cut = slice(begin[axis], end[axis], steps[axis] if axis < len(steps) else None)
+        if cut in (slice(None), slice(0, None)):
+            continue
+        (size,) = call.static_shape(x, [axis])
+        places = np.arange(size)[cut]
+        sources = np.zeros(size, np.int64)
+        sources[places] = np.arange(len(places))
+        here = np.zeros(size, bool)
+        here[places] = True
+        chosen = call.constant(here.reshape(-1, *[1] * (rank - axis - 1)))
+        inside = chosen if inside is None else call.op("And", inside, chosen)
+        put = put if put is None else call.op("Gather", put, call.constant(sources), axis=axis)
+    number = call.float("scalar", 0.0) if put is None else 0.0
+    new = call.scalar_like(number, x) if put is None else put
+    if inside is not None:
+        return call.op("Where", inside, new, x)
+    return new if put is not None else call.op("Expand", new, call.op("Shape", x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ....ir import Value
+from ....ir.dims import product
 from ...formulas import swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -51,3 +52,17 @@ def dot(call: Call) -> Value:
     product = call.op("MatMul", x, y)
     target = [*left[:-1], *right[1:]]
     return call.reshape(product, target or [1])
+
+
+@TABLE.op("khatri_rao")
+def khatri_rao(call: Call) -> Value:
+    """Column by column, the products of all pairs of elements."""
+    found, *others = call.operands()
+    for other in others:
+        rows, columns = call.shape(found)
+        more, _ = call.shape(other)
+        pairs = call.op(
+            "Mul", call.reshape(found, [rows, 1, columns]), call.reshape(other, [1, more, columns])
+        )
+        found = call.reshape(pairs, [product([rows, more]), columns])
+    return found

@@ -106,3 +106,29 @@ def _before(call: Call, labels: Value, padding: int) -> Value:
 def block_grad(call: Call) -> Value:
     """The data, and no gradient back."""
     return call.op("regraft.StopGradient", call.value(0))
+
+
+@TABLE.op("softmax_cross_entropy")
+def softmax_cross_entropy(call: Call) -> Value:
+    """The sum over the batch of minus the logarithm of each label's probability."""
+    x, labels = call.operands()
+    (classes,) = call.static_shape(x, [1])
+    labels = call.op("Unsqueeze", call.cast(labels, "int64"), call.constant([1]))
+    inside = call.op("Clip", labels, call.constant(0), call.constant(classes - 1))
+    found = call.op("GatherElements", call.op("LogSoftmax", x, axis=1), inside, axis=1)
+    total = call.op("ReduceSum", found, call.constant([0, 1]), keepdims=0)
+    return call.op("Neg", call.reshape(total, [1]))
+
+
+@TABLE.op("_contrib_gradientmultiplier")
+def gradient_multiplier(call: Call) -> Value:
+    """The data; what comes back is multiplied, which training alone sees."""
+    call.ignore("scalar", "is_int")
+    return call.op("Identity", call.value(0))
+
+
+@TABLE.op("IdentityAttachKLSparseReg")
+def kl_sparse_regulariser(call: Call) -> Value:
+    """The data; the penalty is in the gradient, which training alone sees."""
+    call.ignore("sparseness_target", "penalty", "momentum")
+    return call.op("Identity", call.operands()[0])

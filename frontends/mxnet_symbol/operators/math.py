@@ -7,6 +7,7 @@ from math import pi
 import numpy as np
 
 from ....ir import Value
+from ....ir.composites.terms import Term
 from ... import formulas
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -283,3 +284,45 @@ def div_sqrt_dim(call: Call) -> Value:
 def cast(call: Call) -> Value:
     """Another element type; floats are cut off on their way to integers."""
     return call.cast(call.value(0), call.text("dtype"))
+
+
+@TABLE.op("_contrib_quadratic")
+def quadratic(call: Call) -> Value:
+    """``a * x * x + b * x + c``."""
+    x = Term(call.b, call.value(0))
+    a, b, c = (call.float(key, 0.0) for key in "abc")
+    return (x * x * a + x * b + c).value
+
+
+@TABLE.op("_contrib_allclose")
+def all_close(call: Call) -> Value:
+    """1 where all differences are within a share and a number, 0 where one is not."""
+    x, y = (Term(call.b, v) for v in call.operands())
+    share, most, equal_nan = call.float("rtol", 1e-5), call.float("atol", 1e-8), call.flag("equal_nan")
+    near = x.equals(y) | (abs(x - y) <= abs(y) * share + most)
+    if equal_nan:
+        near = near | (x.op("IsNaN") & y.op("IsNaN"))
+    return call.cast(call.op("ReduceMin", near.cast("int32").value, keepdims=0), "uint8")
+
+
+@TABLE.op("_histogram")
+def histogram(call: Call) -> list[Value]:
+    """How many values lie in each bin, of which the last has both its ends, and the ends of the bins."""
+    x, count = call.value(0), call.text("bin_cnt", "None")
+    flat = Term(call.b, call.op("Reshape", x, call.constant([-1])))
+    if count == "None":
+        ends = Term(call.b, call.value(1))
+        (size,) = call.static_shape(ends.value, [0])
+    else:
+        low, high = call.floats("range")
+        size = call.int("bin_cnt") + 1
+        call.bounded(size)
+        ends = Term(call.b, call.constant(np.linspace(low, high, size), flat.dtype))
+    last, first = (Term(call.b, call.constant([a])) for a in (1, 0))
+    at = [Term(call.b, call.constant([n])) for n in (0, 1, size - 1, size)]
+    left, right = ends.op("Slice", at[0], at[2]), ends.op("Slice", at[1], at[3])
+    values = flat.op("Unsqueeze", last)
+    final = Term(call.b, call.constant(np.arange(size - 1) == size - 2))
+    inside = (values >= left) & ((values < right) | (final & values.equals(right)))
+    counts = inside.cast("int64").op("ReduceSum", first, keepdims=0)
+    return [counts.value, ends.value]

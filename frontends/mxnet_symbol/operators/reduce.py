@@ -100,3 +100,13 @@ def moments(call: Call) -> list[Value]:
         call.op("ReduceMean", v, axes, keepdims=keep) for v in (x, call.op("Mul", centred, centred))
     )
     return [_finish(call, mean), _finish(call, variance)]
+
+
+@TABLE.op("_np_cumsum")
+def running_sum(call: Call) -> Value:
+    """The sums of all elements up to each, along an axis or of all in order."""
+    x, axis, dtype = call.value(0), call.optional_int("axis"), call.text("dtype", "None")
+    x = x if dtype == "None" else call.cast(x, dtype)
+    if axis is None:
+        x, axis = call.op("Reshape", x, call.constant([-1])), 0
+    return call.op("CumSum", x, call.constant(axis))

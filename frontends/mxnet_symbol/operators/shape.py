@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ir import Dim, Value
 from ....ir.dims import product, quotient
 from ...formulas import begins_then_ends, slice_axes
@@ -357,3 +359,31 @@ def shape_array(call: Call) -> Value:
 def size_array(call: Call) -> Value:
     """The number of elements, as int64 of shape (1,)."""
     return call.op("Unsqueeze", call.op("Size", call.value(0)), call.constant([0]))
+
+
+@TABLE.op("diag")
+def diagonal(call: Call) -> Value:
+    """The elements of a diagonal; of a vector the matrix that has it there."""
+    x, rank, offset = call.value(0), call.rank(), call.int("k", 0)
+    first, second = call.axis("axis1", max(rank, 2), 0), call.axis("axis2", max(rank, 2), 1)
+    if rank == 1:
+        (size,) = call.static_shape(x)
+        call.bounded((size + abs(offset)) ** 2)
+        places = np.eye(size + abs(offset), k=offset, dtype=bool)
+        source = np.zeros(places.shape, np.int64)
+        source[places] = np.arange(size)
+        return call.op(
+            "Where",
+            call.constant(places),
+            call.op("Gather", x, call.constant(source)),
+            call.scalar_like(0, x),
+        )
+    rows, columns = call.static_shape(x, [first, second])
+    start = (0, offset) if offset >= 0 else (-offset, 0)
+    count = max(min(rows - start[0], columns - start[1]), 0)
+    rest = [a for a in range(rank) if a not in (first, second)]
+    moved = call.op("Transpose", x, perm=[*rest, first, second])
+    shape = call.shape(moved)
+    flat = call.reshape(moved, [*shape[:-2], rows * columns])
+    places = (start[0] + np.arange(count)) * columns + start[1] + np.arange(count)
+    return call.op("Gather", flat, call.constant(places), axis=rank - 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
+from ...formulas import patches
 from ...lowering_table import LoweringTable
 from ..call import Call
 from ..symbols import Size
@@ -76,23 +77,15 @@ def unfold(call: Call) -> Value:
 
 @TABLE.op("aten.im2col.default")
 def im2col(call: Call) -> Value:
-    """Patches of two axes as columns: one Gather an axis by a table of places."""
+    """Patches of two axes as columns."""
     kernel, dilation = call.ints("kernel_size"), call.ints("dilation")
     padding, stride = call.ints("padding"), call.ints("stride")
     batched, shape = call.rank("self") == 4, call.shape("self")
     x = call.value("self") if batched else call.op("Unsqueeze", call.value("self"), call.constant([0]))
-    if any(padding):
-        pads = call.constant(padding * 2)
-        x = call.op("Pad", x, pads, call.constant(0, call.dtype), call.constant([2, 3]))
-    for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
-        size = shape[at - 2]
+    for size in shape[-2:]:
         if not isinstance(size, int):
             raise call.unsupported(f"expected static sizes of the last two axes, got `{size}`")
-        reach = dilation[at] * (kernel[at] - 1) + 1
-        starts = np.arange(0, size + 2 * padding[at] - reach + 1, stride[at])
-        places = (np.arange(kernel[at]) * dilation[at])[:, None] + starts
-        x = call.op("Gather", x, call.constant(places), axis=axis)
-    return call.reshape(call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5]), call.result_shape)
+    return call.reshape(patches(call, x, kernel, stride, dilation, padding), call.result_shape)
 
 
 @TABLE.op("aten.gather.default")
