@@ -182,13 +182,13 @@ def patches(
 
     One Gather an axis by a table of places.
     """
-    shape = call.shape(x)
+    sizes = call.static_shape(x, [2, 3])
     if any(pad):
         pads = call.constant([*pad, *pad])
         x = call.op("Pad", x, pads, call.scalar_like(0, x), call.constant([2, 3]))
     for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
         reach = dilate[at] * (kernel[at] - 1) + 1
-        starts = np.arange(0, shape[at - 2] + 2 * pad[at] - reach + 1, stride[at])
+        starts = np.arange(0, sizes[at] + 2 * pad[at] - reach + 1, stride[at])
         x = call.op(
             "Gather", x, call.constant((np.arange(kernel[at]) * dilate[at])[:, None] + starts), axis=axis
         )

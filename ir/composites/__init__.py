@@ -29,7 +29,6 @@ from .scan import TABLE as SCAN
 from .selection import TABLE as SELECTION
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
-from .suppression import TABLE as SUPPRESSION
 from .triangular import TABLE as TRIANGULAR
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
@@ -52,7 +51,6 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     ELIMINATION,
     REFLECTIONS,
     SELECTION,
-    SUPPRESSION,
     TRIANGULAR,
     STUB,
 )

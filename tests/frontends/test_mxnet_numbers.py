@@ -9,12 +9,11 @@ import pytest
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mxnet_symbol import read
 from regraft.frontends.options import LoadOptions
-from regraft.ir import Graph, UnsupportedError, validate
+from regraft.ir import Graph, validate
 
 from ..corpora.mxnet.cases import Case, cases
 
 LARGE = ("zoo/vgg11", "zoo/resnet18_v1", "zoo/gcv_resnest14", "zoo/gcv_googlenet")
-NOT_YET = {"SpatialTransformer"}
 
 
 def load(case: Case, folder: Path, *, dynamic: bool = True, batch: int | None = None) -> Graph:
@@ -74,10 +73,4 @@ def test_operator(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=i) for i, c in cases("legacy").items()])
 def test_old_file(case: Case, tmp_path: Path) -> None:
-    operators = {n["op"] for n in case.symbol()["nodes"]}
-    if operators & NOT_YET:
-        with pytest.raises(UnsupportedError) as caught:
-            load(case, tmp_path)
-        assert {m.operator for m in caught.value.missing} == operators & NOT_YET
-        return
     case.check(run(load(case, tmp_path)))

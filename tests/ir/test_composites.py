@@ -398,7 +398,8 @@ def expanded(graph):
 
 
 def test_every_composite_has_a_case():
-    assert {case.name for case in CASES} == set(COMPOSITES) - {"Stub"}  # which computes nothing
+    # a stub computes nothing; ONNX's reference evaluator is not asked for loops: test_selection.py
+    assert {case.name for case in CASES} == set(COMPOSITES) - {"Stub", "Suppressed"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

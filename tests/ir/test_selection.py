@@ -93,3 +93,20 @@ def test_what_does_not_fit_is_refused():
     y = b.ops("regraft.Median", some, outputs=2, axis=0)[0]
     with pytest.raises(BackendError, match=r"known rank, got f32\[\*\]"):
         expand(b, y.node)
+
+
+@pytest.mark.parametrize("share", [0, 0.02, 0.2, 1])
+def test_candidates_that_no_better_one_hides(share):
+    alive, hides = RANDOM.random((3, 40)) < 0.8, np.triu(RANDOM.random((3, 40, 40)) < share, 1)
+    kept = alive.copy()
+    for row, left in enumerate(kept):
+        for first in range(40):
+            left[:] &= ~(hides[row, first] & left[first])
+    (found,) = run("Suppressed", alive, hides)
+    np.testing.assert_array_equal(found, kept)
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 39), (3, 40), (2, 3, 40, 40)])
+def test_as_many_candidates_everywhere(shape):
+    with pytest.raises(InvalidGraphError, match="candidates"):
+        run("Suppressed", np.ones((3, 40), bool), np.ones(shape, bool))

@@ -70,9 +70,221 @@ ALIGNMENTS = {
     "CTCLoss labels": ({"use_label_lengths": "True"}, [_SCORES, _LABELS, _COUNTS]),
 }
 
+
+def _boxes(*lead, side=1.0):
+    """Boxes in corners, of which many overlap."""
+    start = _RANDOM.uniform(0, 0.6, (*lead, 2))
+    return (
+        np.concatenate([start, start + _RANDOM.uniform(0.1, 0.5, (*lead, 2))], -1).astype(np.float32) * side
+    )
+
+
+def _detections(*lead, classes=3):
+    """Rows of class, score and box; each score is there once but for two that are equal."""
+    kinds = _RANDOM.randint(-1, classes, (*lead, 1))
+    scores = _RANDOM.permutation(int(np.prod(lead))).reshape(*lead, 1) / float(np.prod(lead))
+    scores[..., 1, :] = scores[..., 2, :]
+    return np.concatenate([kinds, scores, _boxes(*lead)], -1).astype(np.float32)
+
+
+_FOUND = _detections(2, 12)
+_PLAIN = np.concatenate([_FOUND[..., 2:], _FOUND[..., 1:2]], -1)
+_ANCHORS, _OTHERS = _boxes(1, 7), _boxes(2, 5)
+_MOVES = _RANDOM.standard_normal((2, 7, 4)).astype(np.float32)
+_PROBABLE = np.abs(_RANDOM.standard_normal((2, 3, 7))).astype(np.float32)
+_PROBABLE = (_PROBABLE / _PROBABLE.sum(1, keepdims=True)).astype(np.float32)
+_SECOND = {"coord_start": "2", "score_index": "1", "id_index": "0", "valid_thresh": "0.1"}
+_DETECTED = [_PROBABLE, _MOVES.reshape(2, 28), _ANCHORS]
+
+BOXES = {
+    "_contrib_box_nms": (dict(_SECOND), [_FOUND]),
+    "_contrib_box_nms together": (dict(_SECOND, force_suppress="True", overlap_thresh="0.3"), [_FOUND]),
+    "_contrib_box_nms background": (dict(_SECOND, background_id="1", topk="6"), [_FOUND]),
+    "_contrib_box_nms one": ({"coord_start": "0", "score_index": "4"}, [_PLAIN[0]]),
+    "_contrib_box_nms deep": (
+        {"coord_start": "0", "score_index": "4", "topk": "5"},
+        [_PLAIN.reshape(2, 2, 6, 5)],
+    ),
+    "_contrib_box_nms center": (dict(_SECOND, in_format="center", topk="9"), [_FOUND]),
+    "_contrib_box_nms to center": (dict(_SECOND, out_format="center"), [_FOUND]),
+    "_contrib_box_nms centers": (dict(_SECOND, in_format="center", out_format="center"), [_FOUND]),
+    "_contrib_box_nms nothing": (dict(_SECOND, valid_thresh="2"), [_FOUND]),
+    "_contrib_box_nms unlimited": (dict(_SECOND, topk="0"), [_FOUND]),
+    "_contrib_box_iou": ({}, [_OTHERS, _ANCHORS[0]]),
+    "_contrib_box_iou center": ({"format": "center"}, [_OTHERS[0], _boxes(3)]),
+    "_contrib_box_decode": ({"std0": "0.1", "std3": "0.2"}, [_MOVES, _ANCHORS]),
+    "_contrib_box_decode clip": ({"format": "corner", "clip": "0.5"}, [_MOVES, _ANCHORS]),
+    "_contrib_box_encode": (
+        {},
+        [
+            np.array([[1, 0, 1, -1, 1, 1, 0]] * 2, np.float32),
+            _RANDOM.randint(0, 5, (2, 7)).astype(np.float32),
+            np.concatenate([_ANCHORS, _boxes(1, 7)]),
+            _OTHERS,
+            np.array([0, 0.1, 0, 0], np.float32),
+            np.array([0.1, 0.1, 0.2, 0.2], np.float32),
+        ],
+        2,
+    ),
+    "_contrib_bipartite_matching": ({"threshold": "0.3"}, [_RANDOM.rand(2, 4, 6).astype(np.float32)], 2),
+    "_contrib_bipartite_matching least": (
+        {"threshold": "0.6", "is_ascend": "True", "topk": "1"},
+        [_RANDOM.rand(5, 3).astype(np.float32)],
+        2,
+    ),
+    "_contrib_MultiBoxPrior": (
+        {"sizes": "(0.5, 0.2)", "ratios": "(1, 2, 0.5)", "steps": "(0.3, 0.2)", "clip": "True"},
+        [np.zeros((1, 2, 3, 4), np.float32)],
+    ),
+    "_contrib_MultiBoxPrior bare": ({"offsets": "(0.3, 0.7)"}, [np.zeros((2, 1, 5, 3), np.float32)]),
+    "_contrib_MultiBoxDetection": ({"threshold": "0.4"}, _DETECTED),
+    "_contrib_MultiBoxDetection few": ({"nms_topk": "3", "nms_threshold": "0.2", "clip": "False"}, _DETECTED),
+    "_contrib_MultiBoxDetection together": ({"force_suppress": "True", "nms_threshold": "0.1"}, _DETECTED),
+    "_contrib_MultiBoxDetection all": ({"nms_threshold": "-1", "threshold": "0.5"}, _DETECTED),
+}
+
+_MAP = _RANDOM.standard_normal((2, 8, 9, 11)).astype(np.float32)
+_REGIONS = np.concatenate([_RANDOM.randint(0, 2, (6, 1)), _boxes(6, side=40)], -1).astype(np.float32)
+_ABSENT = np.concatenate([_REGIONS, [[-1, 0, 0, 9, 9]]]).astype(np.float32)
+_POOLED = {"pooled_size": "(2, 2)", "spatial_scale": "0.25"}
+_PROPOSED = {
+    "rpn_pre_nms_top_n": "40", "rpn_post_nms_top_n": "8", "rpn_min_size": "6", "feature_stride": "8",
+    "scales": "(1, 2)", "ratios": "(0.5, 1)", "threshold": "0.6",
+}  # fmt: skip
+_RATED = _RANDOM.permutation(2 * 8 * 30).reshape(2, 8, 5, 6).astype(np.float32) / 480
+_SHIFTED = [_RATED, 0.2 * _RANDOM.standard_normal((2, 16, 5, 6)).astype(np.float32)]
+_SIZES = np.array([[38, 45, 1], [40, 48, 1.5]], np.float32)
+_WINDOW = {"kernel": "(3, 3)", "num_filter": "4", "pad": "(1, 1)"}
+_PLACES = 1.5 * _RANDOM.standard_normal((2, 2 * 18, 9, 11)).astype(np.float32)
+_KERNEL = _RANDOM.standard_normal((4, 8, 3, 3)).astype(np.float32)
+_GROUPED = _RANDOM.standard_normal((4, 4, 3, 3)).astype(np.float32)
+
+REGIONS = {
+    "_contrib_ROIAlign": (dict(_POOLED, sample_ratio="2"), [_MAP, _REGIONS]),
+    "_contrib_ROIAlign adaptive": (_POOLED, [_MAP, _REGIONS]),
+    "_contrib_ROIAlign aligned": (dict(_POOLED, sample_ratio="3", aligned="True"), [_MAP, _REGIONS]),
+    "_contrib_ROIAlign parts": (dict(_POOLED, sample_ratio="2", position_sensitive="True"), [_MAP, _REGIONS]),
+    "ROIPooling": (_POOLED, [_MAP, _ABSENT]),
+    "_contrib_Proposal": (_PROPOSED, [_RATED[:1], _SHIFTED[1][:1], _SIZES[:1]]),
+    "_contrib_Proposal scored": (
+        dict(_PROPOSED, output_score="True", iou_loss="True", rpn_post_nms_top_n="50"),
+        [_RATED[:1], 5 * _SHIFTED[1][:1], _SIZES[:1]],
+        2,
+    ),
+    "_contrib_MultiProposal": (_PROPOSED, [*_SHIFTED, _SIZES]),
+    "_contrib_DeformableConvolution": (
+        dict(_WINDOW, num_deformable_group="2", num_group="2"),
+        [_MAP, _PLACES, _GROUPED, np.arange(4, dtype=np.float32)],
+    ),
+    "_contrib_ModulatedDeformableConvolution": (
+        dict(_WINDOW, no_bias="True"),
+        [_MAP, _PLACES[:, :18], _RANDOM.rand(2, 9, 9, 11).astype(np.float32), _KERNEL],
+    ),
+}
+
+_STEPS = _RANDOM.standard_normal((5, 3, 2)).astype(np.float32)
+_ENDS = np.array([5, 2, 0], np.float32)
+_ATTENDED = _RANDOM.standard_normal((4, 2, 12)).astype(np.float32)
+
+OTHERS = {
+    "SequenceMask": ({"use_sequence_length": "True", "value": "-7"}, [_STEPS, _ENDS]),
+    "SequenceMask batch": (
+        {"use_sequence_length": "True", "axis": "1"},
+        [_STEPS, np.array([3, 1, 0, 2, 3], np.float32)],
+    ),
+    "SequenceReverse": ({"use_sequence_length": "True"}, [_STEPS, np.array([5, 2, 1], np.float32)]),
+    "SequenceReverse whole": ({}, [_STEPS]),
+    "_rnn_param_concat": ({"dim": "0", "num_args": "2"}, [_X.ravel(), _Y.ravel()[:4]]),
+    "GridGenerator": (
+        {"transform_type": "affine", "target_shape": "(3, 4)"},
+        [_X[:, [0, 1, 2, 0, 1, 2]] + 1],
+    ),
+    "GridGenerator warp": ({"transform_type": "warp"}, [2 * _MAP[:, :2]]),
+    "BilinearSampler": ({}, [_MAP, 1.2 * np.tanh(_MAP[:, :2, :4, :5])]),
+    "SpatialTransformer": (
+        {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(4, 6)"},
+        [_MAP, np.array([[1, 0.2, 0, -0.1, 0.8, 0.1], [0.5, 0, 0.3, 0, 1.2, -0.2]], np.float32)],
+    ),
+    "im2col": ({"kernel": "(2, 3)", "stride": "(2, 1)", "pad": "(1, 0)", "dilate": "(1, 2)"}, [_MAP[:, :3]]),
+    "col2im": ({"output_size": "(4, 5)", "kernel": "(2, 2)"}, [_RANDOM.rand(2, 12, 12).astype(np.float32)]),
+    "Correlation": (
+        {"kernel_size": "1", "max_displacement": "2", "stride2": "2", "pad_size": "2"},
+        [_MAP, _MAP[::-1].copy()],
+    ),
+    "Correlation apart": (
+        {
+            "kernel_size": "3",
+            "max_displacement": "1",
+            "stride1": "2",
+            "pad_size": "3",
+            "is_multiply": "False",
+        },
+        [_MAP, _MAP[::-1].copy()],
+    ),
+    "_contrib_quantize_v2": ({"out_type": "int8"}, [_X], 3),
+    "_contrib_quantize_v2 known": (
+        {"out_type": "auto", "min_calib_range": "0", "max_calib_range": "1.5"},
+        [_X],
+        3,
+    ),
+    "_contrib_dequantize": (
+        {},
+        [np.array([[-128, 3, 127]], np.int8), np.array([-2], np.float32), np.array([1.5], np.float32)],
+    ),
+    "_image_to_tensor": ({}, [_RANDOM.randint(0, 256, (3, 4, 3)).astype(np.uint8)]),
+    "_image_normalize": (
+        {"mean": "(0.1, 0.2, 0.3)", "std": "(0.5, 1.5, 2)"},
+        [_RANDOM.rand(3, 4, 5).astype(np.float32)],
+    ),
+    "scatter_nd": (
+        {"shape": "(2, 4)"},
+        [np.array([2, 3, 4], np.float32), np.array([[1, 1, 0], [0, 1, 3]], np.float32)],
+    ),
+    "_contrib_index_copy": ({}, [np.zeros((4, 3), np.float32), np.array([3, 0], np.float32), _X]),
+    "_contrib_index_array": ({}, [_X]),
+    "_contrib_index_array axes": ({"axes": "(1, 0)"}, [_STEPS]),
+    "_slice_assign": ({"begin": "(None, 2)", "end": "(None, 0)", "step": "(None, -1)"}, [_X, _Y[:, :2]]),
+    "_slice_assign_scalar": ({"begin": "(1,)", "end": "(2,)", "scalar": "5"}, [_X]),
+    "khatri_rao": ({"num_args": "3"}, [_X, _Y, _X[:1]]),
+    "softmax_cross_entropy": ({}, [_X, np.array([2, 0], np.float32)]),
+    "_contrib_gradientmultiplier": ({"scalar": "3"}, [_X]),
+    "IdentityAttachKLSparseReg": ({}, [np.tanh(_X) ** 2, np.zeros(3, np.float32)]),
+    "_contrib_quadratic": ({"a": "2", "b": "-1", "c": "0.5"}, [_X]),
+    "_contrib_allclose": ({"rtol": "0", "atol": "10"}, [_X, _Y]),
+    "_contrib_allclose not": ({"equal_nan": "True"}, [_HOLES, _HOLES + 1]),
+    "_histogram": (
+        {"bin_cnt": "4", "range": "(-1, 1)"},
+        [np.array([-1, -0.5, 0, 0.2, 1, 1.1, -3], np.float32)],
+        2,
+    ),
+    "_histogram bins": ({}, [_X, np.array([-1, 0, 0.3, 2], np.float32)], 2),
+    "_np_cumsum": ({"axis": "1"}, [_X]),
+    "_np_cumsum all": ({}, [_X]),
+    "diag": ({"k": "1"}, [_X]),
+    "diag vector": ({"k": "-2"}, [_X[0]]),
+    "diag deep": ({"axis1": "0", "axis2": "2", "k": "-1"}, [_STEPS]),
+    "_contrib_interleaved_matmul_encdec_qk": ({"heads": "3"}, [_ATTENDED, np.repeat(_ATTENDED[:3], 2, 2)]),
+    "_contrib_interleaved_matmul_encdec_valatt": (
+        {"heads": "3"},
+        [np.repeat(_ATTENDED[:3], 2, 2), _RANDOM.rand(6, 4, 3).astype(np.float32)],
+    ),
+}
+
+RANDOM = {
+    "_random_uniform": ({"low": "-1", "high": "3", "shape": "(4000,)"}, []),
+    "_random_normal": ({"loc": "2", "scale": "0.5", "shape": "(2, 2000)"}, []),
+    "_random_uniform_like": ({"low": "-1", "high": "3"}, [np.zeros((2, 2000), np.float32)]),
+    "_random_normal_like": ({"loc": "2", "scale": "0.5"}, [np.zeros((2, 2000), np.float32)]),
+    "_sample_multinomial": ({"shape": "2000"}, [np.array([[0.2, 0.8], [0.5, 0.5]], np.float32)]),
+}
+"""Of these the laws are compared, as each run draws numbers of its own."""
+
 CASES = {
     **MATRICES,
     **ALIGNMENTS,
+    **BOXES,
+    **REGIONS,
+    **OTHERS,
     **{
         row: ({}, [_SOME, _MORE]) for row in ("_equal", "_not_equal", "_greater", "_greater_equal", "_lesser")
     },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....ir import Value, onnx_dtype
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -15,7 +17,7 @@ _LAWS = {
 """Law -> ONNX's operator, and its attributes by those of MXNet with their defaults."""
 
 
-def _law(call: Call) -> tuple[str, dict[str, float]]:
+def _law(call: Call) -> tuple[str, dict[str, Any]]:
     name, attributes = _LAWS[call.operator.removesuffix("_like").rpartition("_")[2]]
     return name, {to: call.float(key, default) for to, (key, default) in attributes.items()}
 

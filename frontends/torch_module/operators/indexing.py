@@ -80,11 +80,8 @@ def im2col(call: Call) -> Value:
     """Patches of two axes as columns."""
     kernel, dilation = call.ints("kernel_size"), call.ints("dilation")
     padding, stride = call.ints("padding"), call.ints("stride")
-    batched, shape = call.rank("self") == 4, call.shape("self")
+    batched = call.rank("self") == 4
     x = call.value("self") if batched else call.op("Unsqueeze", call.value("self"), call.constant([0]))
-    for size in shape[-2:]:
-        if not isinstance(size, int):
-            raise call.unsupported(f"expected static sizes of the last two axes, got `{size}`")
     return call.reshape(patches(call, x, kernel, stride, dilation, padding), call.result_shape)
 
 
