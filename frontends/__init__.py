@@ -93,7 +93,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
         raise UsageError(
             "E001",
             f"expected arrays as inputs of a model of {framework}, got a tuple, list or dict of them",
-            hint="only PyTorch models are read with nested inputs",
+            hint="models of PyTorch and MindSpore are read with nested inputs",
         )
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]

@@ -50,7 +50,14 @@ FRONTENDS = (
         classes=(("Module", "torch.nn"), ("ExportedProgram", "torch.export")),
         nested_inputs=True,
     ),
-    Frontend("mindspore", "MindSpore", "mindspore_cell", files={}, classes=(("Cell", "mindspore.nn"),)),
+    Frontend(
+        "mindspore",
+        "MindSpore",
+        "mindspore_cell",
+        files={},
+        classes=(("Cell", "mindspore.nn"),),
+        nested_inputs=True,
+    ),
     Frontend("mxnet", "MXNet", "mxnet_symbol", files={".json": "x-symbol.json"}, has_modules=False),
 )
 

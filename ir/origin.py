@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from .nesting import Nest
 from .nodes import Value
 from .types import Array
 
@@ -25,6 +26,7 @@ class Origin:
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
+        results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         parameters: the file with its parameters, where `model` is a file without them; None for none.
         landmarks: (name of a node of the source, number of its output) -> the value that it became, in
@@ -44,6 +46,7 @@ class Origin:
     notes: list[str] = field(default_factory=list[str])
     assumed: list[str] = field(default_factory=list[str])
     otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
+    results: Nest = None
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..backends.mindspore_source.text.recorded_tests import TOLERANCE, RecordedCall, Recording
 from ..ir import Graph, ModelError
+from ..ir.nesting import is_flat
 from .inputs import bindings, make_inputs
 from .modules import match
 from .runners.grouped_runner import GroupedRunner
@@ -89,7 +91,9 @@ class _Recorder:
                     distance = _distance(found.outputs, self._target.run_module(call.name, found.inputs))
                     if distance <= _ELSEWHERE:
                         place = _place(call.name, made=call.name in self._made)
-                        calls.append(_make_recorded_call(class_name, call, found, place, distance))
+                        made = _make_recorded_call(class_name, call, found, place, distance)
+                        nests = call.name == "#1" and not is_flat(self._graph.origin.results or "")
+                        calls.append(replace(made, nests=nests))
                         break
                     reason = "a pass moved values across its edges"
                 self._too_large |= "bytes" in reason

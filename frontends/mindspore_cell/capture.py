@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...ir import ModelError
+from ...ir.nesting import Nest
 from .left_graph import lines_to_numpy
 from .live_state import borrow
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
+from .nested import Arguments, flattened, nest_of
 from .operators.dropout import drops_in_training_only
 from .recording import CellCall, record
 
@@ -32,12 +34,16 @@ class Capture:
         calls: the Cell calls of the PyNative run on the example.
         marked: whether the programs hold the boundaries of the calls (`markers`).
         shapes: of the results of the PyNative run, nested ones in order; None of what is no tensor.
+        results: how they nest, by their names.
+        notes: what a reader should know of them.
     """
 
     programs: tuple[Program, ...]
     calls: tuple[CellCall, ...]
     marked: bool
     shapes: tuple[tuple[int, ...] | None, ...] = ()
+    results: Nest = None
+    notes: tuple[str, ...] = ()
 
 
 def start_mindspore() -> None:
@@ -67,17 +73,17 @@ def capture(
     root: Any,
     cells: Sequence[Any],
     parameters: Sequence[Any],
-    example: Sequence[np.ndarray | None],
-    sizes: Sequence[Sequence[np.ndarray | None]],
+    example: Arguments,
+    sizes: Sequence[Sequence[np.ndarray]],
 ) -> Capture:
-    """Record `root` on `example` and compile it for every list of arguments in `sizes`.
+    """Record `root` on `example` and compile it for every list of tensors in `sizes`.
 
     Args:
         root: the Cell.
         cells: every Cell of the net.
         parameters: every Parameter of the net, each once.
-        example: arguments of the recorded run; None is passed as None.
-        sizes: arguments of each compile, whose values do not matter; none for a compile of the example
+        example: arguments of the recorded run.
+        sizes: the tensors of each compile, whose values do not matter; none for a compile of the example
             itself, which is also what remains when the model refuses another size.
 
     Raises:
@@ -85,51 +91,59 @@ def capture(
     """
     with borrow(cells, parameters):
         try:
-            calls, result = record(root, _tensors(example))
+            tensors = _tensors(example.arrays)
+            calls, result = record(root, example.arrange(tensors)[0], tensors)
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
             raise _refusal("run", root, error, _listing(root, example)) from error
         for cell in cells:
             if drops_in_training_only(type(cell)):
                 cell.add_flags(training=True)  # it computes the same, and its dropouts are in the program
+        results, notes = nest_of(result)
         add_markers(calls)
         refused: list[Exception] = []
         for marked in (True, False):
-            for arguments in [sizes, [example]] if sizes else [[example]]:
-                try:
-                    programs = tuple(_compile(root, a) for a in arguments)
-                    return Capture(programs, tuple(calls), marked, tuple(_shapes(result)))
-                except Exception as error:  # the compiler refuses; the plainest form's refusal is told
-                    refused.append(error)
+            with flattened(root, example, results) as arrange:
+                for arrays in [sizes, [example.arrays]] if sizes else [[example.arrays]]:
+                    try:
+                        programs = tuple(_compile(root, arrange(_tensors(a))) for a in arrays)
+                        shapes = tuple(_shapes(result))
+                        return Capture(programs, tuple(calls), marked, shapes, results, tuple(notes))
+                    except Exception as error:  # the compiler refuses; the plainest form's refusal is told
+                        refused.append(error)
             remove_markers(calls)
         raise _refusal("compile", root, refused[-1], cells=cells) from refused[-1]
 
 
 def _shapes(result: Any) -> list[tuple[int, ...] | None]:
+    if isinstance(result, dict):
+        result = list(result.values())
     if isinstance(result, (tuple, list)):
         return [shape for part in result for shape in _shapes(part)]
+    if result is None or isinstance(result, str):
+        return []
     shape = getattr(result, "shape", None)
     return [None if shape is None else tuple(shape)]
 
 
-def _tensors(arguments: Sequence[np.ndarray | None]) -> list[Any]:
+def _tensors(arrays: Sequence[np.ndarray]) -> list[Any]:
     from mindspore import Tensor
 
-    return [None if a is None else Tensor(np.ascontiguousarray(a)) for a in arguments]
+    return [Tensor(np.array(a, order="C", ndmin=a.ndim)) for a in arrays]
 
 
-def _compile(root: Any, arguments: Sequence[np.ndarray | None]) -> Program:
+def _compile(root: Any, arguments: Sequence[Any]) -> Program:
     from mindspore.train.serialization import _cell_info
 
     root.compile_cache.clear()  # the cache knows neither of names nor of modes
-    stream, _ = _cell_info(root, False, *_tensors(arguments))
+    stream, _ = _cell_info(root, False, *arguments)
     assert stream is not None
     return parse_program(stream)
 
 
-def _listing(root: Any, example: Sequence[np.ndarray | None]) -> str:
+def _listing(root: Any, example: Arguments) -> str:
     """What the compiler says of a net that does not run: it knows the line, PyNative often does not."""
     try:
-        _compile(root, example)
+        _compile(root, example.arrange(_tensors(example.arrays))[0])
     except Exception as error:  # any refusal of the compiler: its text is what is wanted
         return str(error)
     return ""

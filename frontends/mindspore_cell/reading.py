@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ir import Graph, ModelError, Value
 from ...ir.dims import at_sizes, differ
+from ...ir.nesting import names_in
 from ..arguments import is_list
 from ..options import LoadOptions
 from ..registry import note_framework
@@ -20,20 +21,21 @@ from .cell_calls import attribute_calls
 from .initializers import state_laws
 from .lowering import Lowerer
 from .mindir import Program
+from .nested import Arguments
 from .recording import CellCall
 from .tree import CellTree, walk
 
-Arguments = list[np.ndarray | None]
+Arrays = Sequence[np.ndarray]
 _PRIMES = (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
-def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
+def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) -> Graph:
     """Read a Cell with its dataflow, in evaluation mode; the Cell is left exactly as it was.
 
     Args:
         model: a mindspore.nn.Cell.
-        inputs: (name, array) per argument of `construct`; an empty name is positional,
-            None an argument that is None.
+        inputs: (name, value) per argument of `construct`; an empty name is positional. A value is an
+            array, a tuple, list or dict of such, or a number, text or None, which is a constant.
         options: which axes are symbolic.
 
     Raises:
@@ -41,13 +43,14 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
         UnsupportedError: listing every primitive without a lowering.
     """
     start_mindspore()
-    names, arguments = _bind(model, inputs)
-    axes = _symbolic_axes(names, arguments, options)
-    sizes = _sizes(arguments, axes)
+    arguments = _bind(model, inputs)
+    arrays = arguments.arrays
+    axes = _symbolic_axes(arguments.names, arrays, options)
+    sizes = _sizes(arrays, axes)
     tree = walk(Graph(), model)
     cells = list(tree.cells.values())
     captured = capture(
-        model, cells, tree.tensors, arguments, [_resized(arguments, axes, s) for s in sizes or ()]
+        model, cells, tree.tensors, arguments, [_resized(arrays, axes, s) for s in sizes or ()]
     )
     if sizes is None:
         why = "the symbolic axes of the inputs have several sizes" if axes else ""
@@ -56,14 +59,14 @@ def read(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]], options: L
     else:
         try:
             program = generalise(captured.programs[0], captured.programs[1], sizes)
-            graph = _build(model, names, arguments, captured, program, [])
+            graph = _build(model, arguments, captured, program, [])
             _require_results(graph, captured.shapes)
             return graph
         except BatchDependenceError as error:
             why = str(error)
             captured = capture(model, cells, tree.tensors, arguments, [])
     notes = [f"the batch is static: {why}"] if why else []
-    return _build(model, names, arguments, captured, captured.programs[0], notes)
+    return _build(model, arguments, captured, captured.programs[0], notes)
 
 
 def read_tree(model: Any, options: LoadOptions) -> Graph:
@@ -77,13 +80,13 @@ def read_tree(model: Any, options: LoadOptions) -> Graph:
     return graph
 
 
-def _bind(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]]) -> tuple[list[str], Arguments]:
-    """Names and values of construct's arguments, in its order."""
+def _bind(model: Any, inputs: Sequence[tuple[str, Any]]) -> Arguments:
+    """Construct's arguments, in its order."""
     parameters = list(inspect.signature(model.construct).parameters.values())
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    given: dict[str, np.ndarray | None] = {}
-    for position, (name, array) in enumerate(inputs):
+    given: dict[str, Any] = {}
+    for position, (name, value) in enumerate(inputs):
         if not name and position < len(names):
             name = names[position]
         elif not name and variadic:
@@ -93,7 +96,7 @@ def _bind(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]]) -> tuple[
             raise ModelError(
                 "E103", f"expected inputs among {names}, got `{name or position}`", place=type(model).__name__
             )
-        given[name] = array
+        given[name] = value
     needed = [p.name for p in parameters if p.name in names and p.default is p.empty and p.name not in given]
     if needed:
         raise ModelError(
@@ -108,17 +111,15 @@ def _bind(model: Any, inputs: Sequence[tuple[str, np.ndarray | None]]) -> tuple[
         raise ModelError(
             "E103", "expected every argument before the last one given", place=type(model).__name__
         )
-    return kept, [given.get(n) for n in kept]
+    return Arguments.of([(n, given.get(n)) for n in kept])
 
 
 def _default(parameters: Sequence[inspect.Parameter], name: str) -> object:
     return next((p.default for p in parameters if p.name == name), None)
 
 
-def _symbolic_axes(
-    names: Sequence[str], arguments: Arguments, options: LoadOptions
-) -> dict[int, tuple[int, ...]]:
-    """Argument position -> axes that carry the symbol N."""
+def _symbolic_axes(names: Sequence[str], arrays: Arrays, options: LoadOptions) -> dict[int, tuple[int, ...]]:
+    """Number of a tensor -> axes that carry the symbol N."""
     if options.dynamic:
         unknown = [n for n in options.dynamic if n not in names]
         if unknown:
@@ -126,40 +127,36 @@ def _symbolic_axes(
         return {i: tuple(options.dynamic[n]) for i, n in enumerate(names) if n in options.dynamic}
     if not options.dynamic_batch:
         return {}
-    batch = next((a.shape[0] for a in arguments if a is not None and a.ndim), None)
-    return {i: (0,) for i, a in enumerate(arguments) if a is not None and a.ndim and a.shape[0] == batch}
+    batch = next((a.shape[0] for a in arrays if a.ndim), None)
+    return {i: (0,) for i, a in enumerate(arrays) if a.ndim and a.shape[0] == batch}
 
 
-def _sizes(arguments: Arguments, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] | None:
+def _sizes(arrays: Arrays, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] | None:
     """Two sizes to compile at, or None when the symbolic axes do not have one size.
 
     Primes that no other dimension has: where the batch equals another dimension, MindSpore's simplifications
     (a transpose of equal axes, a reshape to the same shape) would differ between the two.
     """
-    found = {
-        a.shape[x] for i, a in enumerate(arguments) if a is not None for x in axes.get(i, ()) if x < a.ndim
-    }
+    found = {a.shape[x] for i, a in enumerate(arrays) for x in axes.get(i, ()) if x < a.ndim}
     if len(found) != 1:
         return None
-    used = {d for a in arguments if a is not None for d in a.shape}
+    used = {d for a in arrays for d in a.shape}
     first, second, *_ = [p for p in _PRIMES if not any(d % p == 0 for d in used)]
     return first, second
 
 
-def _resized(arguments: Arguments, axes: dict[int, tuple[int, ...]], size: int) -> Arguments:
-    """The arguments with their symbolic axes cut or repeated to `size`."""
-    out: Arguments = []
-    for position, array in enumerate(arguments):
-        if array is not None:
-            for axis in axes.get(position, ()):
-                array = np.take(array, np.arange(size) % array.shape[axis], axis=axis)
+def _resized(arrays: Arrays, axes: dict[int, tuple[int, ...]], size: int) -> list[np.ndarray]:
+    """The tensors with their symbolic axes cut or repeated to `size`."""
+    out: list[np.ndarray] = []
+    for number, array in enumerate(arrays):
+        for axis in axes.get(number, ()):
+            array = np.take(array, np.arange(size) % array.shape[axis], axis=axis)
         out.append(array)
     return out
 
 
 def _build(
     model: Any,
-    names: Sequence[str],
     arguments: Arguments,
     captured: Capture,
     program: Program,
@@ -169,23 +166,29 @@ def _build(
     tree = walk(graph, model)
     state_laws(graph, tree, model)
     keys = _add_calls(graph, tree, captured.calls)
-    positions = [i for i, a in enumerate(arguments) if a is not None]
     environment: dict[str, Any] = {}
-    for (value, type_), position in zip(program.inputs, positions, strict=True):
-        environment[value] = graph.add_input(names[position], type_)
+    for (value, type_), name in zip(program.inputs, arguments.names, strict=True):
+        environment[value] = graph.add_input(name, type_)
     for value, name in program.parameters.items():
         environment[value] = Value(tree.parameters[id(tree.tensors[int(name.removeprefix("regraft."))])])
-    attribution = attribute_calls(program, captured.calls, positions)
+    attribution = attribute_calls(program, captured.calls, range(len(arguments.arrays)))
     places = [_place(graph, captured.calls, keys, n) for n in range(len(keys))]
     lowerer = Lowerer(graph, program, environment, attribution, captured.calls, keys, places)
     results = list(_flat(lowerer.run()))
-    for number, found in enumerate(results):
-        graph.outputs.append(("output" if len(results) == 1 else f"output{number}", lowerer.as_output(found)))
+    names, nest = list(names_in(captured.results)), captured.results
+    if len(names) != len(
+        results
+    ):  # what PyNative returns as a number may be a tensor's shape to the compiler
+        names, nest = [f"output{number}" for number in range(len(results))], None
+    for name, found in zip(names, results, strict=True):
+        graph.outputs.append((name, lowerer.as_output(found)))
     graph.remove_dead()
     if not captured.marked:
         notes = [*notes, "MindSpore could not compile call boundaries: operators are attributed to the root"]
-    _set_origin(graph, model, ["captured in evaluation mode", *notes, *tree.notes])
-    graph.origin.inputs = {names[i]: a for i, a in enumerate(arguments) if a is not None}
+    _set_origin(graph, model, ["captured in evaluation mode", *captured.notes, *notes, *tree.notes])
+    graph.origin.inputs = dict(zip(arguments.names, arguments.arrays, strict=True))
+    graph.origin.arrange = None if arguments.is_flat else arguments.arrange
+    graph.origin.results = nest
     return graph
 
 

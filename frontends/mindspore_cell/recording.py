@@ -27,10 +27,11 @@ class CellCall:
     results: int = 1
 
 
-def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
+def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple[list[CellCall], Any]:
     """Call `root` and return (its Cell calls in the order they were made, its result).
 
-    The Cells must be in the mode that is to be recorded, MindSpore in PyNative mode.
+    `tensors` are those in its arguments, in order. The Cells must be in the mode that is to be recorded,
+    MindSpore in PyNative mode.
     """
     from mindspore.common.api import (
         _pynative_executor,  # pyright: ignore[reportAttributeAccessIssue]
@@ -40,7 +41,7 @@ def record(root: Any, arguments: Sequence[Any]) -> tuple[list[CellCall], Any]:
     calls: list[CellCall] = []
     stack: list[int] = []
     alive: list[Any] = []  # tensors seen, so that no id is used twice
-    made_by: dict[int, Any] = {id(a): ("input", i) for i, a in enumerate(arguments) if a is not None}
+    made_by: dict[int, Any] = {id(a): ("input", i) for i, a in enumerate(tensors)}
     original = Cell.__call__
 
     def recorded(cell: Any, *args: Any, **kwargs: Any) -> Any:

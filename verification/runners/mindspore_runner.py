@@ -78,6 +78,7 @@ class MindSporeRunner:
         imported: name in `sys.modules` to be removed on closing.
         cells: every Cell that may run, also those that no Cell has registered.
         parameters: name -> Parameter, each once; None for the names that they bear.
+        arrange: makes the Cell's arguments of its tensors in order, where it takes nested ones.
 
     Attributes:
         settings: what the training step, else the first recorded run, came by that acts in training only.
@@ -91,10 +92,12 @@ class MindSporeRunner:
         imported: str = "",
         cells: Sequence[Any] = (),
         parameters: dict[str, Any] | None = None,
+        arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None,
     ) -> None:
         import mindspore
 
         self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
+        self._arrange = arrange
         self._cells = list(cells) or [cell for _, cell in cells_of(net)]
         self._parameters = parameters or {p.name: p for p in parameters_of(self._cells)}
         self._arguments: dict[str, tuple[Any, Any]] = {}
@@ -116,7 +119,9 @@ class MindSporeRunner:
         first = {path: known[0] for known in graph.parameter_paths().values() for path in known}
         named = {first.get(n := held[tree.parameters[id(p)]][0], n): p for p in tree.tensors}
         outputs = [n for n, _ in graph.outputs]
-        return MindSporeRunner(net, paths, outputs, cells=list(tree.cells.values()), parameters=named)
+        cells = list(tree.cells.values())
+        arrange = graph.origin.arrange
+        return MindSporeRunner(net, paths, outputs, cells=cells, parameters=named, arrange=arrange)
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
@@ -165,6 +170,8 @@ class MindSporeRunner:
         from mindspore import Tensor
 
         tensors = {name: Tensor(np.array(value, copy=True)) for name, value in inputs.items()}
+        if self._arrange is not None:
+            return self._arrange(list(tensors.values()))[0]
         parameters = list(inspect.signature(self._net.construct).parameters.values())
         if not set(tensors) <= {p.name for p in parameters}:
             return list(tensors.values())

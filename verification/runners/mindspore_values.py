@@ -57,6 +57,8 @@ def flatten_results(value: Any) -> list[Any]:
     """Return what a net returned as a flat list: tensors, with sizes and other numbers as tensors."""
     from mindspore import Tensor
 
+    if isinstance(value, dict):
+        value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [leaf for inner in value for leaf in flatten_results(inner)]
     if isinstance(value, (bool, int, float)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ....ir import TensorData, Value
+from ....ir.nesting import Nest
 from ..emitting import Extra, NnLayer, State
 from ..text.expressions import Access, Expression, Part, Step
 
@@ -85,6 +86,7 @@ class Definition:
     gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
     unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
     methods: list[Method] = field(default_factory=list)
+    returns: Nest = None  # how the outputs nest (`Nest`, names in their order); None for one or a tuple
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....ir import BackendError, Module
+from ....ir import BackendError, Graph, Module
+from ....ir.nesting import Nest, is_flat, names_in
 from ..emitters.initializers import law_of, own_parameter
 from ..emitting import State
 from ..naming import attribute_name
@@ -47,8 +48,16 @@ def make_instance(cells: Cells, module: Module) -> Cell:
         definition.has_body = True
         definition.inputs, definition.outputs = list(body.inputs), list(body.outputs)
         definition.input_names = cells.modules.input_names(module.key)
+        definition.returns = _returned_nest(cells.graph) if module.key == 0 else None
         write_steps(cells, body, definition, scope)
     return cell
+
+
+def _returned_nest(graph: Graph) -> Nest:
+    """Return how the source nests what it returns, by names; None where a pass changed the outputs."""
+    nest = graph.origin.results
+    same = list(names_in(nest)) == [name for name, _ in graph.outputs]
+    return nest if same and not is_flat(nest) else None
 
 
 def _adopt_children(

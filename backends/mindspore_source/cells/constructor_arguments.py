@@ -150,6 +150,7 @@ def structure(definition: Definition) -> object:
         tuple((name, shape_of(part, {})) for name, part in definition.attributes),
         tuple(definition.assignments),
         definition.gathers,
+        repr(definition.returns),
         *(_steps(body) for body in (definition, *definition.methods)),
     )
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Sequence
 
 from ....ir import Value
+from ....ir.nesting import write_nest
 from ..cells.cell_definition import Branches, Definition, Method, Statement
 from ..cells.constructor_arguments import Class
 from ..naming import variable_name
@@ -287,10 +288,13 @@ class Construct(ClassRenderer):
         ):
             steps, value = steps[:-1], last.expression
         lines = [line for step in steps for line in self._line(step)]
-        if value is not None:
-            returned = self.text(value)
-        else:
-            returned = ", ".join(self.text(Use(v)) for v in self.body.outputs) or "None"
+        found = [Use(v) for v in self.body.outputs] if value is None else [value]
+        texts = list(map(self.text, found))
+        nest = self.definition.returns if self.method is None else None
+        returned = ", ".join(texts) or "None"
+        if nest is not None:
+            written = iter(texts)
+            returned = write_nest(nest, lambda _: next(written))
         return [*lines, Line(f"return {returned}", returned=returned)]
 
     def _line(self, step: Statement) -> list[Line]:

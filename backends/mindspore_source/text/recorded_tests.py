@@ -30,6 +30,7 @@ class RecordedCall:
         inputs: tensors that entered the call.
         outputs: tensors that left it, in the order in which the Cell returns them.
         tolerance: `TOLERANCE`, or more where the runtimes' own arithmetic differs more.
+        nests: whether the Cell returns a dict, a list, None, or a tuple of one.
     """
 
     class_name: str
@@ -39,6 +40,7 @@ class RecordedCall:
     inputs: list[np.ndarray]
     outputs: list[np.ndarray]
     tolerance: float = TOLERANCE
+    nests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ def _check_function(recording: Recording) -> str:
             "else:",
             "    np.testing.assert_array_equal(found, expected)",
         ]
-    several = any(len(call.outputs) != 1 for call in recording.calls)
+    several = any(call.nests or len(call.outputs) != 1 for call in recording.calls)
+    leaving = "if each is not None " if any(call.nests for call in recording.calls) else ""
     lines = []
     if several:
         lines += [
@@ -141,7 +144,15 @@ def _check_function(recording: Recording) -> str:
             '    """The tensors of a result as arrays, in order."""',
             "    if isinstance(result, Tensor):",
             "        return [result.asnumpy()]",
-            "    return [array for each in result for array in tensors(each)]",
+            *(
+                [
+                    "    if isinstance(result, dict):",
+                    "        result = result.values()",
+                ]
+                if any(call.nests for call in recording.calls)
+                else []
+            ),
+            f"    return [array for each in result {leaving}for array in tensors(each)]",
             "",
             "",
         ]
