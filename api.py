@@ -117,7 +117,7 @@ def load(
 
     Args:
         model: a ``torch.nn.Module``, a ``mindspore.nn.Cell``, or a name: ``file.py:Name``, ``pkg.mod:Name``
-            (these run the model's code), ``x-symbol.json``, ``x.pt2`` (these are read as data).
+            (these run the model's code), ``x-symbol.json``, ``x.mindir``, ``x.pt2`` (these are read as data).
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
         params: file with the parameters, where they are not beside the model.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
@@ -126,7 +126,8 @@ def load(
         partial: whether torch operators without a lowering become stubs, which MindSpore source writes as
             Cells that raise NotImplementedError.
         trust: whether a ``.pt2`` file may run code: what it pickles, imports, evaluates or links is run by
-            `torch.export.load`. Without it such a file is refused, and an ordinary one needs none.
+            `torch.export.load`. Without it such a file is refused, and an ordinary one needs none. A
+            ``.mindir`` file is read as data in any case, and with it MindSpore runs it where it is compared.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.

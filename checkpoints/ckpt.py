@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ..backends.mindspore_source.checkpoint import write_ckpt as write_values
 from ..ir import BackendError, TensorData
-from . import protobuf
-from .mapped import MappedFile
+from ..ir.outside import protobuf
+from ..ir.outside.mapped import MappedFile
 
 _TYPES = {
     "Bool": "bool",

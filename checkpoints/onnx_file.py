@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..ir import ModelError, TensorData, require_name, require_shape
+from ..ir.outside import protobuf
+from ..ir.outside.mapped import MappedFile
 from ..ir.types import dtype_of_onnx
-from . import protobuf
-from .mapped import MappedFile
 
 # field numbers of onnx.proto, which never change
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _GRAPH_SPARSE_INITIALIZER = 7, 5, 15

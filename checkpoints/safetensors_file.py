@@ -10,7 +10,7 @@ from pathlib import Path
 from ..backends.mindspore_source.checkpoint import SAFETENSORS_TYPES
 from ..backends.mindspore_source.checkpoint import write_safetensors as write_values
 from ..ir import TensorData
-from .mapped import MappedFile
+from ..ir.outside.mapped import MappedFile
 
 _TYPES = {short: name for name, short in SAFETENSORS_TYPES.items()}
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
-    "ITS CODE), x-symbol.json (MXNet) or x.pt2 (torch.export); the latter two are read as data, and one "
-    "that holds code is refused without --trust."
+    "ITS CODE), x-symbol.json (MXNet), x.mindir (mindspore.export) or x.pt2 (torch.export); the latter three "
+    "are read as data, and a .pt2 file that holds code is refused without --trust."
 )
 
 
@@ -176,8 +176,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--trust",
                 is_flag=True,
-                help="Let a .pt2 file RUN CODE: torch.export.load unpickles, imports, evaluates and links "
-                "what it holds. Only for files whose author you trust; ordinary ones open without.",
+                help="Let a file RUN CODE: torch.export.load unpickles, imports, evaluates and links what a "
+                ".pt2 file holds, and MindSpore runs a .mindir file, to compare with. Only for files whose "
+                "author you trust; ordinary ones open without.",
             ),
         ]
     ):

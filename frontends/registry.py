@@ -54,7 +54,7 @@ FRONTENDS = (
         "mindspore",
         "MindSpore",
         "mindspore_cell",
-        files={},
+        files={".mindir": "x.mindir"},
         classes=(("Cell", "mindspore.nn"),),
         nested_inputs=True,
     ),

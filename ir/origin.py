@@ -28,6 +28,7 @@ class Origin:
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
         results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
+        trusted: whether the file at `model`, which was read as data, may be run by its framework.
         parameters: the file with its parameters, where `model` is a file without them; None for none.
         landmarks: (name of a node of the source, number of its output) -> the value that it became, in
             the order of its run; where the source's own runtime can show what nodes give.
@@ -48,6 +49,7 @@ class Origin:
     otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
     results: Nest = None
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
+    trusted: bool = False
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])

@@ -66,9 +66,9 @@ class GroupModules(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Group; see the class."""
-        if not is_flat(graph):
-            return []
-        return _Regrouping(graph).run()
+        if graph.origin.framework and not graph.origin.has_modules:
+            flatten_namespaces(graph)
+        return _Regrouping(graph).run() if is_flat(graph) else []
 
 
 def is_flat(graph: Graph) -> bool:
@@ -86,6 +86,26 @@ def is_flat(graph: Graph) -> bool:
         and set(called) <= set(tree.root.children.values())
         and all(node.call is not None for node in graph.operators())
     )
+
+
+def flatten_namespaces(graph: Graph) -> None:
+    """Register what lies in modules that nothing calls with the root, as ``blocks_0_conv``.
+
+    A ``.mindir`` file has layers under the paths of their parameters, and no calls of what is around them.
+    """
+    tree = graph.modules
+    called = {call.module for call in tree.calls()}
+    held = [m for m in tree if m.key and (m.parameters or m.key in called)]
+    if not held or any(m.children for m in held) or len(held) == len(tree) - 1:
+        return
+    paths = {m.key: tree.paths(m.key) for m in held}
+    if any(len(found) != 1 for found in paths.values()):
+        return
+    for name in list(tree.module(0).children):
+        tree.unregister(0, name)
+    for key, (path,) in paths.items():
+        tree.register(0, free_name(path.replace(".", "_"), tree.module(0).children), key)
+    tree.prune()
 
 
 class _Regrouping:

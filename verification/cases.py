@@ -96,6 +96,9 @@ class Cases:
         if drawn:
             self.notes += notes_of(self.graph)
         further, mixed = [s for s in other_sizes(self.graph, sizes) if self._fits(s, sizes)], None
+        if self.sides.one_size and further:
+            further = []
+            self.notes.append(f"only with {case_of(sizes)}: the target is a file that has no other size")
         varied = inputs is None and is_varied(self.graph) and not self.graph.origin.assumed
         if varied:
             mixed = self._mixture(further)

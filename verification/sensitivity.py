@@ -11,10 +11,8 @@ from ..ir import Graph, ModelError, Operator, Parameter, Value
 from .compare import EPSILON, kind_of
 from .coverage import Sensitivity
 from .inputs import batch_symbols, bindings, resize_inputs
-from .oracle.mxnet_runner import MXNetRunner
 from .report import ModuleRow, OutputRow
-from .runners.onnx_runner import OnnxRunner
-from .runners.runs import CallRecord, Run, Runner
+from .runners.runs import CallRecord, Run, Runner, Varying
 
 CHANGE = 1e-2
 """Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""
@@ -98,7 +96,7 @@ class Measuring:
         """Return the effects of changing the parameters; None if there are none."""
         if not self._names:
             return None
-        if isinstance(self._runner, (OnnxRunner, MXNetRunner)):
+        if isinstance(self._runner, Varying):
             return self._by_runs(self._runner)
         if not isinstance(self._runner, Differentiable):
             return Sensitivity(len(self._names), 0, unmeasured="not changed in the source's runtime")
@@ -127,7 +125,7 @@ class Measuring:
         signs = np.random.default_rng(array.size).integers(0, 2, wide.shape) * 2.0 - 1.0
         return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
 
-    def _by_runs(self, runner: OnnxRunner | MXNetRunner) -> Sensitivity:
+    def _by_runs(self, runner: Varying) -> Sensitivity:
         """Measure with one run for each of some parameters, taken at even distances."""
         names = [self._graph.parameter(key).name for key in self._names]
         step = max(1, -(-len(names) // TRIED))

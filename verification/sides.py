@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -53,7 +54,10 @@ class Sides:
     Attributes:
         notes: what a reader of the report should know besides.
         ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
+        one_size: whether the target has no size but that of the examples.
     """
+
+    one_size = False
 
     def __init__(
         self, graph: Graph, source: Runner, target: Runner, exact: Runner | None, *, by_hand: bool = False
@@ -72,8 +76,14 @@ class Sides:
         if isinstance(source, OnnxRunner):
             self.notes.append(
                 "the source ran as the graph it was lowered to, not in its own framework: this compares what "
-                "came after the lowering"
+                "came after the lowering" + self._hint()
             )
+
+    def _hint(self) -> str:
+        """Say how the source would run in its own framework, where that is a matter of trust."""
+        model = self.graph.origin.model
+        is_file = isinstance(model, (str, Path)) and Path(model).suffix == ".mindir"
+        return "; --trust lets MindSpore run the file itself" if is_file else ""
 
     def rounding(
         self,

@@ -124,8 +124,10 @@ def verify(
         if exact is not None:
             runners.append(exact)
         sides = Sides(source, runners[0], runners[1], exact, by_hand=paired is not None)
-        if paired is not None:
+        if paired is not None and isinstance(target, Graph):
             sides.notes[:0] = paired.notes()
+            symbols = bindings(target)
+            sides.one_size = isinstance(target.origin.model, (str, Path)) and not symbols
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []
         gradients: tuple[GradientSizes, GradientSizes] | None = None

@@ -28,7 +28,7 @@ _NORMS = (
     "InstanceNorm1d",
     "InstanceNorm2d",
 )
-_FIXED = {
+FIXED = {
     "gamma": Initializer.of("ones"),
     "beta": Initializer.of("zeros"),
     "moving_mean": Initializer.of("zeros"),
@@ -107,8 +107,8 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
     name = type(cell).__name__
     if name.startswith("Embedding") and attribute == "embedding_table":
         return _NAMED["normal"]
-    if attribute in _FIXED and name in _NORMS:
-        return _FIXED[attribute]
+    if attribute in FIXED and name in _NORMS:
+        return FIXED[attribute]
     if name == "PReLU" and attribute == "weight":
         return Initializer.of("constant", value=0.25)
     if recurrent_kind(cell):

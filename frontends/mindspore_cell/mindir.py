@@ -94,6 +94,11 @@ def parse_program(stream: bytes) -> Program:
 
     model = ModelProto()
     model.ParseFromString(stream)
+    return program_of(model)
+
+
+def program_of(model: Any) -> Program:
+    """Return the program of a model: MindSpore's ModelProto, or what has its fields."""
     primitives = {p.name: p for p in model.primitives}
     graph = model.graph
     return Program(
@@ -118,25 +123,39 @@ def _node(proto: Any, primitives: dict[str, Any]) -> Node:
     return Node(proto.output[0], op, tuple(proto.input), attributes, type_, proto.domain)
 
 
+def element_type(number: int) -> str | None:
+    """Return our name of an element type by MindIR's number; None for one that there is not."""
+    return _DTYPES.get(number)
+
+
 def _tensor_type(proto: Any) -> TensorType:
     return TensorType(_DTYPES[proto.data_type], tuple(None if d < 0 else int(d) for d in proto.dims))
 
 
-def _kinds() -> dict[int, str]:
-    from mindspore.train.mind_ir_pb2 import (  # built at import time
-        AttributeProto,  # pyright: ignore[reportAttributeAccessIssue]
-    )
-
-    return {number: name for name, number in AttributeProto.AttributeType.items()}
-
-
-_KIND_NAMES: dict[int, str] = {}
+_KINDS = (
+    *(
+        "UNDEFINED",
+        "FLOAT",
+        "UINT8",
+        "INT8",
+        "UINT16",
+        "INT16",
+        "INT32",
+        "INT64",
+        "STRING",
+        "BOOL",
+        "FLOAT16",
+    ),
+    *("DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16", "TENSOR", "GRAPH", "TENSORS"),
+    *("TUPLE", "LIST", "DICT", "UMONAD", "IOMONAD", "NONE", "PRIMITIVECLOSURE", "FUNCGRAPHCLOSURE"),
+    *("PARTIALCLOSURE", "UNIONFUNCCLOSURE", "CSR_TENSOR", "COO_TENSOR", "ROW_TENSOR", "CLASS_TYPE"),
+    *("NAME_SPACE", "SYMBOL", "TYPE_NULL", "MAP_TENSOR", "FUNCTOR", "SCALAR", "SCALAR_GRAPH_HOLDER"),
+)
+"""What an attribute may be, by MindIR's number."""
 
 
 def _kind(attribute: Any) -> str:
-    if not _KIND_NAMES:
-        _KIND_NAMES.update(_kinds())
-    return _KIND_NAMES[attribute.type]
+    return _KINDS[attribute.type]
 
 
 def _type(attribute: Any) -> Any:

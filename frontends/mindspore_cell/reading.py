@@ -15,6 +15,7 @@ from ...ir.nesting import names_in
 from ..arguments import is_list
 from ..options import LoadOptions
 from ..registry import note_framework
+from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import attribute_calls
@@ -33,7 +34,7 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
     """Read a Cell with its dataflow, in evaluation mode; the Cell is left exactly as it was.
 
     Args:
-        model: a mindspore.nn.Cell.
+        model: a mindspore.nn.Cell, or the path of a ``.mindir`` file, of which nothing runs.
         inputs: (name, value) per argument of `construct`; an empty name is positional. A value is an
             array, a tuple, list or dict of such, or a number, text or None, which is a constant.
         options: which axes are symbolic.
@@ -42,6 +43,8 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
         ModelError: when MindSpore is missing or cannot run or compile the Cell, or the inputs do not fit.
         UnsupportedError: listing every primitive without a lowering.
     """
+    if isinstance(model, (str, Path)):
+        return saved.read(Path(model), inputs, options)
     start_mindspore()
     arguments = _bind(model, inputs)
     arrays = arguments.arrays
@@ -72,6 +75,8 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
 def read_tree(model: Any, options: LoadOptions) -> Graph:
     """Read modules, registrations and parameters only; nothing is run or compiled."""
     del options  # nothing in it bears on the tree
+    if isinstance(model, (str, Path)):
+        return saved.read_tree(Path(model))
     start_mindspore()
     graph = Graph()
     tree = walk(graph, model)

@@ -11,12 +11,12 @@ import numpy as np
 from ...ir import Graph, ModelError, TensorType
 from ..options import LoadOptions
 from ..registry import note_framework
+from ..size_limits import Budget
 from .batch import read_at_sizes
 from .binding import bind
 from .lowering import lower, require_lowerings
 from .params import find_params
 from .reader import Symbol, read_symbol
-from .size_limits import Budget
 from .tree import build_tree, class_name
 from .variables import Stored, Variables, classify
 

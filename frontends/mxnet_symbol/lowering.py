@@ -14,13 +14,13 @@ from ...ir import (
     UnsupportedError,
     Value,
 )
+from ..size_limits import Budget
 from .attributes import TextAttributes
 from .call import Call
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
 from .signatures import parameter_slots, slot_names
-from .size_limits import Budget
 from .tree import Tree
 from .variables import Variables
 

@@ -361,9 +361,7 @@ class MindSporeRunner:
 
     def slack(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
-        # exp is good to 18, sigmoid to 7, but tanh ends at |x| = 5, 1e-4 (843 units) short of 1 (2.10 on x86)
-        coarse = any(o.traits.recurrent or o.qualified_name == "Tanh" for o in operators)
-        return 2048 if coarse else 64
+        return slack_of(operators)
 
     def close(self) -> None:
         """Forget the recorded arguments and the imported module; values are as they were before `fill`."""
@@ -373,6 +371,13 @@ class MindSporeRunner:
             set_value(parameter, value)
         self._kept = []
         sys.modules.pop(self._imported, None)
+
+
+def slack_of(operators: Sequence[Operator]) -> int:
+    """Return the units in the last place that MindSpore's arithmetic may cost in operators."""
+    # exp is good to 18, sigmoid to 7, but tanh ends at |x| = 5, 1e-4 (843 units) short of 1 (2.10 on x86)
+    coarse = any(o.traits.recurrent or o.qualified_name == "Tanh" for o in operators)
+    return 2048 if coarse else 64
 
 
 def _make_rounding_call(change: Change) -> Callable[..., Any]:

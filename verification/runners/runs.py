@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -109,6 +109,20 @@ class ModelRunner(Runner, Protocol):
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Set parameters and buffers to other values, by name, until `close`."""
+        ...
+
+
+@runtime_checkable
+class Varying(Protocol):
+    """A runner that changes one parameter after the other, where there are no gradients."""
+
+    def run_varied(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        names: Sequence[str],
+        change: Callable[[np.ndarray], np.ndarray],
+    ) -> Iterator[tuple[str, list[np.ndarray]]]:
+        """Yield (name, outputs) with each of some parameters changed alone."""
         ...
 
 

@@ -23,6 +23,10 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
     runtime = _find_live_runtime(graph)
     if runtime is not None:
         return runtime.load().model_runner(graph)
+    if graph.origin.trusted and _has_its_inputs(graph):
+        from .mindir_runner import MindIRRunner
+
+        return MindIRRunner(graph)
     # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
     return OnnxRunner(graph, threads=threads, optimised=False)
 
@@ -41,8 +45,12 @@ def _find_live_runtime(graph: Graph) -> Runtime | None:
     origin = graph.origin
     if origin.model is None or isinstance(origin.model, (str, Path)):
         return None
-    same = not origin.inputs or set(origin.inputs) == {node.name for node in graph.input_nodes()}
-    return runtime_of_framework(origin.framework) if same else None
+    return runtime_of_framework(origin.framework) if _has_its_inputs(graph) else None
+
+
+def _has_its_inputs(graph: Graph) -> bool:
+    given = graph.origin.inputs
+    return not given or set(given) == {node.name for node in graph.input_nodes()}
 
 
 def can_train(source: Graph) -> bool:
@@ -92,6 +100,7 @@ def paired_runner(
     runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
+        graph.origin.trusted = False  # the file has its own values
         for parameter in graph.parameters():
             names = graph.parameter_paths().get(parameter.key, [parameter.declared])
             found = next((values[n] for n in names if n in values), None)

@@ -8,8 +8,8 @@ from ....ir import Dim, Value
 from ....ir.dims import product, quotient
 from ...formulas import begins_then_ends, slice_axes
 from ...lowering_table import LoweringTable
+from ...size_limits import MOST_OUTPUTS
 from ..call import Call
-from ..size_limits import MOST_OUTPUTS
 
 TABLE = LoweringTable[Call]("MXNet")
 

@@ -1,4 +1,4 @@
-"""What a symbol may ask for: values in proportion to its inputs and parameters, whatever its attributes say.
+"""What a file may ask for: values in proportion to its inputs and parameters, whatever its attributes say.
 
 A number in an attribute costs the file nothing, and running a graph what it names: these bounds lie far above
 what networks need, and refuse before anything is allocated.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from ...ir import Constant, Dim, Graph, ModelError, Operator, TensorType
-from ...ir.dims import Size
+from ..ir import Constant, Dim, Graph, ModelError, Operator, TensorType
+from ..ir.dims import Size
 
 _LEAST, _PER_INPUT, _PER_PARAMETER = 1 << 25, 4096, 64
 """Elements of all values together: so many, or so many for each element of the inputs and the parameters. A

@@ -93,7 +93,8 @@ def numbers(file: MappedFile, field: Field) -> list[int]:
         return [signed(field.value)]
     if field.wire != BYTES:
         raise file.fail(f"expected numbers, got wire type {field.wire}", field.start)
-    found, at = [], field.start
+    found: list[int] = []
+    at = field.start
     while at < field.end:
         value, at = varint(file, at, field.end)
         found.append(signed(value))

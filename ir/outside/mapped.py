@@ -9,7 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import ModelError, TensorData, numpy_dtype, require_file, require_name, require_shape
+from ..errors import ModelError
+from ..tensors import TensorData
+from ..types import Array, numpy_dtype
+from .documents import require_file
+from .names import require_name, require_shape
 
 
 class MappedFile:
@@ -57,7 +61,7 @@ class MappedFile:
                 f"expected {expected} bytes for `{name}`, {dtype} {list(shape)}, got {found}", slices[0][0]
             )
 
-        def load() -> np.ndarray:
+        def load() -> Array:
             if len(slices) == 1:
                 return np.frombuffer(self.view, numpy_dtype(dtype), prod(shape), slices[0][0]).reshape(shape)
             parts = [np.frombuffer(self.view, np.uint8, length, start) for start, length in slices]
@@ -68,5 +72,5 @@ class MappedFile:
         )
 
 
-def _empty(dtype: str, shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+def _empty(dtype: str, shape: tuple[int, ...]) -> Callable[[], Array]:
     return lambda: np.zeros(shape, numpy_dtype(dtype))

@@ -1,0 +1,7 @@
+"""Reads ``.mindir`` files, which `mindspore.export` writes, as data, without MindSpore."""
+
+from __future__ import annotations
+
+from .reading import read, read_tree
+
+__all__ = ["read", "read_tree"]
