@@ -16,6 +16,7 @@ import numpy as np
 
 from ...ir import ModelError
 from ...ir.nesting import Nest
+from .debugging import Debugging
 from .left_graph import lines_to_numpy
 from .live_state import borrow
 from .markers import add_markers, remove_markers
@@ -89,10 +90,12 @@ def capture(
     Raises:
         ModelError: when MindSpore cannot run or compile the net.
     """
+    debugging = Debugging(cells)
     with borrow(cells, parameters):
         try:
             tensors = _tensors(example.arrays)
-            calls, result = record(root, example.arrange(tensors)[0], tensors)
+            with debugging.watching_hooks():
+                calls, result = record(root, example.arrange(tensors)[0], tensors)
         except Exception as error:  # the user's construct and MindSpore's kernels may raise anything
             raise _refusal("run", root, error, _listing(root, example)) from error
         for cell in cells:
@@ -102,12 +105,13 @@ def capture(
         add_markers(calls)
         refused: list[Exception] = []
         for marked in (True, False):
-            with flattened(root, example, results) as arrange:
+            with flattened(root, example, results) as arrange, debugging.leaving_out():
                 for arrays in [sizes, [example.arrays]] if sizes else [[example.arrays]]:
                     try:
                         programs = tuple(_compile(root, arrange(_tensors(a))) for a in arrays)
                         shapes = tuple(_shapes(result))
-                        return Capture(programs, tuple(calls), marked, shapes, results, tuple(notes))
+                        said = [*notes, *filter(None, [debugging.note(programs[0])])]
+                        return Capture(programs, tuple(calls), marked, shapes, results, tuple(said))
                     except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                         refused.append(error)
             remove_markers(calls)

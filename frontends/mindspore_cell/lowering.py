@@ -21,7 +21,12 @@ _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
 _PASSED = ("Load", "Depend", "TensorMove")
 _SUMMARIES = ("TensorSummary", "ScalarSummary", "ImageSummary", "HistogramSummary", "TensorDump")
-_ORDER = ("UpdateState", "Print", *_SUMMARIES)  # what is told to the user is no part of what is computed
+_ORDER = (
+    "UpdateState",
+    "Print",
+    "Assert",
+    *_SUMMARIES,
+)  # what is told to the user is no part of what is computed
 _STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *_PASSED, *_ORDER}
 _CONTROL = ("Switch", "Partial", "SwitchLayer")
 
