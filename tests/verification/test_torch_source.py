@@ -277,7 +277,8 @@ class Chosen(nn.Module):
 
     def forward(self, x):
         values, places = torch.topk(x, 33, sorted=False)
-        return values, places, torch.argsort((x > 0).long(), -1), x.round().sort(1, True)[1]
+        order, sorted_ = torch.argsort((x > 0).long(), -1), x.round().sort(1, True)[1]
+        return values, places, order, sorted_, x.relu().topk(33, 1)[1]
 
 
 class Choosing(nn.Module):
@@ -286,8 +287,9 @@ class Choosing(nn.Module):
         self.chosen = Chosen()
 
     def forward(self, x):
-        values, places, order, sorted_ = self.chosen(x)
-        return values.sum(-1) + x.gather(1, places).sum(-1), x.gather(1, order).sort(-1)[0], sorted_.sum(-1)
+        values, places, order, sorted_, first = self.chosen(x)
+        summed = values.sum(-1) + x.gather(1, places).sum(-1)
+        return summed, x.gather(1, order).sort(-1)[0], sorted_.sum(-1), first
 
 
 @pytest.mark.parametrize("target", ["onnx", "mindspore"])

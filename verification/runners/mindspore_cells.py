@@ -67,8 +67,34 @@ def source_expressions(net: Any) -> dict[int, str]:
 @contextmanager
 def evaluating(cells: Sequence[Any]) -> Iterator[None]:
     """Set PyNative and evaluation mode in a with block; the Cells are as before afterwards."""
-    with borrow(list(cells), parameters_of(cells)):
+    with borrow(list(cells), parameters_of(cells)), _taking_first_of_equals():
         yield
+
+
+@contextmanager
+def _taking_first_of_equals() -> Iterator[None]:
+    """Make `topk` find the first of equal elements in a with block, as ONNX says and its runtimes do.
+
+    MindSpore and torch leave open which of them they find; on CPU its sort of the whole axis is stable.
+    """
+    from mindspore import Tensor, ops
+
+    original = ops.topk
+
+    def topk(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(("input", "k", "dim", "largest"), args, strict=False)) | kwargs
+        x, dim = given["input"], given.get("dim")
+        axis = -1 if dim is None else dim
+        found = original(x, x.shape[axis], axis, given.get("largest", True))
+        return tuple(t.narrow(axis, 0, int(given["k"])) for t in found)
+
+    ops.topk = topk
+    Tensor.topk = topk
+    try:
+        yield
+    finally:
+        ops.topk = original
+        del Tensor.topk  # which inherits its own
 
 
 def own_names(parameters: Mapping[str, Any]) -> list[tuple[Any, str]]:

@@ -63,7 +63,7 @@ def plainly() -> Iterator[None]:
     """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
 
     Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
-    torch leaves open, of an unsorted `topk` and of equals in a `sort`, are those of the graph.
+    torch leaves open, of an unsorted `topk` and of equals in a `topk` or `sort`, are those of the graph.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -71,13 +71,20 @@ def plainly() -> Iterator[None]:
     class InOrder(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             given = kwargs or {}
-            if func in (torch.topk, torch.Tensor.topk):
-                args, given = args[:4], {**given, "sorted": True}
-            elif func in sorts and not any(isinstance(a, str) for a in args[1:]):
+            if func in tops and "out" not in given:
+                return take_first_of_equals(*args, **given)
+            if func in sorts and not any(isinstance(a, str) for a in args[1:]):
                 positions = dict(zip(("dim", "descending"), args[1:3], strict=False))
                 args, given = args[:1], {**positions, **given, "stable": True}
             return func(*args, **given)
 
+    def take_first_of_equals(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(("input", "k", "dim", "largest"), args, strict=False)) | kwargs
+        dim, descending = given.get("dim", -1), given.get("largest", True)
+        found = torch.sort(given["input"], dim=dim, descending=descending, stable=True)
+        return torch.return_types.topk([t.narrow(dim, 0, given["k"]) if t.dim() else t for t in found])  # type: ignore[attr-defined]
+
+    tops = (torch.topk, torch.Tensor.topk, torch.ops.aten.topk.default)
     sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
 
     compiled = original("torch._higher_order_ops.utils", "_hop_compile_and_call")
