@@ -215,7 +215,8 @@ def in_batch_of(x: Term, other: Term) -> Term:
     if all(isinstance(size, int) for size in batch):
         shape = b.constant([*batch, 1, 1])
     else:
-        shape = b.op("Concat", b.op("Shape", other.value, end=-2), b.constant([1, 1]), axis=0)
+        stay = [size if isinstance(size, int) else 1 for size in own[-2:]]  # 1 stays too, but for MindSpore
+        shape = b.op("Concat", b.op("Shape", other.value, end=-2), b.constant(stay), axis=0)
     known = b.type_of(x.value).with_shape((*batch, *own[-2:]))
     return Term(b, b.op("Expand", x.value, shape, types=[known]))
 

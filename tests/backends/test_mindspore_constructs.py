@@ -98,9 +98,38 @@ def test_einsum_of_every_kind(tmp_path):
             torch.einsum("bnd,d,bnd->bn", x, row, x),
             torch.einsum("bnij->ijbn", z),
             torch.einsum("bnij,chd->bc", z, y),
+            torch.einsum("bnii->bni", z[..., :3, :]),
+            torch.einsum("nbb,cbb->ncb", x[:, :2, :2], y[:, 3:, :2]),
+            torch.einsum("bbb->b", y[:3, :3, :3]),
         ]
 
     assert_same(function, tmp_path / "out", floats(2, 3, 4), floats(6, 5, 4), floats(2, 3, 5, 3), floats(4))
+
+
+def test_positions_of_a_quantile_along_a_computed_size(tmp_path):
+    at = torch.tensor([0.1, 0.5, 0.9])
+    assert_same(lambda x: [torch.quantile(x, at, 0, keepdim=True)], tmp_path / "out", floats(2, 3))
+
+
+def test_matrices_repeated_for_a_computed_batch(tmp_path):
+    assert_same(lambda x: list(torch.linalg.qr(x)), tmp_path / "out", floats(2, 3, 2))
+
+
+def test_equal_constants_are_written_once(tmp_path):
+    first, second = torch.tensor([1.0, 2.0, -0.0]), torch.tensor([1.0, 2.0, 0.0])
+    source = assert_same(
+        lambda x: [(x + first) * first.clone() / (x + second)], tmp_path / "out", floats(2, 3)
+    )
+    assert source.count("Tensor(") == 2
+
+
+class PaddedInFront(torch.nn.Conv1d):
+    def forward(self, x):
+        return super().forward(F.pad(x, (2, 0)))
+
+
+def test_a_layer_in_one_dimension_that_pads_in_front_alone(tmp_path):
+    assert_same(torch.nn.Sequential(PaddedInFront(2, 3, 3)), tmp_path / "out", floats(2, 2, 5))
 
 
 def test_indices_from_the_end_and_slices(tmp_path):

@@ -23,6 +23,7 @@ class ConstructScope:
         self.explicit = cells.explicit
         self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, Access] = {}
+        self._short: dict[tuple[str, tuple[int, ...], bytes], Access] = {}
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
@@ -61,10 +62,17 @@ class ConstructScope:
         return self.constants[value]
 
     def _constant_attribute(self, array: np.ndarray, data: TensorData) -> Access:
-        """Declare a short constant in the source, a long one in the checkpoint, and return its attribute."""
+        """Declare a short constant in the source, once for all equal ones, a long one in the checkpoint.
+
+        Returns:
+            Its attribute.
+        """
         written = triangle(array) or (tensor(array, data.dtype) if array.size <= _LONGEST else None)
         if written is not None:
-            return self.attribute("constant", written)
+            content = (data.dtype, array.shape, array.tobytes())
+            if content not in self._short:
+                self._short[content] = self.attribute("constant", written)
+            return self._short[content]
         found = self.attribute("constant", Call("Parameter", ()))
         name = str(found.steps[-1])
         values = Call(

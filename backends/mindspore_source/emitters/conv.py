@@ -94,9 +94,11 @@ def _constructor(
 
 @TABLE.layer("Conv")
 def conv(view: View) -> NnLayer:
-    """Emit nn.Conv1d, Conv2d, Conv3d."""
+    """Emit nn.Conv1d, Conv2d, Conv3d; the first pads both ends alike."""
     rank, weight, _, _, group = _sizes(view)
     mode, padding = _padding(view, rank)
+    if rank == 1 and not isinstance(padding, int):
+        raise Refused
     pads = (Argument("pad_mode", Quoted(mode)), optional("padding", padding, 0))
     area = math.prod(weight[2:])
     constructor = _constructor(view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), pads)

@@ -17,6 +17,17 @@ class _Term:
     part: Part
     axes: list[str]
 
+    def take_diagonals(self) -> _Term:
+        """Return the term with the axes of one letter as one axis, their diagonal, which comes last."""
+        part, axes = self.part, list(self.axes)
+        for axis in dict.fromkeys(self.axes):
+            while axes.count(axis) > 1:
+                first = axes.index(axis)
+                second = axes.index(axis, first + 1)
+                part = method(part, "diagonal", 0, first, second)
+                axes = [x for i, x in enumerate(axes) if i not in (first, second)] + [axis]
+        return _Term(part, axes)
+
     def sum_others(self, kept: set[str]) -> _Term:
         """Return the term summed over the axes that nothing else mentions."""
         gone = [i for i, x in enumerate(self.axes) if x not in kept]
@@ -39,7 +50,7 @@ def einsum(view: View) -> Expression:
     """Emit ``ops.matmul`` of the operands, each summed, transposed and reshaped to batch, rows, columns."""
     terms, result = _letters(view)
     sizes = _sizes(view, terms)
-    given = [_Term(view.atom(slot), axes) for slot, axes in enumerate(terms)]
+    given = [_Term(view.atom(slot), axes).take_diagonals() for slot, axes in enumerate(terms)]
     total = given[0].sum_others({*result, *(x for t in given[1:] for x in t.axes)})
     for at, other in enumerate(given[1:], 2):
         later = {*result, *(x for t in given[at:] for x in t.axes)}
@@ -53,7 +64,7 @@ def _letters(view: View) -> tuple[list[list[str]], list[str]]:
     """Return the axes of every operand and of the result; axes of an ellipsis are ``.1``, … from the end.
 
     Raises:
-        Refused: for a diagonal, or a rank that is not known.
+        Refused: for a rank that is not known.
     """
     inputs, arrow, output = view.operator.str("equation").replace(" ", "").partition("->")
     terms = [_spread(term, view.rank(slot)) for slot, term in enumerate(inputs.split(","))]
@@ -65,8 +76,6 @@ def _letters(view: View) -> tuple[list[list[str]], list[str]]:
         result = [*head, *(dots if found else []), *tail]
     else:
         result = [*dots, *sorted(x for x in set(every) if x[0] != "." and every.count(x) == 1)]
-    if any(len(set(term)) != len(term) for term in terms):
-        raise Refused
     return terms, result
 
 

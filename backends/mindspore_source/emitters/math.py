@@ -123,8 +123,8 @@ def _host(view: View) -> str:
     kinds = {view.host(0), view.host(1)} - {""}
     if "tuple" in kinds:
         raise Refused
-    constants = [view.constant(s) is not None for s in (0, 1)]
-    return "int" if kinds and (view.host(0) == view.host(1) or any(constants)) else ""
+    numbers = [(c := view.constant(s)) is not None and c.size == 1 and c.ndim <= 1 for s in (0, 1)]
+    return "int" if kinds and (view.host(0) == view.host(1) or any(numbers)) else ""
 
 
 @TABLE.call("Div")
