@@ -34,6 +34,9 @@ DEFAULTS = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Element type -> one unit in the last place of 1."""
 
+_TINY = {"float32": 2.0**-126, "bfloat16": 2.0**-126}
+"""Element type -> smallest normal number, below which a runtime may compute with zeros."""
+
 _INNER = 2
 """Units in the last place that values added up inside an operator may be off."""
 
@@ -102,7 +105,8 @@ class Comparison:
 def compare(source: np.ndarray, target: np.ndarray, by: Yardstick | None = None) -> Comparison:
     """Compare a target's array with the source's.
 
-    A target within `by.ulps` units in the last place of the scale is equal, and nothing is measured.
+    A target within `by.ulps` units in the last place of the scale is equal, and nothing is measured; so is
+    one within as many of the smallest normal numbers, below which runtimes may compute with zeros.
     Otherwise its distance from the float64 result may be `MULTIPLE` times the source's, or its distance from
     the source `MULTIPLE` times as far as rounding alone moves the source, plus those units. An integer or
     boolean may differ only where rounding alone changes it in the source too.
@@ -160,6 +164,8 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
     dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
     close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner)
+    if close < max_abs <= (floor := by.ulps * _TINY.get(real_type(dtype), 0.0)):
+        close = floor
     found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)
     if max_abs > close:
         found = _compare_by_rounding(found, (s, t), finite, by, close)

@@ -83,6 +83,16 @@ def test_without_a_measure_the_tolerance_is_relative_to_the_largest_value() -> N
     assert not compare(NORMAL, NORMAL + np.float32(2e-4 * scale)).passed
 
 
+@pytest.mark.parametrize(("scale", "passed"), [(1e-38, True), (1e-30, False)])
+def test_numbers_that_runtimes_take_for_zeros_may_differ_and_prove_nothing(
+    scale: float, passed: bool
+) -> None:
+    steady = Yardstick(noise=lambda _: np.zeros_like(NORMAL))
+    found = compare(NORMAL * np.float32(scale), np.zeros_like(NORMAL), steady)
+    assert found.passed is passed
+    assert bool(found.unproven) is passed
+
+
 def test_float64_result_is_a_sharper_yardstick() -> None:
     exact = NORMAL.astype(np.float64)
     slightly = NORMAL * np.float32(1 + 1e-5)
