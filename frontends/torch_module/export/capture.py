@@ -22,7 +22,7 @@ from .containers import open_containers
 from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
-from .export_errors import export_error, first_line, require_python
+from .export_errors import export_error, first_line, require_python, trace_error
 from .module_methods import idle_moves, registered_members
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
@@ -83,7 +83,12 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         return module(*args, **kwargs)
 
     drawn = _initialised(module, call, options)
-    found = _with_axes(module, bound, options)
+    try:
+        found = _with_axes(module, bound, options)
+    except ModelError as error:
+        if error.code == "E103" and _runs(module, call):
+            raise trace_error(module, error) from error.__cause__
+        raise
     read = entries_read(found.program, module)
     if not read:
         found.notes += drawn
@@ -94,6 +99,17 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
             found = _with_axes(module, bound, options)
     found.notes += [*drawn, *caches.notes()]
     return found
+
+
+def _runs(module: Module, call: Callable[[], object]) -> bool:
+    """Whether a model runs on the example inputs outside torch.export."""
+    try:
+        with dry_run(module), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+    except Exception:  # the model's own code may raise anything
+        return False
+    return True
 
 
 def _initialised(module: Module, call: Callable[[], object], options: LoadOptions) -> list[str]:

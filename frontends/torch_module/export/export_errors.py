@@ -66,6 +66,14 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place=place,
             hint="compute it with torch's functions, which bear the same names for the most part",
         )
+    if derives(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow a derivative that the model takes itself (torch.func.grad, "
+            "torch.autograd.grad)",
+            place=place,
+            hint="write the derivative out in operators, or give it as an input",
+        )
     if is_refusal(error):
         what, hint = _of_bodies(error) or _of_numbers(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
@@ -75,6 +83,38 @@ def export_error(module: Module, error: Exception) -> ModelError:
         place=place,
         hint="check the shapes and element types given with --input",
     )
+
+
+def trace_error(module: Module, error: Exception) -> ModelError:
+    """E104 for what torch.export raised while it traced a model that runs on the same inputs."""
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    return ModelError(
+        "E104",
+        f"torch.export cannot trace the model, which itself runs on these inputs: {first_line(cause)}",
+        place=user_location(traceback.extract_tb(cause.__traceback__)) or type(module).__name__,
+        hint="write what is at that line in other functions of torch's, or leave it out of the model",
+    )
+
+
+def derives(error: Exception) -> bool:
+    """Whether the code that raised was taking a derivative, or a tensor that one gave was left over."""
+    chain: list[BaseException] = [error]
+    while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
+        chain.append(before)
+    files = [Path(f.filename) for e in chain for f in traceback.extract_tb(e.__traceback__)]
+    said = (  # of tensors made out of its sight
+        "fake tensor in the exported program constant",
+        "functorch tensor",
+    )
+    return any(words in str(error) for words in said) or any(f.parts[-3:] in _DERIVATIVES for f in files)
+
+
+_DERIVATIVES = (
+    ("torch", "_functorch", "eager_transforms.py"),
+    ("torch", "autograd", "__init__.py"),
+    ("torch", "autograd", "functional.py"),
+)
+"""Files of torch's that take derivatives."""
 
 
 def require_python(module: Module) -> None:
@@ -121,6 +161,14 @@ def _of_numbers(error: Exception) -> tuple[str, str] | None:
     """What a number that Python takes out of a tensor is asked for, and what to write; None for others."""
     if type(error).__name__ != "GuardOnDataDependentSymNode":
         return None
+    sizes = re.search(r"Size-like symbols: ([^)]*)", str(error))
+    if sizes is not None and sizes[1].strip() not in ("", "none"):
+        return (
+            "its code goes on by how many elements it finds in data (`nonzero`, `where` of one argument, "
+            "`x[mask]`)",
+            "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
+            "`x[mask].mean()`",
+        )
     real = re.search(r"\bzu?f\d", str(error)) is not None
     taken = "`.item()`, `float()`, `.tolist()`" if real else "`.item()`, `int()`, `nonzero`, a mask as index"
     return (

@@ -148,6 +148,54 @@ def test_scripted_modules_are_named():
         assert "before torch.jit.script" in str(found.value)
 
 
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda layer, x: torch.func.grad(lambda z: layer(z).sin().sum())(x),
+        lambda layer, x: torch.func.vmap(torch.func.jacrev(layer))(x),
+        lambda layer, x: torch.autograd.grad(layer(x.requires_grad_()).sin().sum(), x)[0],
+    ],
+)
+def test_a_derivative_is_named_and_not_the_inputs(derived):
+    class Derived(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.enable_grad():
+                return derived(self.layer, x + 0)
+
+    with pytest.raises(ModelError, match=r"E104 .*derivative that the model takes itself") as found:
+        regraft.load(Derived(), (torch.ones(3, 4),))
+    assert "--input" not in found.value.hint
+
+
+def test_what_fails_under_torch_export_alone_is_not_the_models_fault():
+    class Peeks(nn.Module):
+        def forward(self, x):
+            if type(x) is not torch.Tensor:
+                raise AttributeError("no such tensor")
+            return x + 1
+
+    with pytest.raises(
+        ModelError, match=r"E104 .*runs on these inputs: AttributeError: no such tensor"
+    ) as found:
+        regraft.load(Peeks(), (torch.ones(3, 4),))
+    assert "test_torch_refusals.py:" in found.value.place
+
+
+def test_how_many_elements_a_mask_selects_is_told_with_what_to_write():
+    class Selects(nn.Module):
+        def forward(self, x):
+            chosen = x[x > 0]
+            return chosen.mean() if len(chosen) > 3 else chosen.sum()
+
+    with pytest.raises(ModelError, match=r"E104 .*how many elements it finds in data") as found:
+        regraft.load(Selects(), (torch.ones(3, 4),))
+    assert "weigh it by the mask" in found.value.hint
+
+
 def test_quantised_layers_are_named():
     net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
     quantised = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
