@@ -31,6 +31,13 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         for (name, text), position in zip(call.arguments, call.positions, strict=True):
             edits.append(Edit("argument", made.line, name, text, span, position))
             imports |= dict.fromkeys(_imported(text))
+    for draw in [] if report.nets is None else report.nets.draws:
+        made = draw.call
+        if Path(made.file) != copy:
+            continue
+        span = (made.line, made.column, made.end_line, made.end_column)
+        edits.append(Edit("after" if draw.after else "draw", made.line, new=draw.remedy, span=span))
+        imports |= dict.fromkeys(_imported(draw.remedy))
     return edits, list(imports)
 
 
@@ -69,5 +76,5 @@ def _imported(text: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(text, mode="eval")):
         if isinstance(node, ast.Name) and node.id == "math":
             yield "math", ""
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id[:1].isupper():
             yield "mindspore.common.initializer", node.func.id

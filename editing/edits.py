@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap", "argument"]
+Kind = Literal["rename", "append", "assign", "wrap", "argument", "draw", "after"]
 
 Span = tuple[int, int, int, int]
 """First line, first column, last line and the column after it; lines from 1, columns from 0."""
+
+
+_OF_CALLS = ("argument", "draw", "after")
+"""Edits of the call that has their span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,13 @@ class Edit:
     Attributes:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
             called; "assign" it as an attribute there; "wrap" the value of an assignment; give a call an
-            "argument".
+            "argument"; have a call "draw" from another law; draw "after" the assignment of a layer.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
-        new: the method's new name, the constructor to wrap with, or the argument's value.
-        span: of an "argument": the call's first line, first byte, last line and the byte after it.
+        new: the method's new name, the constructor to wrap with, the argument's value, or the statement that
+            draws, of a parameter of `layer`.
+        span: of an "argument", a "draw" and "after": the call's first line, first byte, last line and the
+            byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
     """
 
@@ -55,7 +61,7 @@ def apply_edits(
 
     wrapper = MetadataWrapper(cst.parse_module(source))
     lines = wrapper.module.code.splitlines()
-    editor = _editor([_in_characters(e, lines) if e.kind == "argument" else e for e in edits])
+    editor = _editor([_in_characters(e, lines) if e.kind in _OF_CALLS else e for e in edits])
     made = wrapper.visit(editor)
     if editor.done and imports:
         context = CodemodContext()
@@ -76,6 +82,8 @@ def _editor(edits: Sequence[Edit]):
     import libcst as cst
     import libcst.matchers as m
     from libcst.metadata import PositionProvider
+
+    from .drawing import drawing, following
 
     class Editor(cst.CSTTransformer):
         METADATA_DEPENDENCIES = (PositionProvider,)
@@ -165,18 +173,37 @@ def _editor(edits: Sequence[Edit]):
             value = updated_node.value
             return updated_node.with_changes(value=cst.Call(cst.parse_expression(edit.new), [cst.Arg(value)]))
 
+        def span(self, node: cst.CSTNode) -> Span:
+            found: Any = self.get_metadata(PositionProvider, node)
+            return (found.start.line, found.start.column, found.end.line, found.end.column)
+
         def leave_Call(  # noqa: N802 - LibCST's
             self, original_node: cst.Call, updated_node: cst.Call
         ) -> cst.Call:
-            found: Any = self.get_metadata(PositionProvider, original_node)
-            span = (found.start.line, found.start.column, found.end.line, found.end.column)
+            span = self.span(original_node)
             for edit in edits:
-                if edit.kind == "argument" and edit.span == span:
-                    given = _given(updated_node, edit)
+                if edit.kind in ("argument", "draw") and edit.span == span:
+                    given = (_given if edit.kind == "argument" else drawing)(updated_node, edit)
                     if given is not None:
                         self.done.append(edit)
                         updated_node = given
             return updated_node
+
+        def leave_SimpleStatementLine(  # noqa: N802 - LibCST's
+            self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+        ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+            first = original_node.body[0]
+            if len(original_node.body) != 1 or not isinstance(first, cst.Assign):
+                return updated_node
+            span = self.span(first.value)
+            behind: list[cst.SimpleStatementLine] = []
+            for edit in edits:
+                if edit.kind == "after" and edit.span == span:
+                    statement = following(first, edit)
+                    if statement is not None:
+                        self.done.append(edit)
+                        behind.append(statement)
+            return cst.FlattenSentinel([updated_node, *behind]) if behind else updated_node
 
     def _given(call: cst.Call, edit: Edit) -> cst.Call | None:
         """A call with an argument in place of the one it has, or after the others; None for `**options`."""

@@ -45,6 +45,8 @@ class Construction:
 
 
 _known: weakref.WeakKeyDictionary[Any, Construction] = weakref.WeakKeyDictionary()
+_asked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_drawn: weakref.WeakKeyDictionary[Any, dict[int, Construction]] = weakref.WeakKeyDictionary()
 _watching: set[type] = set()
 
 
@@ -57,6 +59,42 @@ def construction_of(model: Any, path: str = "") -> Construction | None:
     """
     part = part_at(model, path)
     return None if part is None else _known.get(part)
+
+
+def asked_at(model: Any, path: str = "") -> str:
+    """The line that calls the function in which a part is constructed; empty where nobody watched.
+
+    Args:
+        model: a Cell or a Module, or None.
+        path: of the part in it.
+    """
+    part = part_at(model, path)
+    return "" if part is None else _asked.get(part, "")
+
+
+def drawn_at(model: Any, path: str, name: str) -> Construction | None:
+    """The call of the user's that last drew the values of a parameter; None where nobody watched.
+
+    Args:
+        model: a Cell or a Module, or None.
+        path: of the part that holds the parameter.
+        name: the parameter's in it.
+    """
+    part = part_at(model, path)
+    held = getattr(part, "__dict__", {})
+    tensor = (held.get("_params") or held.get("_parameters") or {}).get(name)
+    return None if tensor is None else _drawn.get(model, {}).get(id(tensor))
+
+
+def keep_draws(model: Any, draws: dict[int, Construction]) -> None:
+    """Remember which calls drew the parameters of a model, by the parameters' identity."""
+    _drawn[model] = draws
+
+
+def current_call(frame: FrameType | None) -> Construction | None:
+    """The call that the user's code is in; None where only ours and libraries' runs."""
+    found = _user_frame(frame)
+    return None if found is None else _construction(found)
 
 
 def call_at(made: Construction, name: str) -> ast.Call | None:
@@ -101,9 +139,12 @@ def constructions_noted(base: Any) -> Iterator[None]:
 
     @wraps(original)
     def construct(self: Any, *arguments: Any, **options: Any) -> None:
-        found = _user_call(sys._getframe(1))
-        if found is not None:
-            _known[self] = found
+        frame = _user_frame(sys._getframe(1))
+        if frame is not None:
+            _known[self] = _construction(frame)
+            caller = _user_frame(frame.f_back)
+            if caller is not None:
+                _asked[self] = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
         original(self, *arguments, **options)
 
     _watching.add(base)
@@ -115,15 +156,18 @@ def constructions_noted(base: Any) -> Iterator[None]:
         _watching.discard(base)
 
 
-def _user_call(frame: FrameType | None) -> Construction | None:
-    """The call that the innermost frame is in that is neither ours nor a library's."""
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from one on, that is neither ours nor a library's."""
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(("<", _OURS, *_LIBRARIES)) and "site-packages" not in name:
-            break
+            return frame
         frame = frame.f_back
-    if frame is None:
-        return None
+    return None
+
+
+def _construction(frame: FrameType) -> Construction:
+    """The call that a frame is in."""
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     if None in positions:  # compiled without them
         return Construction(frame.f_code.co_filename, frame.f_lineno, frame.f_lineno, 0, 0)

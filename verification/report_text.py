@@ -33,6 +33,7 @@ def render(report: Report, *, brief: bool) -> str:
     lines += _divergence(report)
     lines += [] if report.recipes is None else report.recipes.lines()
     lines += _differences(report)
+    lines += [] if report.recipes is None else report.recipes.remark_lines()
     lines += ["", *covered] if covered and not report.passed else []
     if not brief:
         lines += [f"source: {report.source}", f"target: {report.target}", f"tolerance: {report.yardstick}"]
@@ -63,10 +64,10 @@ def _divergence(report: Report) -> list[str]:
             known = report.nets.blamed(report.first_divergence)
         lines += [f"first divergence: {known[0]}", *known[1:]]
     if report.training_divergence is not None:
-        known = (
-            "" if report.nets is None else report.nets.blames(report.training_divergence.partition(":")[0])
-        )
-        lines.append(f"training diverges at {report.training_divergence}" + (f": {known}" if known else ""))
+        at = report.training_divergence.partition(":")[0]
+        why, *writes = (report.nets.blames(at) if report.nets is not None else []) or [""]
+        told = [line for line in writes if line not in lines]
+        lines += [f"training diverges at {report.training_divergence}" + (f": {why}" if why else ""), *told]
     return lines
 
 

@@ -7,6 +7,7 @@ What was drawn is found again by its elements, whichever way it came into a Para
 from __future__ import annotations
 
 import hashlib
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+
+from ..constructions import Construction, current_call, keep_draws
 
 Laws = dict[int, Any]
 """Identity of a Parameter -> the Initializer that it was drawn from."""
@@ -47,7 +50,7 @@ class _Watcher:
     """Remembers what every Initializer drew, by a digest."""
 
     def __init__(self) -> None:
-        self._drawn: dict[tuple[int, bytes], Any] = {}
+        self._drawn: dict[tuple[int, bytes], tuple[Any, Construction | None]] = {}
         self._loaded: dict[int, tuple[Any, Any]] = {}
 
     def keep(self, model: object) -> None:
@@ -63,6 +66,8 @@ class _Watcher:
             if law is not None:
                 laws[id(parameter)] = law
         _known[model] = laws
+        calls = {id(p): self._found(p)[1] for p in model.get_parameters() if id(p) not in self._loaded}
+        keep_draws(model, {key: call for key, call in calls.items() if call is not None})
 
     def noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`Initializer.__call__`, which notes what it draws, but for one number: that shows by itself."""
@@ -71,10 +76,11 @@ class _Watcher:
         def noted(initializer: Any, array: Any) -> Any:
             result = function(initializer, array)
             if isinstance(array, np.ndarray) and array.size > 1 and (array != array.flat[0]).any():
-                self._drawn[_digest(array)] = initializer
+                made = initializer, current_call(sys._getframe(1))
+                self._drawn[_digest(array)] = made
                 if array.dtype == np.float32:
                     with np.errstate(over="ignore"):
-                        self._drawn[_digest(array.astype(np.float16))] = initializer  # as `set_data` casts
+                        self._drawn[_digest(array.astype(np.float16))] = made  # as `set_data` casts
             return result
 
         return noted
@@ -94,10 +100,15 @@ class _Watcher:
         pending = getattr(parameter, "init_mode", None)
         if pending is not None:
             return getattr(pending, "init", None)
-        if str(parameter.dtype) not in ("Float32", "Float16", "Float64"):
-            return None
+        return self._found(parameter)[0]
+
+    def _found(self, parameter: Any) -> tuple[Any, Construction | None]:
+        """What drew the values that a Parameter has now, and the user's call in which it did."""
+        pending = getattr(parameter, "init_mode", None) is not None
+        if pending or str(parameter.dtype) not in ("Float32", "Float16", "Float64"):
+            return None, None
         array = parameter.asnumpy()
-        return self._drawn.get(_digest(array)) if array.size > 1 else None
+        return self._drawn.get(_digest(array), (None, None)) if array.size > 1 else (None, None)
 
 
 def _digest(array: np.ndarray) -> tuple[int, bytes]:

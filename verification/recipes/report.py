@@ -153,7 +153,7 @@ class RecipeReport:
         return "" if self.passed else "the trajectory"
 
     def lines(self) -> list[str]:
-        """Their text: what counts first."""
+        """Their text: what counts, then the trajectory."""
         lines = [f"recipe: {self.source} against {self.target}"]
         counting = [row for row in self.rows if row.counts]
         if counting:
@@ -161,8 +161,12 @@ class RecipeReport:
         lines += [line for row in counting for line in row.lines()]
         if self.trajectory is not None:
             lines += self.trajectory.lines()
-        remarks = [row for row in self.rows if not row.counts]
-        if remarks:
-            lines.append("settings of the recipe that are said differently, or matter little:")
-        lines += [line for row in remarks for line in row.lines()]
         return lines
+
+    def remark_lines(self) -> list[str]:
+        """What is said differently and does not count, after all that does."""
+        remarks = [row for row in self.rows if not row.counts]
+        if not remarks:
+            return []
+        head = "settings of the recipe that are said differently, or matter little:"
+        return ["", head, *(line for row in remarks for line in row.lines())]

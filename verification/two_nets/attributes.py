@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
-from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same
-from .remedies import Arguments, arguments_for, function_for, place_of, spelled
+from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
+from .remedies import Arguments, arguments_for, body_of, function_for, line_of, place_of, spelled
+
+_LINES = 4
+"""Lines of the source that a remedy names."""
 
 _TRAINING = ("momentum",)
 _REMARKS = {
@@ -93,7 +96,23 @@ def compare_attributes(
         if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
             continue
         for op_type, a, b in _numbers(*sides):
-            rows.append(AttributeRow(path, other, name, f"number of {op_type}", a, b, structure=True))
+            at = list(dict.fromkeys(line for o in sides[0].counted(op_type) if (line := line_of(o))))
+            some = (
+                f" of the source ({', '.join(at[:_LINES])}{', …' if len(at) > _LINES else ''})" if at else ""
+            )
+            rows.append(
+                AttributeRow(
+                    path,
+                    other,
+                    name,
+                    f"number of {op_type}",
+                    a,
+                    b,
+                    structure=True,
+                    statement=f"the {a} `{op_type}`{some}" if a else f"no `{op_type}`",
+                    place=body_of(target, other),
+                )
+            )
     return rows + _dropouts(source, target, modules) + _orders(source, target, modules), equal
 
 
@@ -159,6 +178,7 @@ def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read, boo
         if len(read[0]) != len(read[1]):
             continue
         for mine, theirs in zip(*read, strict=True):
+            mine, theirs = on_the_same_axes(mine, theirs)
             for attribute in attributes:
                 a, b = mine.values.get(attribute), theirs.values.get(attribute)
                 if a is None or b is None:
@@ -166,9 +186,17 @@ def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read, boo
                 agree = is_same(a, b)
                 if attribute == "ceil_mode" and mine.values["output"] == theirs.values["output"]:
                     agree = True
+                if attribute == "strides" and _has_one_window(mine) and _has_one_window(theirs):
+                    agree = True
                 if attribute == "count_include_pad" and not (_is_padded(mine) or _is_padded(theirs)):
                     agree = True
                 yield attribute, mine, theirs, agree
+
+
+def _has_one_window(read: Read) -> bool:
+    """Whether a pool gives one number a channel, so that its window never moves."""
+    output = read.values["output"]
+    return read.operator.traits.pool and isinstance(output, tuple) and set(output) == {1}
 
 
 def _is_padded(read: Read) -> bool:
@@ -241,12 +269,35 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
             tuple(sorted(common, key=places[0].__getitem__)),
             tuple(sorted(common, key=lambda p: places[1][modules[p]])),
         )
-        if sequences[0] != sequences[1]:
+        if sequences[0] == sequences[1]:
+            continue
+        named = [tuple(modules[p] for p in s) for s in sequences]
+        if _is_needed(source, *sequences) or _is_needed(target, *reversed(named)):
             at = next(i for i, (a, b) in enumerate(zip(*sequences, strict=True)) if a != b)
             parts = [tuple(p.removeprefix(f"{path}.") for p in s[at : at + 3]) for s in sequences]
             name = _class_name(target, other)
             rows.append(AttributeRow(path, other, name, "order of calls", parts[0], parts[1], structure=True))
     return rows
+
+
+def _is_needed(graph: Graph, order: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether a module needs what another gives that an other order calls after it; branches do not."""
+    place = {path: at for at, path in enumerate(other)}
+    names = graph.modules.call_names()
+    made: dict[str, set[int]] = {path: set() for path in order}
+    for operator in graph.operators():
+        for call in graph.modules.ancestors(operator.call):
+            made.get(names[call].rpartition("#")[0], set()).add(operator.key)
+    for at, path in enumerate(order):
+        later = {key for q in order[at + 1 :] if place[q] < place[path] for key in made[q]}
+        seen, stack = set(made[path]), list(made[path]) if later else []
+        while stack:
+            fresh = [key for key in graph.flow.succ[stack.pop()] if key not in seen]
+            if later.intersection(fresh):
+                return True
+            seen.update(fresh)
+            stack += fresh
+    return False
 
 
 def _above(path: str, known: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...frontends.constructions import Construction, call_at, construction_of, part_at
+from ...frontends.constructions import Construction, asked_at, call_at, construction_of, part_at
 from ...ir import Graph
 from .attributes import AttributeRow
 from .laws import LawRow
@@ -96,6 +96,21 @@ def advised_by(calls: Sequence[CallArguments], row: AttributeRow) -> AttributeRo
             known = dict(call.arguments)
             return replace(row, arguments=tuple((n, known.get(n, text)) for n, text in row.arguments))
     return row
+
+
+def placed_by(
+    calls: Sequence[CallArguments], target: Graph, rows: Iterable[AttributeRow]
+) -> list[AttributeRow]:
+    """Rows with the line to edit: the caller's of a function whose one call makes other layers otherwise."""
+    constructed = _constructed_by_calls(target)
+    edited = {(path, name) for call in calls for path in call.layers for name, _ in call.arguments}
+    out: list[AttributeRow] = []
+    for row in rows:
+        several = constructed.get(construction_of(target.origin.model, row.target), 0) > 1
+        fits = all((row.target, name) in edited for name, _ in row.arguments)
+        caller = "" if fits or not several else asked_at(target.origin.model, row.target)
+        out.append(replace(row, place=caller or row.place))
+    return out
 
 
 def _common(

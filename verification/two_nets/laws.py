@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...frontends.constructions import Construction, construction_of, drawn_at
 from ...ir import Initializer, ModuleTree, Parameter
 from .initializer_source import spelling, written
 from .pairing import Pairing, ParameterPair
@@ -34,6 +35,7 @@ class LawRow:
         reason: why not, or why it cannot be told.
         remedy: what to write in the target; empty where nothing is to be mended or nothing is known.
         place: file and line of the target to write it at.
+        drawn: the call of the user's that draws it, where another than the layer's own construction does.
     """
 
     parameter: str
@@ -49,6 +51,7 @@ class LawRow:
     reason: str = ""
     remedy: str = ""
     place: str = ""
+    drawn: Construction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +102,20 @@ class _Comparison:
             "" if target.law is None else written(target.law),
             tuple(name for name, side in (("source", source), ("target", target)) if side.measured),
         )
-        row = self._tested(row, source, target)
+        model = self.pairing.target.graph.origin.model
+        drawn = drawn_at(model, path, pair.target.rpartition(".")[2])
+        drawn = None if drawn == construction_of(model, path) else drawn
+        row = replace(self._tested(row, source, target), drawn=drawn)
         passed, reason = self._verdict(row, source, target)
         row = replace(row, passed=passed, reason=reason)
         if passed is False and source.law is not None:
             attribute = pair.target.rpartition(".")[2]
             framework = self.pairing.target.graph.origin.framework
-            own = not _inside_a_layer(tree, row.layer)
+            own = drawn is None and not _inside_a_layer(tree, row.layer)
             law = _portable(source, pair)
             remedy = spelling(law, framework, row.class_name, attribute, own=own)
-            return replace(row, remedy=remedy, place=place_of(self.pairing.target.graph, row.layer))
+            place = place_of(self.pairing.target.graph, row.layer) if drawn is None else drawn.place
+            return replace(row, remedy=remedy, place=place)
         return row
 
     def _tested(self, row: LawRow, source: _Side, target: _Side) -> LawRow:

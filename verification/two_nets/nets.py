@@ -11,7 +11,8 @@ from ...checkpoints.joins import Join
 from ...ir import Graph, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
-from .calls import advised_by, arguments_of_calls
+from .calls import advised_by, arguments_of_calls, placed_by
+from .draws import draws_of
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .orientation import Turned, turned
@@ -76,7 +77,7 @@ class NetComparison:
         biases = _biases(self.pairing, self.modules)
         laws = compare_laws(self.pairing)
         calls = arguments_of_calls(target, [*settings, *biases], agreeing, laws)
-        settings = [advised_by(calls, row) for row in settings]
+        settings = placed_by(calls, target, [advised_by(calls, row) for row in settings])
         self.sides = (self.pairing.source, self.pairing.target)
         self.names = [net.names for net in self.sides]
         self.proven: list[Join] = []
@@ -96,6 +97,7 @@ class NetComparison:
             inference,
             biases,
             calls,
+            draws_of(target, laws),
         )
 
     def notes(self) -> list[str]:

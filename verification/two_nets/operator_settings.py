@@ -57,7 +57,11 @@ class Side:
 
     def count(self, op_type: str) -> int:
         """How many operators count as one of a type."""
-        return sum(_counts(self.graph, o, op_type) for o in self.operators)
+        return len(self.counted(op_type))
+
+    def counted(self, op_type: str) -> list[Operator]:
+        """The operators that count as one of a type."""
+        return [o for o in self.operators if _counts(self.graph, o, op_type)]
 
 
 def _is(operator: Operator, op_type: str) -> bool:
@@ -158,6 +162,25 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
     found |= {"kernel_shape": chosen(kernel)} if operator.traits.pool else {}
     whole = {"strides": strides, "dilations": dilations, "padding": pads, "kernel_shape": kernel}
     return found, whole
+
+
+def on_the_same_axes(mine: Read, theirs: Read) -> tuple[Read, Read]:
+    """Two windows on all axes, where the axes on which nothing happens are others."""
+    both = [mine.whole, theirs.whole]
+    if None in both or len({len(whole["strides"]) for whole in both if whole}) > 1:
+        return mine, theirs
+    lengths = [len(cast("list[int]", read.values["strides"])) for read in (mine, theirs)]
+    if lengths[0] == lengths[1]:
+        return mine, theirs
+    wide = [read._replace(values=read.values | _wide(read.whole or {})) for read in (mine, theirs)]
+    return wide[0], wide[1]
+
+
+def _wide(whole: dict[str, list[int]]) -> dict[str, object]:
+    begin, end = np.split(np.array(whole["padding"]), 2)
+    shown = begin if (begin == end).all() else np.concatenate([begin, end])
+    kept = [d for d, size in zip(whole["dilations"], whole["kernel_shape"], strict=True) if size > 1]
+    return {"strides": whole["strides"], "dilations": kept, "padding": shown.tolist()}
 
 
 def _same_padding(

@@ -6,6 +6,7 @@ the order of the calls, with a note that lists it, or refused with the candidate
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -31,7 +32,7 @@ class ParameterPair:
     Attributes:
         source: name in the source.
         target: name in the target.
-        by: why: "map", "name", "neighbours" or "order".
+        by: why: "map", "name", "neighbours", "order" or "surroundings".
         shape: in the source.
         target_shape: in the target.
         equal: whether both held the same values when the comparison began; None where that is not compared,
@@ -139,7 +140,7 @@ class _Search:
     def run(self) -> None:
         self._by_map()
         self._by_name()
-        while self._by_neighbours() or self._by_order():
+        while self._by_neighbours() or self._by_order() or self._by_surroundings():
             pass
 
     def _join(self, source: str, target: str, by: str) -> None:
@@ -255,6 +256,40 @@ class _Search:
                 return True
         return False
 
+    def _by_surroundings(self) -> bool:
+        """The one layer of its shape that is left in each of two modules around the same pairs.
+
+        A branch whose result nobody adds has no neighbours behind it, and may be called at another place.
+        """
+        around = [self._around(side) for side in (0, 1)]
+        for pairs, mine in around[0].items():
+            theirs = around[1].get(pairs, [])
+            shapes = [Counter(layer.signature for layer in layers) for layers in (mine, theirs)]
+            single = [
+                (a.path, b.path)
+                for a in mine
+                for b in theirs
+                if a.signature == b.signature and shapes[0][a.signature] == 1 == shapes[1][b.signature]
+            ]
+            for source, target in single:
+                self._join(source, target, "surroundings")
+            if single:
+                return True
+        return False
+
+    def _around(self, side: int) -> dict[frozenset[int], list[Layer]]:
+        """Numbers of the pairs in a module -> the unpaired layers in it, none in a smaller one with pairs."""
+        numbers: dict[str, set[int]] = {}
+        for path, number in self.number[side].items():
+            for above in _above(path):
+                numbers.setdefault(above, set()).add(number)
+        found: dict[frozenset[int], list[Layer]] = {}
+        for path, layer in self.free[side].items():
+            module = next((above for above in _above(path) if above in numbers), None)
+            if module is not None:
+                found.setdefault(frozenset(numbers[module]), []).append(layer)
+        return found
+
     def _gaps(self, side: int) -> dict[tuple[int, int], list[Layer]]:
         """(number of the pair before, of that after) -> the unpaired layers between, in order."""
         found: dict[tuple[int, int], list[Layer]] = {}
@@ -362,6 +397,12 @@ class _Search:
                     done.fused.append(fused if said is None else replace(fused, stated=said.layout))
         for net in nets:
             net.layers = [part for layer in net.layers for part in layer.parts or (layer,)]
+
+
+def _above(path: str) -> Iterator[str]:
+    """The modules around a layer, the innermost first; not the root."""
+    while path := path.rpartition(".")[0]:
+        yield path
 
 
 def _shape(layer: Layer, net: Net) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from ...frontends.constructions import construction_of
+from ...frontends.class_source import is_library_class
+from ...frontends.constructions import construction_of, part_at
 from ...ir import Graph, Operator
 
 Arguments = tuple[tuple[str, str], ...]
@@ -111,11 +113,26 @@ def place_of(graph: Graph, path: str, operator: Operator | None = None) -> str:
     """
     module = graph.modules.find(path)
     if operator is not None and (module is None or module.children or not path):
-        return operator.location.partition(" ")[0]
+        return line_of(operator)
     made = construction_of(graph.origin.model, path)
     if made is not None:
         return made.place
     return "" if module is None else module.location.partition(" ")[0]
+
+
+def line_of(operator: Operator) -> str:
+    """File and line of the user's that an operator comes from; empty where nobody knows."""
+    return operator.location.partition(" ")[0]
+
+
+def body_of(graph: Graph, path: str) -> str:
+    """File and line of the method that a module of the user's computes with; empty for a library's."""
+    part = part_at(graph.origin.model, path)
+    if part is None or is_library_class(type(part)):
+        return ""
+    method = getattr(type(part), "forward" if graph.origin.framework == "torch" else "construct", None)
+    code = getattr(method, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code is not None else ""
 
 
 def _padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from .attributes import AttributeRow
 from .calls import CallArguments
+from .draws import Draw
 from .laws import LawRow
 from .magnitudes import MagnitudeRow, magnitude_lines
 from .pairing import ParameterPair
@@ -78,6 +79,7 @@ class Nets:
             that act in training only count too.
         biases: those that a layer has on one side only, as settings.
         calls: what to write in the calls of the user's that construct the target's layers.
+        draws: what to write in the calls of the user's that draw the target's parameters.
         magnitudes: outputs and gradients of layers, where each net kept weights of its own.
         joined: how many parameters of the source, and of the target, one side keeps together.
     """
@@ -95,6 +97,7 @@ class Nets:
     inference: bool = False
     biases: list[AttributeRow] = field(default_factory=list)
     calls: list[CallArguments] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
     magnitudes: list[MagnitudeRow] = field(default_factory=list)
     joined: tuple[int, int] = (0, 0)
 
@@ -129,14 +132,30 @@ class Nets:
         path = call.rpartition("#")[0]
         other = self.modules.get(path, path)
         named = f"{call} (`{other}` in the target)" if other != path else call
-        rows = [row for row in self.settings if row.module == path and not row.training]
-        writes = [write_line(row.write, [row.place]) for row in rows if row.write]
-        return [named + (f": {'; '.join(map(str, rows))}" if rows else ""), *(f"  {w}" for w in writes)]
+        rows = self._explaining(path)
+        inside = [f" in `{row.target}`" if row.module != path else "" for row in rows]
+        told = "; ".join(f"{row}{where}" for row, where in zip(rows, inside, strict=True))
+        writes = dict.fromkeys(write_line(row.write, [row.place]) for row in rows if row.write)
+        return [named + (f": {told}" if told else ""), *(f"  {w}" for w in writes)]
 
-    def blames(self, parameter: str) -> str:
-        """The setting that explains why a statistic of the source trains otherwise; empty where none does."""
+    def _explaining(self, path: str) -> list[AttributeRow]:
+        """The settings by which a module gives something else: its own, else those of the first in it.
+
+        What the modules are made of explains it only where no attribute does.
+        """
+        known = [row for row in self.settings if not row.training]
+        own = [row for row in known if row.module == path]
+        if any(not row.structure for row in own):
+            return own
+        inside = [row for row in known if row.module.startswith(f"{path}.") and not row.structure]
+        return [row for row in inside if row.module == inside[0].module] if inside else own
+
+    def blames(self, parameter: str) -> list[str]:
+        """The settings that explain why a statistic of the source trains otherwise, and what to write."""
         path = parameter.partition(" + ")[0].rpartition(".")[0]
-        return "; ".join(str(row) for row in self.settings if row.module == path)
+        rows = [row for row in self.settings if row.module == path]
+        writes = dict.fromkeys(write_line(row.write, [row.place]) for row in rows if row.write)
+        return ["; ".join(map(str, rows)), *(f"  {w}" for w in writes)] if rows else []
 
     def differing_lines(self, *, agree: bool) -> list[str]:
         """What differs, a block after another.

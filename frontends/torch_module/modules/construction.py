@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Initializer
+from ...constructions import Construction, current_call, keep_draws
 from ...infer_initializers import UNKNOWN, constant, find_usual_law
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class _Watcher:
     def __init__(self, functions: Mapping[CodeType, Callable[..., Any]]) -> None:
         self._functions = functions
         self._laws: dict[int, tuple[object, Initializer | None]] = {}
+        self._calls: dict[int, Construction | None] = {}
         self._blind = 0
 
     def keep(self, model: object) -> None:
@@ -89,6 +91,8 @@ class _Watcher:
             _known[model] = {
                 id(t): self._settled(t) for t in tensors if _whole(t) and _address(t) in self._laws
             }
+            calls = {id(t): self._calls.get(_address(t)) for t in tensors if id(t) in _known[model]}
+            keep_draws(model, {key: call for key, call in calls.items() if call is not None})
 
     def _settled(self, tensor: Tensor) -> Initializer:
         law = self._law(tensor)
@@ -102,6 +106,7 @@ class _Watcher:
     def _note(self, tensor: Tensor, law: Initializer | None) -> None:
         if _address(tensor):
             self._laws[_address(tensor)] = tensor.untyped_storage(), law if _whole(tensor) else None
+            self._calls[_address(tensor)] = current_call(sys._getframe(1))
 
     def noting(self, function: Callable[..., Any], law: Callable[..., Initializer]) -> Callable[..., Any]:
         """A function of `torch.nn.init` that notes the law it draws from."""
