@@ -186,8 +186,14 @@ def _of_graph(
     found = list(causes)
     if failure is not None:
         text = str(failure).removeprefix(f"{failure.code} ")
-        found.append(Change(failure.code, text, severity="error", fixed=False))
-        stopped = f"the model could not be lowered ({failure.code})"
+        cause = "NP101" if any(change.code == "NP101" for change in causes) else ""
+        if cause and failure.code == "E104":
+            text = f"symptom of {cause}: {text.partition(chr(10))[0]}"
+        else:
+            cause = ""
+        severity = "note" if cause else "error"
+        found.append(Change(failure.code, text, severity=severity, fixed=False))
+        stopped = f"the model could not be lowered ({cause or failure.code})"
     if stopped:
         skipped = dict.fromkeys(skipped, stopped)
     for _, changes in run_passes(graph.copy(), [p for p in pipeline if p.name not in skipped]):

@@ -50,7 +50,11 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     """Edit the file that defines a model; see `api.fix`."""
     where, _, name = model.rpartition(":")
     if not where.endswith(".py") or not Path(where).is_file():
-        raise UsageError("E001", f"expected a model in a file, file.py:Name, got `{model}`")
+        whole = model.endswith(".py") and Path(model).is_file()
+        hint = (
+            f"`regraft check {model}` examines all models of the file and says their names" if whole else ""
+        )
+        raise UsageError("E001", f"expected a model in a file, file.py:Name, got `{model}`", hint=hint)
     if like is not None and inputs is None:
         raise UsageError(
             "E001",

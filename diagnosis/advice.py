@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..frontends.class_source import class_source, is_library_class
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
 from .subject import Subject, assigned_at
@@ -19,8 +22,10 @@ def add_advice(subject: Subject, found: Sequence[Change]) -> list[Change]:
             advice = advice or _of_names(subject, change)
         elif change.code == "DM101":
             advice = advice or _of_aliases(subject, change)
+        elif change.code == "DU101":
+            change, advice = _with_line(subject, change), advice or _of_uncalled(subject, change)
         out.append(replace(change, advice=advice))
-    return out
+    return _fold_aliases(subject, out)
 
 
 def drop_repeated(found: Sequence[Change]) -> list[Change]:
@@ -75,6 +80,96 @@ def _of_aliases(subject: Subject, change: Change) -> str:
     where = f" at {place}" if place else ""
     again = f"the line{where} that registers `{others[-1]}`"
     return f"call `{kept}` and delete {again}; leave it where sharing is meant"
+
+
+def _with_line(subject: Subject, change: Change) -> Change:
+    """A finding of a module that is never called, with the line that registers it."""
+    place = "" if "registered at" in change.message else _registered_at(subject, change.place)
+    return replace(change, message=f"{change.message}, registered at {place}") if place else change
+
+
+def _registered_at(subject: Subject, path: str) -> str:
+    """The line that registers a part; empty where nobody knows."""
+    above, _, name = path.rpartition(".")
+    owner = dict(subject.parts()).get(above)
+    seen = registrations(owner).get(name) if subject.framework == "mindspore" else None
+    return (seen.place if seen else "") or ("" if owner is None else assigned_at(type(owner), name))
+
+
+def _of_uncalled(subject: Subject, change: Change) -> str:
+    """Return how to call a part that nothing calls."""
+    path = change.place
+    part = dict(subject.parts()).get(path)
+    owner = dict(subject.parts()).get(path.rpartition(".")[0])
+    name = path.rpartition(".")[2]
+    if part is None or owner is None or is_library_class(type(owner)) or not name.isidentifier():
+        return ""
+    method = "forward" if subject.framework == "torch" else "construct"
+    is_list = type(part).__name__ in ("CellList", "ModuleList")
+    call = f"`for part in self.{name}: x = part(x)`" if is_list else f"`self.{name}(…)`"
+    return f"{call} in `{method}` of `{type(owner).__name__}`, or delete the line that registers it"
+
+
+def _fold_aliases(subject: Subject, found: Sequence[Change]) -> list[Change]:
+    """Return the findings with one for all parts of one module that are registered elsewhere as well.
+
+    A net that keeps a whole model and builds others of its first layers does that once, by one line.
+    """
+    aliased = [change for change in found if change.code == "DM101"]
+    counts = Counter(top for change in aliased for top in _tops(change))
+    top, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count < 2:
+        return list(found)
+    folded = [change for change in aliased if top in _tops(change)]
+    others = [next(p for p in c.modules if not p.startswith(f"{top}.")) for c in folded]
+    listed = ", ".join(f"`{name}`" for name in others[:_LISTED]) + (", …" if len(others) > _LISTED else "")
+    where = _registered_at(subject, top)
+    advice = (
+        "call one of the two and delete the line that registers the other; leave them where sharing is meant"
+    )
+    idle = any(change.code == "DU101" and change.place == top for change in found)
+    if idle or not _is_called(subject, top):
+        advice = (
+            f"`{top} = …` in place of `self.{top} = …`" + (f" at {where}" if where else "") + ": a local "
+            "name does not register what nothing calls there; leave it where sharing is meant"
+        )
+    one = replace(
+        folded[0],
+        message=f"{len(folded)} modules in `{top}` are registered again as {listed}; each is one object, "
+        "not a copy",
+        place=where or top,
+        members=tuple(change.message for change in folded),
+        modules=tuple(path for change in folded for path in change.modules),
+        advice=advice,
+    )
+    return [
+        one
+        if change is folded[0]
+        else replace(change, advice="as above")
+        if change.code == "DU101" and change.place == top
+        else change
+        for change in found
+        if change not in folded[1:]
+    ]
+
+
+_LISTED = 4
+"""Names that a finding lists."""
+
+
+def _tops(change: Change) -> set[str]:
+    """The parts of the root in which a module is registered, where another path of it lies outside."""
+    tops = {path.partition(".")[0] for path in change.modules if "." in path}
+    return {top for top in tops if any(not path.startswith(f"{top}.") for path in change.modules)}
+
+
+def _is_called(subject: Subject, name: str) -> bool:
+    """Whether the root's class calls `self.<name>` somewhere."""
+    source = class_source(type(subject.model))
+    return source is None or any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+        for node in ast.walk(source.tree)
+    )
 
 
 def _owner(subject: Subject) -> str:

@@ -97,6 +97,7 @@ class TrainingRow:
         tolerance: what was allowed for the gradient or the statistic.
         passed: whether all of it is within tolerance; None when nothing was compared.
         reason: why not, or a remark.
+        frozen: where one side alone trains it: the side that does not, "source" or "target"; else empty.
     """
 
     parameter: str
@@ -108,6 +109,7 @@ class TrainingRow:
     tolerance: float | None = None
     passed: bool | None = None
     reason: str = ""
+    frozen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

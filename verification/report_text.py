@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from .two_nets.report import braced
+
 if TYPE_CHECKING:
     from .report import ModuleRow, OutputRow, Report, TrainingRow
 
@@ -63,11 +65,30 @@ def _divergence(report: Report) -> list[str]:
         if report.nets is not None:
             known = report.nets.blamed(report.first_divergence)
         lines += [f"first divergence: {known[0]}", *known[1:]]
-    if report.training_divergence is not None:
+    frozen = _frozen(report)
+    lines += frozen
+    told = all(row.frozen for row in report.training if row.passed is False)
+    if report.training_divergence is not None and not (frozen and told):
         at = report.training_divergence.partition(":")[0]
         why, *writes = (report.nets.blames(at) if report.nets is not None else []) or [""]
-        told = [line for line in writes if line not in lines]
-        lines += [f"training diverges at {report.training_divergence}" + (f": {why}" if why else ""), *told]
+        lines.append(f"training diverges at {report.training_divergence}" + (f": {why}" if why else ""))
+        lines += [line for line in writes if line not in lines]
+    return lines
+
+
+def _frozen(report: Report) -> list[str]:
+    """Return what one side alone trains, and what to write."""
+    lines: list[str] = []
+    for side, other in (("target", "source"), ("source", "target")):
+        rows = [row for row in report.training if row.frozen == side]
+        if rows:
+            names = braced([row.target for row in rows])
+            held = ", ".join(f"`{name}`" for name in names[:_NOTES])
+            held += f" and {len(names) - _NOTES} more" if len(names) > _NOTES else ""
+            lines.append(f"frozen in the {side}, trained in the {other}: {held}")
+            lines.append(
+                f"  write: requires_grad = {side == 'target'} for {'it' if len(rows) == 1 else 'them'}"
+            )
     return lines
 
 

@@ -147,6 +147,7 @@ class TrainingComparison:
             tolerance=tolerance,
             passed=not reason,
             reason=reason or remark,
+            frozen="" if source.trainable == target.trainable else "target" if source.trainable else "source",
         )
 
     def _noise(self, kind: str, sources: str) -> Callable[[], float | None]:
@@ -209,6 +210,7 @@ def divergence(graph: Graph, rows: Sequence[TrainingRow]) -> str | None:
     """
     order = _call_order(graph)
     failed = [row for row in rows if row.passed is False]
+    failed = [row for row in failed if not row.frozen] or failed
     statistics = [row for row in failed if row.statistic_max_abs is not None]
     if statistics:
         first = min(statistics, key=lambda row: order.get(_holder(row.parameter, order), (len(order), 0))[0])
