@@ -75,7 +75,7 @@ class Debugging:
 
     @contextmanager
     def leaving_out(self) -> Iterator[None]:
-        """In a with block, hide asserts and prints of formatted texts in the user's code from the compiler."""
+        """In a with block, hide asserts and prints of formatted texts in user code from the compiler."""
         from mindspore.graph._parse import parser as parsers
 
         compiler: Any = parsers.Parser

@@ -20,6 +20,7 @@ from .call import Call
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
+from .refusals import HINT, explain
 from .signatures import parameter_slots, slot_names
 from .tree import Tree
 from .variables import Variables
@@ -31,7 +32,7 @@ def require_lowerings(symbol: Symbol) -> None:
     Raises:
         UnsupportedError: listing all that have none.
     """
-    TABLE.require((node.op, node.place) for node in symbol.operators())
+    TABLE.require(((node.op, node.place) for node in symbol.operators()), HINT, explain)
 
 
 def lower(

@@ -72,6 +72,7 @@ _RULES: dict[str, Rule] = {
     "Embedding": _embedding,
     "BatchNorm": _per_channel(1),
     "BatchNorm_v1": _per_channel(1),
+    "_contrib_SyncBatchNorm": _per_channel(1),
     "LayerNorm": _per_channel(-1),
     "InstanceNorm": _instance_norm,
 }

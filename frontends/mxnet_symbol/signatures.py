@@ -110,6 +110,7 @@ _SLOTS: dict[str, Callable[[Attributes], tuple[str, ...]]] = {
     "Embedding": _fixed("data", "weight"),
     "BatchNorm": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
     "BatchNorm_v1": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
+    "_contrib_SyncBatchNorm": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
     "LayerNorm": _fixed("data", "gamma", "beta"),
     "GroupNorm": _fixed("data", "gamma", "beta"),
     "InstanceNorm": _fixed("data", "gamma", "beta"),

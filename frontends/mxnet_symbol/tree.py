@@ -133,7 +133,11 @@ def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
     """A gamma that BatchNorm fixes at 1 is not trained."""
     for node in symbol.operators():
         fixed = node.attributes.get("fix_gamma", "True").lower() in ("true", "1")
-        if node.op in ("BatchNorm", "BatchNorm_v1") and fixed and len(node.inputs) > 1:
+        if (
+            node.op in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
+            and fixed
+            and len(node.inputs) > 1
+        ):
             gamma = tree.parameters.get(node.inputs[1][0])
             if gamma is not None:
                 tree.graph.parameter(gamma.node).trainable = False

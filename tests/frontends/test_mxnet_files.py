@@ -281,6 +281,19 @@ def test_unknown_operators_all_in_one_error(tmp_path: Path) -> None:
     assert [(m.operator, len(m.places)) for m in caught.value.missing] == [("Nonsense", 2), ("Gibberish", 1)]
 
 
+def test_a_symbol_that_ends_before_what_is_refused_is_read(tmp_path: Path) -> None:
+    """As the error's hint says."""
+    path = tmp_path / "x-symbol.json"
+    nodes = [VARIABLE, {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]}]
+    whole = symbol(*nodes, {"op": "Custom", "name": "c", "inputs": [[1, 0, 0]]})
+    path.write_text(json.dumps(whole))
+    with pytest.raises(UnsupportedError, match='set "heads" in the JSON') as caught:
+        read(path, image(1, 2), LoadOptions())
+    assert "its code is its author's" in str(caught.value)
+    path.write_text(json.dumps({**whole, "heads": [[1, 0, 0]]}))
+    assert [node.op_type for node in read(path, image(1, 2), LoadOptions()).operators()] == ["Relu"]
+
+
 def test_unread_attribute_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x-symbol.json"
     path.write_text(

@@ -245,6 +245,12 @@ OTHERS = {
     "_contrib_index_array axes": ({"axes": "(1, 0)"}, [_STEPS]),
     "_slice_assign": ({"begin": "(None, 2)", "end": "(None, 0)", "step": "(None, -1)"}, [_X, _Y[:, :2]]),
     "_slice_assign_scalar": ({"begin": "(1,)", "end": "(2,)", "scalar": "5"}, [_X]),
+    "_ravel_multi_index": ({"shape": "(3, 4, 5)"}, [np.array([[2, 0], [3, 1], [4, 2]], np.float32)]),
+    "_unravel_index": ({"shape": "(3, 4, 5)"}, [np.array([59, 7, 20], np.float32)]),
+    "_contrib_SyncBatchNorm": (
+        {"fix_gamma": "False", "eps": "0.01", "ndev": "2", "key": "bn"},
+        [_STEPS, _ENDS[:3] + 1, _ENDS[:3], _ENDS[:3] / 5, _ENDS[:3] + 0.5],
+    ),
     "khatri_rao": ({"num_args": "3"}, [_X, _Y, _X[:1]]),
     "softmax_cross_entropy": ({}, [_X, np.array([2, 0], np.float32)]),
     "_contrib_gradientmultiplier": ({"scalar": "3"}, [_X]),

@@ -202,3 +202,23 @@ def slice_assign(call: Call) -> Value:
     if inside is not None:
         return call.op("Where", inside, new, x)
     return new if put is not None else call.op("Expand", new, call.op("Shape", x))
+
+
+@TABLE.op("_ravel_multi_index")
+def ravel_multi_index(call: Call) -> Value:
+    """Places in a flat array from coordinates, which lie along the first axis."""
+    x, shape = call.value(0), call.ints("shape")
+    strides = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.float64)
+    strides = call.constant(strides.reshape(-1, *[1] * (call.rank() - 1)), call.dtype_of(x))
+    return call.op("ReduceSum", call.op("Mul", x, strides), call.constant([0]), keepdims=0)
+
+
+@TABLE.op("_unravel_index")
+def unravel_index(call: Call) -> Value:
+    """Coordinates, along a first axis, from places in a flat array."""
+    x, shape = call.value(0), call.ints("shape")
+    left, found = call.cast(x, "int64"), []
+    for size in shape[::-1]:
+        found.append(call.op("Unsqueeze", call.op("Mod", left, call.constant(size)), call.constant([0])))
+        left = call.op("Div", left, call.constant(size))
+    return call.cast(call.op("Concat", *found[::-1], axis=0), call.dtype_of(x))

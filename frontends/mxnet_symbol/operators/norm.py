@@ -18,7 +18,7 @@ def _at_axis_1(axis: int, rank: int) -> tuple[list[int], bool]:
     return order, axis != 1
 
 
-@TABLE.op("BatchNorm", "BatchNorm_v1")
+@TABLE.op("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
 def batch_norm(call: Call) -> list[Value]:
     """With eps 1e-3 and gamma fixed at 1 unless told; a third output is 1 / deviation."""
     x, gamma, beta, mean, variance = call.operands()
@@ -29,6 +29,7 @@ def batch_norm(call: Call) -> list[Value]:
     if call.flag("use_global_stats"):
         momentum = 1.0  # training leaves the statistics as they are
     call.ignore("cudnn_off", "min_calib_range", "max_calib_range")  # the ranges are for int8 only
+    call.ignore("ndev", "key")  # over how many devices the statistics of training are those of one batch
     if call.flag("fix_gamma", default=True):  # then gamma counts as 1 whatever is stored
         type_ = call.type_of(gamma)
         gamma = call.constant(np.ones(type_.static_shape(), numpy_dtype(type_.dtype)))
