@@ -26,6 +26,7 @@ from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
 from .frontends.input_files import read_array, read_arrays
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
+from .ir import CODES as ERRORS
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import pause_collector
 from .passes import available_passes, default_pipeline, parse_pass, run_passes
@@ -39,6 +40,7 @@ from .writing import (
     Rewritten,
     has_stubs,
     lower,
+    pass_codes,
     removal,
     rewrite_file,
     save,
@@ -157,6 +159,11 @@ def describe(name: str) -> str:
     """
     code = name.strip().upper()
     return f"{code}: {CODES[code]}\n\nfound by `regraft check`\n" if code in CODES else describe_pass(name)
+
+
+def known_codes() -> dict[str, dict[str, str]]:
+    """Where codes come from (errors, `check`, a pass) -> each code and what it means."""
+    return {"errors": dict(ERRORS), "regraft check": dict(CODES), **pass_codes()}
 
 
 def is_data(model: str) -> bool:

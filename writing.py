@@ -16,8 +16,8 @@ from .guarding import guarded
 from .ir import Graph, UsageError
 from .ir.collector import pause_collector
 from .ir.validation import verifying_each
+from .passes import available_passes, parse_pass, prepare
 from .passes import describe as describe_pass
-from .passes import parse_pass, prepare
 from .passes.base import Change, Pass
 from .verification import Recipes, Report
 from .verification.recipes.emitting import write_script
@@ -331,3 +331,10 @@ def _prepared(
 def _preparing_passes(to: str) -> list[Pass]:
     preparation = find_target(to).preparation
     return [] if preparation is None else [parse_pass(text) for text in preparation.passes]
+
+
+def pass_codes() -> dict[str, dict[str, str]]:
+    """The name of every pass that states codes, those of targets included -> each code and what it means."""
+    passes = {cls.name: cls for cls in available_passes()}
+    passes |= {p.name: type(p) for target in TARGETS for p in passes_of(target)}
+    return {name: dict(cls.codes) for name, cls in sorted(passes.items()) if cls.codes}

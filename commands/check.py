@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..api import FileFindings, Findings
 
 
-@click.command(epilog=MODEL_HELP)
+@click.command(epilog=MODEL_HELP, short_help="Say what is wrong with MODEL, where, and what to type.")
 @click.argument("model")
 @model_options
 @click.option(

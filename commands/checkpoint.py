@@ -11,7 +11,7 @@ from .loading import constructor_arguments
 from .printing import doing, echo, print_json, report_errors
 
 
-@click.command("convert-checkpoint")
+@click.command("convert-checkpoint", short_help="Carry trained weights from one framework to another.")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
@@ -77,7 +77,7 @@ def convert_checkpoint(
         echo(f"wrote {done.path}: {done.tensors} tensors")
 
 
-@click.command("repair-checkpoint")
+@click.command("repair-checkpoint", short_help="Give the tensors of a checkpoint the right names.")
 @click.argument("model")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option(

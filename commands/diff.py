@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..api import Diff, Fit, Runs
 
 
-@click.command()
+@click.command(short_help="Compare two checkpoints, or a net with one.")
 @click.argument("first")
 @click.argument("second")
 @click.option(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..api import Fixed
 
 
-@click.command(epilog=MODEL_HELP)
+@click.command(epilog=MODEL_HELP, short_help="Make the smallest edits in MODEL's own file.")
 @click.argument("model")
 @click.option("--diff", "only_diff", is_flag=True, help="Show the edit, and write nothing.")
 @click.option("--like", metavar="REFERENCE", help="A model whose settings the layers get, and whose outputs.")

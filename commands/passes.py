@@ -8,7 +8,7 @@ from .loading import TARGET
 from .printing import add_row, console, echo, print_json, report_errors, table_of
 
 
-@click.command()
+@click.command(short_help="List the passes.")
 @click.option("--to", "target", type=TARGET, help="Those that run for this target alone, in order, too.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
 def passes(target: str | None, as_json: bool) -> None:
@@ -32,19 +32,21 @@ def passes(target: str | None, as_json: bool) -> None:
     console().print(table)
 
 
-@click.command()
-@click.argument("name")
+@click.command(short_help="Explain a pass or a code; list all codes.")
+@click.argument("name", required=False)
 @click.pass_context
-def explain(ctx: click.Context, name: str) -> None:
-    """Explain a pass, a finding's code or an error's code."""
+def explain(ctx: click.Context, name: str | None) -> None:
+    """Explain a pass, a finding's code or an error's code; without a NAME, list every code in a line."""
     from .. import api
-    from ..ir import CODES
 
     with report_errors(ctx):
-        if name.upper() in CODES:
-            echo(f"{name.upper()}: {CODES[name.upper()]}")
-        else:
+        if name is not None:
             echo(api.describe(name).rstrip())
+            return
+        for title, codes in api.known_codes().items():
+            echo(f"{title}:")
+            for code, meaning in sorted(codes.items()):
+                echo(f"  {code}  {meaning}")
 
 
 def _first_line(of: object) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..ir import Graph
 
 
-@click.command(epilog=MODEL_HELP)
+@click.command(epilog=MODEL_HELP, short_help="Rewrite MODEL, compare, and write it to OUT.")
 @click.argument("model")
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file."

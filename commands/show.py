@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     pass
 
 
-@click.command(epilog=MODEL_HELP)
+@click.command(epilog=MODEL_HELP, short_help="Show MODEL's layers, or its graph.")
 @click.argument("model")
 @model_options
 @click.option("--ir", is_flag=True, help="Print the graph in the IR's text form instead.")

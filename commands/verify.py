@@ -10,7 +10,7 @@ from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracl
 from .printing import doing, echo, print_json, print_report, report_errors
 
 
-@click.command(epilog=MODEL_HELP)
+@click.command(epilog=MODEL_HELP, short_help="Compare two models, or a model with its target.")
 @click.argument("source")
 @click.argument("target")
 @model_options

@@ -52,7 +52,7 @@ class InputSpec:
                 "E001",
                 "expected an input such as `2x3x224x224`, `ids=2x16:int64`, `ids=2x16:int64[0,100)` or "
                 f"`offsets=@file.npy`, got `{text}`",
-                hint=f"element types: {', '.join(sorted(_DRAWN))}",
+                hint=_spelling(name, shape, dtype) or f"element types: {', '.join(sorted(_DRAWN))}",
             )
         spec = InputSpec(name.strip(), tuple(int(d) for d in dims), dtype or "float32", bounds)
         spec.require_size()
@@ -272,3 +272,11 @@ def _array(value: Any) -> Array | float | str | None:
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return np.asarray(value)
     raise UsageError("E001", f"expected an array, a tensor or a spec as input, got `{type(value).__name__}`")
+
+
+def _spelling(name: str, shape: str, dtype: str) -> str:
+    """What to type for a shape as Python writes it; empty for any other text."""
+    sizes = [part.strip() for part in shape.strip("()[] ").rstrip(",").split(",")]
+    if not all(size.isascii() and size.isdigit() for size in sizes) or len(shape) > _DIGITS * 8:
+        return ""
+    return f"write `{name + '=' if name else ''}{'x'.join(sizes)}{':' + dtype if dtype else ''}`"

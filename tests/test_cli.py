@@ -239,6 +239,29 @@ class TestCommands:
         assert result.exit_code == 0, result.output
         assert len(result.output) > 30
 
+    def test_explain_lists_every_code(self) -> None:
+        lines = invoke("explain").stdout.splitlines()
+        assert {"errors:", "regraft check:", "rename-parameters:", "lower-control-flow:"} <= set(lines)
+        for code in ("E701", "RP101", "PT101", "MS101"):
+            assert any(line.startswith(f"  {code}  ") for line in lines)
+
+    def test_every_command_has_a_whole_summary(self) -> None:
+        lines = invoke("--help").stdout.partition("Commands:")[2].strip().splitlines()
+        assert len(lines) == 10
+        assert all(line.endswith(".") and not line.endswith("...") for line in lines)
+
+    @pytest.mark.parametrize(
+        ("given", "typed"),
+        [("data=2,3", "data=2x3"), ("(2, 3)", "2x3"), ("data=[2,3]:int64", "data=2x3:int64")],
+    )
+    def test_a_shape_as_python_writes_it_is_told_what_to_type(self, given: str, typed: str) -> None:
+        result = invoke("show", str(EXAMPLES / "shared_weight-symbol.json"), "--input", given)
+        assert_refused(result, "E001", f"write `{typed}`")
+
+    def test_an_input_of_almost_that_name_is_suggested(self) -> None:
+        result = invoke("show", str(EXAMPLES / "shared_weight-symbol.json"), "--input", "dat=1x1x3x3")
+        assert_refused(result, "E103", "did you mean `data`?")
+
     def test_explain_of_nothing_known(self) -> None:
         assert_refused(invoke("explain", "no-such-thing"), "E502")
 

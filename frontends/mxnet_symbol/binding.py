@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import ModelError
+from ...ir.outside.names import near_names
 from ..inputs import InputSpec
 from .attributes import literal
 from .params import DTYPES
@@ -41,7 +42,12 @@ def bind(
             name = known[positional]
             positional += 1
         if name not in wanted and name not in labels:
-            raise ModelError("E103", f"expected an input among {', '.join(known) or 'none'}, got `{name}`")
+            near = near_names(name, known, 1)
+            raise ModelError(
+                "E103",
+                f"expected an input among {', '.join(known) or 'none'}, got `{name}`",
+                hint=f"did you mean `{near[0]}`?" if near else "",
+            )
         if name in given:
             raise ModelError("E103", f"expected the input `{name}` once, got it twice")
         if array is not None:
