@@ -57,6 +57,7 @@ class Legalise(Pass):
     backend: str
     can_emit: CanEmit
     partial: bool = False
+    hint: str = ""
 
     def run(self, graph: Graph) -> list[Change]:
         """Expand; see the class."""
@@ -85,7 +86,7 @@ class Legalise(Pass):
                 "E601",
                 f"the {self.backend} backend can neither emit nor expand these operators",
                 missing=[Missing(name, tuple(where)) for name, where in sorted(missing.items())],
-                hint="add an emitter in the backend's family file (docs/adding.md)",
+                hint=self.hint or "write the part of the model that has them in other operators",
             )
         for part in graph.subgraphs() if changes else ():
             part.remove_dead()

@@ -110,7 +110,8 @@ class LoweringTable(Generic[C]):
                 "E201",
                 f"no lowering for {len(missing)} {self.framework} operator{'s' if len(missing) > 1 else ''}",
                 missing=missing,
-                hint=hint or "add a lowering in the frontend's family file (docs/adding.md)",
+                hint=hint
+                or "write it in operators that have one; docs/adding.md says how to add one to regraft",
             )
 
     def _claim(self, name: str) -> None:

@@ -17,7 +17,13 @@ from .emitters import TABLE
 from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
 
-LOWERING: tuple[Pass, ...] = (Legalise("mxnet_symbol", lambda _graph, node: node.qualified_name in TABLE),)
+LOWERING: tuple[Pass, ...] = (
+    Legalise(
+        "mxnet_symbol",
+        lambda _graph, node: node.qualified_name in TABLE,
+        hint="MXNet has no such operators, or none that was tried; `--to onnx` and `--to mindspore` may",
+    ),
+)
 """The backend's own passes, in order; `regraft passes --to mxnet` lists them."""
 
 

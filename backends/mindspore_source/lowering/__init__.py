@@ -41,7 +41,11 @@ LOWERING: tuple[Pass, ...] = (
     UnstackSlices(),
     ChoosePreciseActivations(),
     AdoptProjections(),  # which says whether an attention is one layer
-    Legalise("MindSpore source", can_emit),
+    Legalise(
+        "MindSpore source",
+        can_emit,
+        hint="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
+    ),
     KeepRowsApart(),
     RegisterLooseParameters(),
     UnwrapFlatten(),
