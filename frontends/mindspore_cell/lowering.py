@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Any
@@ -138,6 +139,8 @@ class Lowerer:
         value = self.environment[node.inputs[0]]
         number = self.attribution.of_node.get(node.name, 0)
         cell = self.calls[number].cell
+        if marker.is_entry and isinstance(value, Value) and number:
+            self._name_argument(self.call_keys[number], value, cell, marker.position)
         if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
             return value
         ratio = dropped_share(cell)
@@ -147,6 +150,13 @@ class Lowerer:
             if type(cell).__name__ != "Dropout":
                 return self.builder.op("regraft.FeatureDropout", value, ratio=ratio)
             return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
+
+    def _name_argument(self, call: int, value: Value, cell: Any, position: int) -> None:
+        """Note how the source calls an argument of a Cell that is not MindSpore's own."""
+        if type(cell).__module__.partition(".")[0] != "mindspore":
+            names = inspect.getfullargspec(type(cell).construct).args[1:]
+            if position < len(names):
+                self.graph.origin.arguments[call, value] = names[position]
 
     def as_output(self, found: Any) -> Value:
         """A value for a graph output that may be a constant."""

@@ -19,6 +19,7 @@ from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import attribute_calls
+from .flat_norms import restore_flat_norms
 from .initializers import state_laws
 from .lowering import Lowerer
 from .mindir import Program
@@ -187,6 +188,7 @@ def _build(
         names, nest = [f"output{number}" for number in range(len(results))], None
     for name, found in zip(names, results, strict=True):
         graph.outputs.append((name, lowerer.as_output(found)))
+    restore_flat_norms(graph)
     graph.remove_dead()
     if not captured.marked:
         notes = [*notes, "MindSpore could not compile call boundaries: operators are attributed to the root"]

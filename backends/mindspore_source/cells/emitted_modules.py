@@ -84,9 +84,12 @@ class EmittedModules:
         return "", self.paths[key]
 
     def input_names(self, module: int) -> list[str]:
-        """Return names of the graph inputs given to a module, where every call of it is given the same."""
+        """Return names of a module's arguments: the source's, or of graph inputs that every call is given."""
         bodies = [b for b in self.contraction.bodies.values() if b.module == module]
-        names = zip(*([self.input_name(v) for v in b.inputs] for b in bodies), strict=False)
+        said = self.graph.origin.arguments
+        names = zip(
+            *([said.get((b.call, v)) or self.input_name(v) for v in b.inputs] for b in bodies), strict=False
+        )
         return [found[0] if len(set(found)) == 1 else "" for found in names]
 
     def input_name(self, value: Value) -> str:

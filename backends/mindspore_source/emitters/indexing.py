@@ -55,8 +55,19 @@ def embedding(view: View) -> NnLayer:
         Argument("", Literal(rows, "vocab_size")),
         Argument("", Literal(size, "embedding_size")),
         *initializer_argument(weight, "embedding_table", law_of(weight)),
+        *_padding_row(view),
     )
     return NnLayer(Call(NnClass("Embedding"), arguments), (State(0, "embedding_table"),), inputs=(1,))
+
+
+def _padding_row(view: View) -> tuple[Argument, ...]:
+    """Return the row that MindSpore's own layer began as zeros, where the source is one."""
+    tree, call_ = view.graph.modules, view.operator.call
+    if call_ is None or view.graph.origin.framework != "mindspore":
+        return ()
+    module = tree.module(tree.call(call_).module)
+    row = module.arguments.get("padding_idx") if module.class_name == "Embedding" else None
+    return (Argument("padding_idx", Literal(row, "padding_idx")),) if isinstance(row, int) else ()
 
 
 @TABLE.layer("regraft.PaddedEmbedding")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....ir import Operator, Value
 from ....ir.dims import Size
 from ... import formulas
@@ -42,8 +44,18 @@ def reshape(call: Call) -> Value:
 
 
 def _dense_over_last_axis(call: Call, y: Value) -> Value | None:
-    """Dense flattens its operand to two axes and restores them: a Linear over the last axis says the same."""
+    """Dense flattens its operand to two axes and restores them: a Linear over the last axis says the same.
+
+    Its activation, a Cell of its own, comes in between.
+    """
     linear = call.graph.producer(y)
+    activation = None
+    if isinstance(linear, Operator) and _is_activation(call, linear):
+        activation = linear
+        (y,) = (v for v in call.graph.operands(activation.key) if v is not None)
+        linear = call.graph.producer(y)
+        if call.graph.users(y) != [(activation.key, 0)]:
+            return None
     if (
         not isinstance(linear, Operator)
         or linear.qualified_name != "regraft.Linear"
@@ -63,7 +75,20 @@ def _dense_over_last_axis(call: Call, y: Value) -> Value | None:
         or before[-1:] != (call.type_of(Value(flat.key)).shape or ())[-1:]
     ):
         return None
-    return call.op("regraft.Linear", x, *operands[1:])
+    made = call.op("regraft.Linear", x, *operands[1:])
+    if activation is None:
+        return made
+    attributes: dict[str, Any] = activation.attributes
+    with call.b.inside(activation.call):
+        return call.op(activation.qualified_name, made, **attributes)
+
+
+def _is_activation(call: Call, operator: Operator) -> bool:
+    """Whether an operator is all that a Cell does which this one calls, element by element."""
+    tree, inner = call.graph.modules, operator.call
+    called = inner is not None and inner != call.b.call and tree.call(inner).parent == call.b.call
+    alone = len(call.graph.operands(operator.key)) == 1 and operator.traits.elementwise
+    return called and alone and operator.traits.activation
 
 
 def _rows_of_every_index(call: Call, y: Value) -> Value | None:
