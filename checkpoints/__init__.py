@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READABLE", "WRITABLE", "read_checkpoint", "read_training", "write_checkpoint"]
 
-READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".onnx")
+READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".onnx", ".mindir")
 WRITABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt")
 
 _ZIP, _PARAMS = b"PK\x03\x04", b"\x12\x01\0\0\0\0\0\0"
@@ -44,6 +44,8 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
         from .params_file import read_params as read
     elif path.suffix == ".onnx":
         from .onnx_file import read_onnx as read
+    elif path.suffix == ".mindir":
+        from ..frontends.mindspore_cell.saved import read_parameters as read
     else:
         from .ckpt import read_ckpt as read
     return read(path)
@@ -63,7 +65,7 @@ def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorD
         tensors = file.tensors(notes)
         return tensors, file.optimizer(tensors)
     tensors = read_checkpoint(path, notes)
-    if path.suffix in (".params", ".onnx"):
+    if path.suffix in (".params", ".onnx", ".mindir"):
         return tensors, None
     from .optimizer_state import split_slots
 

@@ -226,7 +226,9 @@ def diff_runs(first: Path | str, second: Path | str, map_: Path | str | None = N
 def _numbered(folder: Path) -> dict[int, Path]:
     """Number -> file; where names hold several, the first that is not the same in all of them."""
     files = sorted(
-        p for p in folder.iterdir() if p.suffix in READABLE and p.suffix != ".onnx" and p.is_file()
+        p
+        for p in folder.iterdir()
+        if p.suffix in READABLE and p.suffix not in (".onnx", ".mindir") and p.is_file()
     )
     numbers = {p: [int(n) for n in _NUMBER.findall(p.stem)] for p in files}
     numbers = {p: n for p, n in numbers.items() if n}

@@ -45,10 +45,11 @@ def convert_checkpoint(
 ) -> None:
     """Carry weights that were trained later from one framework's checkpoint to another's.
 
-    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx). With a map nothing
-    but the map is read: the net is not built. Without one, names that differ in the frameworks' spelling
-    alone (weight, gamma) are respelled; what names do not tell is refused. --like builds the net that TARGET
-    is to fit, and takes pairs in --map where names and shapes do not tell them.
+    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx or .mindir).
+    With a map nothing but the map is read: the net is not built. Without one, names that differ in the
+    frameworks' spelling alone (weight, gamma) are respelled; what names do not tell is refused. --like
+    builds the net that TARGET is to fit, and takes pairs in --map where names and shapes do not tell
+    them.
     """
     from .. import api
 

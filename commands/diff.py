@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json: bool) -> None:
-    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx), tensor by tensor.
+    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx, .mindir), tensor by tensor.
 
     Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
 

@@ -13,7 +13,7 @@ from mindspore.train import serialization
 from mindspore.train.mind_ir_pb2 import ModelProto  # pyright: ignore[reportAttributeAccessIssue]
 
 import regraft
-from regraft.api import load_tree, rewrite_file
+from regraft.api import convert_checkpoint, diff, load_tree, rewrite_file
 
 IMAGES = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
 
@@ -292,3 +292,18 @@ def test_data_that_is_missing_or_cut_is_said(folder: Path, tmp_path: Path) -> No
     (tmp_path / "split_variables" / "data_0").write_bytes(whole[:-200])
     with pytest.raises(regraft.RegraftError, match=r"E101 expected \d+ bytes of"):
         regraft.load(path)
+
+
+def test_its_weights_are_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    """Compared, and converted to one that the net loads strictly; a graph of training has them too."""
+    net = spread(Net())
+    ms.save_checkpoint(net, str(tmp_path / "net.ckpt"))
+    for name in ("net", "split_graph", "train"):
+        assert diff(folder / f"{name}.mindir", tmp_path / "net.ckpt").equal, name
+    convert_checkpoint(folder / "split_graph.mindir", tmp_path / "out.ckpt", like=net)
+    assert not any(
+        ms.load_param_into_net(Net(), ms.load_checkpoint(str(tmp_path / "out.ckpt")), strict_load=True)
+    )
+    net.fc.bias.set_data(net.fc.bias + 1)
+    ms.save_checkpoint(net, str(tmp_path / "other.ckpt"))
+    assert not diff(folder / "net.mindir", tmp_path / "other.ckpt").equal

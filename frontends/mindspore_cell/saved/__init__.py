@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .reading import read, read_tree
+from .reading import read, read_parameters, read_tree
 
-__all__ = ["read", "read_tree"]
+__all__ = ["read", "read_parameters", "read_tree"]

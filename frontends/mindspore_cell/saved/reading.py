@@ -16,6 +16,7 @@ from ....ir import (
     InvalidGraphError,
     ModelError,
     RegraftError,
+    TensorData,
     TensorType,
     UnsupportedError,
     Value,
@@ -66,6 +67,15 @@ def read_tree(path: Path) -> Graph:
     with _coherent(path):
         opened = _Opened(path)
         return opened.tree()[0]
+
+
+def read_parameters(path: Path) -> dict[str, TensorData]:
+    """Return the parameters of a file by name, none of them loaded.
+
+    Raises:
+        ModelError: when the file is malformed.
+    """
+    return {p.name: p.data for p in read_tree(path).parameters()}
 
 
 @contextmanager
