@@ -62,7 +62,33 @@ class Skipping(nn.Cell):
         return self.up2(self.up1(x, image), image)
 
 
+class Gate(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.act = nn.Dense(8, 8), nn.Sigmoid()
+
+    def construct(self, x):
+        return x * self.act(self.a(x))
+
+
+class Staged(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.CellList([nn.CellList([Gate() for _ in range(n)]) for n in (2, 1, 3)])
+
+    def construct(self, x):
+        for stage in self.stages:
+            for block in stage:
+                x = block(x)
+        return x
+
+
 CASES = {
+    "loops over lists in a list": (
+        Staged,
+        ROWS,
+        ["for stage in self.stages:\n            for layer in stage:\n                x = layer(x)\n"],
+    ),
     "activation of rows": (
         Activated,
         ROWS,

@@ -341,4 +341,8 @@ def _calls_member(expression: Expression) -> bool:
     """Whether a step begins with a call of a member of a list, ``self.layers[0](…)``."""
     call = first_call(expression)
     callee = call.callee if call is not None else None
-    return isinstance(callee, Access) and len(callee.steps) == 2 and isinstance(callee.steps[1], int)
+    return (
+        isinstance(callee, Access)
+        and len(callee.steps) in (2, 3)
+        and all(isinstance(step, int) for step in callee.steps[1:])
+    )
