@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,13 +91,24 @@ def trace_first(
     refusal = "its decomposition cannot be traced on these arguments"
     for function in functions:
         try:
-            with mode:
+            with mode, _without_values(mode):
                 return make_fx(function, pre_dispatch=composites)(*values)
         except Inexpressible as error:
             refusal = str(error)
         except Exception as error:  # a decomposition may fail in any way on sizes that are symbols
             refusal = f"{refusal} ({type(error).__name__})" if function is functions[-1] else refusal
     raise Untraceable(refusal)
+
+
+@contextmanager
+def _without_values(mode: Any) -> Iterator[None]:
+    """Compute no values beside the fake ones in a with block: those of composites have no kernel."""
+    kept = mode.propagate_real_tensors
+    mode.propagate_real_tensors = False
+    try:
+        yield
+    finally:
+        mode.propagate_real_tensors = kept
 
 
 def _decompositions(target: Any) -> list[Callable[..., Any]]:

@@ -6,8 +6,10 @@ decompositions end in operators on complex tensors again.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +41,7 @@ BY_PARTS = frozenset(
         *("slice", "split", "split_with_sizes", "squeeze", "stack", "sum", "swapaxes", "t"),
         *("tensor_split", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten"),
         *("unfold", "unsqueeze", "view", "view_as", "where", "zeros_like"),
+        *("diagonal_scatter", "select_scatter", "slice_scatter"),
     )
 )
 """Operators that do to the real and to the imaginary part what they do to a real tensor."""
@@ -105,6 +108,43 @@ def parts(x: Argument) -> Complex:
     if isinstance(x, Complex):
         return x
     return Complex(x, 0) if isinstance(x, Tensor) else Complex(x.real, x.imag)
+
+
+@table.of("aten.pad.default", "aten.constant_pad_nd.default")
+def pad(x: Argument, *places: Any, **options: Any) -> Complex:
+    """A padded tensor, where zeros, or its own elements, surround it."""
+    value = options.get("value", places[-1] if len(places) in (2, 3) else None)
+    if isinstance(value, (int, float)) and value:
+        raise Inexpressible("it pads complex numbers with another number than 0")
+    x = parts(x)
+    return Complex(*(torch.ops.aten.pad.default(t, *places, **options) for t in (x.real, x.imag)))
+
+
+@table.of("aten.copy_.default", "aten.copy.default")
+def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
+    """What is written over all of a tensor, spread to its shape."""
+    del non_blocking
+    source = parts(source)
+    imag = source.imag if isinstance(source.imag, Tensor) else torch.zeros_like(source.real)
+    return Complex(*(torch.ops.aten.copy.default(x.real, t) for t in (source.real, imag)))
+
+
+def _filled(target: Any, *args: Any, dtype: torch.dtype, **options: Any) -> Complex:
+    """A new tensor: of zeros and ones, the imaginary part is zeros."""
+    del options
+    real, size = dtype.to_real(), args[-1]
+    return Complex(target(*args, dtype=real), torch.ops.aten.zeros.default(size, dtype=real))
+
+
+for _name in (
+    "zeros.default",
+    "ones.default",
+    "empty.memory_format",
+    "new_zeros.default",
+    "new_ones.default",
+):
+    _target: Any = operator.attrgetter(_name)(torch.ops.aten)
+    table.of(f"aten.{_name}")(partial(_filled, _target))
 
 
 @table.of("aten.add.Tensor", "aten.add.Scalar")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import fft, nn
 
 import regraft
@@ -53,7 +54,25 @@ def test_transforms(check, name):
     check(TRANSFORMS[name], floats(2, 6, 8))
 
 
+def filled_by_slices(x):
+    """What spectral convolutions write: the low frequencies of a buffer of zeros."""
+    low, found = fft.rfft2(x), x.new_zeros(x.shape[0], 6, 5, dtype=torch.cfloat)
+    found[:, :2, :3] = low[:, :2, :3] * 2
+    found[:, -2:, :3] = low[:, -2:, :3]
+    return fft.irfft2(found, s=(6, 8))
+
+
+def chosen_by_data(x):
+    """A branch on data, which is captured with the example's values beside the sizes."""
+    y = fft.rfft(x if x.min() < 100 else -x)
+    return fft.irfft(y)
+
+
 ARITHMETIC = {
+    "filled by slices": filled_by_slices,
+    "padded": lambda x: F.pad(torch.complex(x, x + 1), (0, 2)).abs(),
+    "ones": lambda x: x.new_ones(x.shape, dtype=torch.cfloat) + torch.complex(x, x),
+    "chosen by data": chosen_by_data,
     "turned": Rotary(),
     "parts": lambda x: torch.cat([torch.complex(x, x), torch.complex(x, -x)], 1).transpose(1, 2).angle(),
     "product of matrices": lambda x: (torch.complex(x, x + 1) @ torch.complex(x, x * 2).mT).imag,

@@ -19,6 +19,10 @@ def _case(row, *arguments, **keywords):
     return Case(row, *arguments, then=_real, **keywords)
 
 
+def _written_over(size, dtype):
+    return torch.empty(size, dtype=dtype).zero_()
+
+
 _SAME = (
     "_conj _conj_physical abs absolute angle conj conj_physical exp imag real reciprocal resolve_conj square"
 )
@@ -40,6 +44,11 @@ ARITHMETIC = Group(
         _case("aten.type_as.default", X, _Z),
         *(_case(f"aten.{name}.default", _PAIRS) for name in ("view_as_complex", "view_as_complex_copy")),
         *(_case(f"aten.{name}.default", _Z) for name in ("view_as_real", "view_as_real_copy")),
+        *(_case(f"aten.{name}.default", _Z, [0, 2, 1, 0]) for name in ("pad", "constant_pad_nd")),
+        *(_case(f"aten.{name}.default", _Z, _W) for name in ("copy", "copy_")),
+        *(_case(f"aten.{name}.default", [2, 3], dtype=_C) for name in ("zeros", "ones")),
+        *(_case(f"aten.{name}.default", X, [2, 3], dtype=_C) for name in ("new_zeros", "new_ones")),
+        _case("aten.empty.memory_format", [2, 3], dtype=_C, call=_written_over),
     ]
 )
 
