@@ -46,7 +46,9 @@ class Decision:
 
 
 def symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
-    """The numbers read from tensors that neither inputs nor parameters nor buffers lead to."""
+    """The numbers read from tensors that neither inputs, parameters, buffers nor random numbers lead to."""
+    import torch
+
     constants = set(program.graph_signature.inputs_to_lifted_tensor_constants)
     depends: dict[Node, bool] = {}
     found: set[sympy.Symbol] = set()
@@ -54,10 +56,11 @@ def symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
         if node.op == "placeholder":
             depends[node] = node.name not in constants
             continue
-        depends[node] = any(depends.get(n, True) for n in node.all_input_nodes)
+        drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        depends[node] = drawn or any(depends.get(n, True) for n in node.all_input_nodes)
         number = getattr(node.meta.get("val"), "node", None)
         if str(node.target) == "aten.item.default" and number is not None and not depends[node]:
-            found |= number.expr.free_symbols
+            found |= number._expr.free_symbols  # `expr` is what it was found to be
     return found
 
 

@@ -147,10 +147,11 @@ def _assumptions(program: ExportedProgram, decisions: list[Decision]) -> list[st
     Raises:
         Unfaithful: when it decided numbers too.
     """
+    of_constants = symbols_of_constants(program)
+    decisions = [d for d in decisions if not d.condition.free_symbols <= of_constants]
     if not all(d.of_truth for d in decisions):
         raise Unfaithful("the example decides a number, which is another for most inputs")
-    of_constants = symbols_of_constants(program)
-    return [d.note() for d in decisions if not d.condition.free_symbols <= of_constants]
+    return [d.note() for d in decisions]
 
 
 # -- sizes -------------------------------------------------------------------------------------------

@@ -52,6 +52,28 @@ def test_a_branch_on_constants_alone_is_no_assumption(check, caplog):
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
+class OverListedAxes(nn.Module):
+    """Takes means over axes that a constant lists, as losses do for images of any number of axes."""
+
+    def forward(self, x):
+        axes = torch.arange(1, x.dim()).tolist()
+        return x.mean(dim=axes) + len(axes)
+
+
+def test_numbers_that_constants_hold_are_known(check):
+    graph = check(OverListedAxes(), floats(2, 3, 4))
+    assert graph.origin.notes == ["captured in evaluation mode"]
+
+
+def test_numbers_that_are_drawn_are_not_decided():
+    class Repeated(nn.Module):
+        def forward(self, x):
+            return x.repeat(1, *torch.randint(1, 9, (1,)).tolist())
+
+    with pytest.raises(RegraftError):
+        regraft.load(Repeated(), (torch.ones(2, 3),))
+
+
 class Confident(nn.Module):
     """Looks at the tail only where a layer, with its weights and a buffer, sends some row there."""
 
