@@ -185,14 +185,10 @@ def _of_graph(
     skipped = {p.name: why for p in pipeline if (why := p.skipped(graph))}
     found = list(causes)
     if failure is not None:
+        cause = _cause_of(failure, causes)
         text = str(failure).removeprefix(f"{failure.code} ")
-        cause = "NP101" if any(change.code == "NP101" for change in causes) else ""
-        if cause and failure.code == "E104":
-            text = f"symptom of {cause}: {text.partition(chr(10))[0]}"
-        else:
-            cause = ""
-        severity = "note" if cause else "error"
-        found.append(Change(failure.code, text, severity=severity, fixed=False))
+        text = f"symptom of {cause}: {text.partition(chr(10))[0]}" if cause else text
+        found.append(Change(failure.code, text, severity="note" if cause else "error", fixed=False))
         stopped = f"the model could not be lowered ({cause or failure.code})"
     if stopped:
         skipped = dict.fromkeys(skipped, stopped)
@@ -205,6 +201,15 @@ def _of_graph(
     found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
     silent = find_silenced(subject, found)
     return Findings([c for c in found if c not in silent], skipped, _notes(graph, causes), len(silent))
+
+
+def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:
+    """The code of the finding by which a model could not be lowered; empty where none explains it."""
+    for change in causes:
+        named = change.place and change.place in str(failure)
+        if change.code in ("NP101", "TL102") and (failure.code == "E104" or named):
+            return change.code
+    return ""
 
 
 def _notes(graph: Graph, causes: list[Change]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..editing import Edit
 from ..frontends.mindspore_cell.registration import registrations
@@ -24,6 +25,8 @@ def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
             edits += _registrations(subject, change, never)
         elif change.code in ("PL101", "PL102") and _is_in(subject, change.place):
             edits += _lists(subject, change)
+        elif change.code == "PN101" and change.modules and _is_in(subject, change.place):
+            edits += _names(change, change.modules[0].rpartition(".")[2], ())
     return list(dict.fromkeys(edits))
 
 
@@ -40,15 +43,40 @@ def _registrations(subject: Subject, change: Change, never: set[str]) -> Iterato
 def _lists(subject: Subject, change: Change) -> Iterator[Edit]:
     path, _, attribute = change.modules[0].rpartition(".")
     value = vars(dict(subject.parts())[path]).get(attribute)
-    is_dict = isinstance(value, dict)
-    container = CONTAINERS.get((subject.framework, change.code, is_dict))
-    if (is_dict and subject.framework == "mindspore") or type(value) not in (list, tuple, dict):
-        container = None  # a CellDict takes fewer keys, and a kind of its own does more than hold
-    package = f"{subject.framework}.nn"
+    if type(value) not in (list, tuple, dict):
+        return  # a kind of its own does more than hold
+    container = _container(subject, change.code, value)
+    if container:
+        if change.code == "PL102" and subject.framework == "mindspore":
+            yield from _names(change, attribute, value)
+        yield Edit("wrap", _line(change.place), attribute, container)
+
+
+def _names(change: Change, attribute: str, value: Any) -> Iterator[Edit]:
+    """Names for Parameters that share one, or have the number that MindSpore gives those without."""
+    names = {parameter.name for parameter in value}
+    if len(names) < len(value) or change.code == "PN101" or any(n.startswith("Parameter") for n in names):
+        yield Edit("name", _line(change.place), attribute)
+
+
+def _container(subject: Subject, code: str, value: Any) -> str:
+    """The constructor to wrap a list or dict with, as the file can call it; empty where none fits."""
     space = vars(subject.module) if subject.module is not None else {}
-    alias = next((n for n, v in space.items() if getattr(v, "__name__", "") == package), None)
-    if container is not None and alias is not None:
-        yield Edit("wrap", _line(change.place), attribute, f"{alias}.{container}")
+    is_dict = isinstance(value, dict)
+    if code == "PL102" and subject.framework == "mindspore":
+        if is_dict or not all(type(v).__name__ == "Parameter" for v in value):
+            return ""
+        own = next((n for n, v in space.items() if getattr(v, "__name__", "") == "ParameterTuple"), "")
+        alias = next((n for n, v in space.items() if getattr(v, "__name__", "") == "mindspore"), "")
+        return own or (alias and f"{alias}.ParameterTuple")
+    name = CONTAINERS.get((subject.framework, code, is_dict))
+    alias = next((n for n, v in space.items() if getattr(v, "__name__", "") == f"{subject.framework}.nn"), "")
+    if not name or not alias:
+        return ""
+    kind = getattr(space[alias], name)
+    if is_dict and not all(isinstance(k, str) and k.isidentifier() and not hasattr(kind, k) for k in value):
+        return ""  # such a key is no name of a part
+    return f"{alias}.{name}"
 
 
 def _is_in(subject: Subject, place: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap", "argument", "draw", "after"]
+Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after"]
 
 Span = tuple[int, int, int, int]
 """First line, first column, last line and the column after it; lines from 1, columns from 0."""
@@ -25,8 +25,9 @@ class Edit:
 
     Attributes:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
-            called; "assign" it as an attribute there; "wrap" the value of an assignment; give a call an
-            "argument"; have a call "draw" from another law; draw "after" the assignment of a layer.
+            called; "assign" it as an attribute there; "wrap" the value of an assignment; "name" the
+            Parameters in it; give a call an "argument"; have a call "draw" from another law; draw "after" the
+            assignment of a layer.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
         new: the method's new name, the constructor to wrap with, the argument's value, or the statement that
@@ -84,6 +85,7 @@ def _editor(edits: Sequence[Edit]):
     from libcst.metadata import PositionProvider
 
     from .drawing import drawing, following
+    from .naming import named
 
     class Editor(cst.CSTTransformer):
         METADATA_DEPENDENCIES = (PositionProvider,)
@@ -163,15 +165,22 @@ def _editor(edits: Sequence[Edit]):
         def leave_Assign(  # noqa: N802 - LibCST's
             self, original_node: cst.Assign, updated_node: cst.Assign
         ) -> cst.Assign:
-            edit = self.at(original_node, "wrap")
             target = original_node.targets[0].target
-            if edit is None or not m.matches(
-                target, m.Attribute(value=m.Name("self"), attr=m.Name(edit.name))
-            ):
-                return updated_node
-            self.done.append(edit)
-            value = updated_node.value
-            return updated_node.with_changes(value=cst.Call(cst.parse_expression(edit.new), [cst.Arg(value)]))
+            for kind in ("name", "wrap"):
+                edit = self.at(original_node, kind)
+                if edit is None or not m.matches(
+                    target, m.Attribute(value=m.Name("self"), attr=m.Name(edit.name))
+                ):
+                    continue
+                value: cst.BaseExpression | None = updated_node.value
+                if kind == "name":
+                    value = named(updated_node.value, edit.name)
+                else:
+                    value = cst.Call(cst.parse_expression(edit.new), [cst.Arg(updated_node.value)])
+                if value is not None:
+                    self.done.append(edit)
+                    updated_node = updated_node.with_changes(value=value)
+            return updated_node
 
         def span(self, node: cst.CSTNode) -> Span:
             found: Any = self.get_metadata(PositionProvider, node)

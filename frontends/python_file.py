@@ -77,7 +77,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             "E102",
             _summary(error),
             place=_last_line(error, reference),
-            hint=_called_as(target, name) if arguments or isinstance(error, TypeError) else "",
+            hint=_called_as(target, name) if arguments or isinstance(error, TypeError) else _repeated(error),
         ) from error
 
 
@@ -104,7 +104,14 @@ def find_function(reference: str) -> Callable[..., object]:
 
 def raised_in(error: BaseException, reference: str) -> ModelError:
     """Return the error for what code of a named file raised, with the line."""
-    return ModelError("E102", _summary(error), place=_last_line(error, reference))
+    return ModelError("E102", _summary(error), place=_last_line(error, reference), hint=_repeated(error))
+
+
+def _repeated(error: BaseException) -> str:
+    """What to do about what MindSpore says of two Parameters of one name; empty for any other exception."""
+    text = str(error)
+    shared = "already exists" in text and "unique name" in text
+    return 'give each Parameter another name: `Parameter(…, name="w1")`' if shared else ""
 
 
 @contextmanager
@@ -214,7 +221,7 @@ def _import(where: str, reference: str) -> ModuleType:
         with neighbours_importable(path.resolve().parent), _registering(path):
             spec.loader.exec_module(module)
     except Exception as error:  # the file's own code may raise anything; what it made before is there
-        raised = ModelError("E102", _summary(error), place=_last_line(error, reference))
+        raised = raised_in(error, reference)
         raised.__cause__ = error
         if not any(_is_model(v) or _is_own_class(v, module) for v in vars(module).values()):
             del sys.modules[unique]
@@ -224,7 +231,7 @@ def _import(where: str, reference: str) -> ModuleType:
         del sys.modules[unique]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+        raise raised_in(error, reference) from error
     return module
 
 
@@ -269,14 +276,14 @@ def _import_module(where: str, reference: str) -> ModuleType:
             return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+            raise raised_in(error, reference) from error
         raise ModelError(
             "E101",
             f"expected a module `{where}`, got no module `{error.name}`",
             hint="run regraft in the folder that holds the package, or install the package",
         ) from error
     except (Exception, SystemExit) as error:  # the module's own code may raise anything
-        raise ModelError("E102", _summary(error), place=_last_line(error, reference)) from error
+        raise raised_in(error, reference) from error
 
 
 def _called_as(target: Callable[..., object], name: str) -> str:

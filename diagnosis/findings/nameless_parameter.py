@@ -6,7 +6,7 @@ import re
 
 from ...passes import Change
 from ...passes.naming.wording import join_names
-from ..subject import Subject
+from ..subject import Subject, assigned_at
 
 CODES = {
     "PN101": "a Parameter has no name of its own: MindSpore numbers it, and checkpoints follow the number"
@@ -27,16 +27,24 @@ def find(subject: Subject) -> list[Change]:
                 if len(names) == 1
                 else (f"{len(names)} Parameters of `{path or subject.name}` have")
             )
+            parameters = {id(part._params[n]) for n in names}
+            attribute = next((a for a, v in vars(part).items() if _holds(v, parameters)), "")
             held = join_names([part._params[n].name for n in names])
             found.append(
                 Change(
                     "PN101",
                     f"{what} no name, and MindSpore numbers: {held}. Who makes one more Parameter "
                     "shifts them, and a checkpoint loads into others",
-                    place=f"{path}.{names[0]}" if path else names[0],
+                    place=assigned_at(type(part), attribute) or (f"{path}.{names[0]}" if path else names[0]),
                     severity="warning",
                     fixed=False,
+                    modules=(f"{path}.{attribute}" if path else attribute,) if attribute else (),
                     advice='`Parameter(…, name="weight1")`, a name for each',
                 )
             )
     return found
+
+
+def _holds(value: object, parameters: set[int]) -> bool:
+    """Whether an attribute is a tuple with such Parameters."""
+    return isinstance(value, tuple) and any(id(item) in parameters for item in value)

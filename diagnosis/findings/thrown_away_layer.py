@@ -9,14 +9,17 @@ from types import ModuleType
 from ...passes import Change
 from ..subject import Subject, is_library_class, is_model_class, resolve_name
 
-CODES = {"TL101": "a layer is constructed and thrown away"}
+CODES = {
+    "TL101": "a layer is constructed and thrown away",
+    "TL102": "a layer is constructed in each call of the net, with new weights",
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def find(subject: Subject) -> list[Change]:
     """Findings for the statements that the model is made of."""
-    found: list[Change] = []
+    found = _made_in_calls(subject)
     for statement in subject.statements:
         for node, name in _thrown(statement):
             cls = _constructed(node.func, subject.module)
@@ -37,6 +40,45 @@ def find(subject: Subject) -> list[Change]:
                 )
             )
     return found
+
+
+def _made_in_calls(subject: Subject) -> list[Change]:
+    """A finding for each layer with weights that `construct` or `forward` makes and calls at once."""
+    method = "forward" if subject.framework == "torch" else "construct"
+    functions = [
+        node
+        for statement in subject.statements
+        if isinstance(statement, ast.ClassDef)
+        for node in ast.walk(statement)
+        if isinstance(node, Function) and node.name == method
+    ]
+    return [
+        Change(
+            "TL102",
+            f"`{method}` constructs this `{ast.unparse(node.func.func)}` in each call: its weights are new "
+            "every time, and nothing trains them",
+            place=subject.place(node.lineno),
+            severity="error",
+            fixed=False,
+            advice=f"`self.… = {ast.unparse(node.func)}` in `__init__`, and that name in `{method}`",
+        )
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) and _has_weights(subject, node.func)
+    ]
+
+
+def _has_weights(subject: Subject, call: ast.Call) -> bool:
+    """Whether a call constructs one of the framework's layers that hold weights."""
+    cls = _constructed(call.func, subject.module)
+    return cls is not None and is_library_class(cls) and cls.__name__.startswith(_WEIGHTED)
+
+
+_WEIGHTED = (
+    *("Dense", "Linear", "Bilinear", "Conv", "BatchNorm", "LayerNorm", "GroupNorm", "Embedding"),
+    *("LSTM", "GRU", "RNN", "PReLU", "MultiheadAttention", "Transformer"),
+)
+"""How the names of layers with weights begin, in both frameworks."""
 
 
 def _thrown(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:

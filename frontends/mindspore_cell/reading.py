@@ -176,7 +176,15 @@ def _build(
     for (value, type_), name in zip(program.inputs, arguments.names, strict=True):
         environment[value] = graph.add_input(name, type_)
     for value, name in program.parameters.items():
-        environment[value] = Value(tree.parameters[id(tree.tensors[int(name.removeprefix("regraft."))])])
+        number = name.removeprefix("regraft.")
+        if not number.isdecimal() or int(number) >= len(tree.tensors):
+            raise ModelError(
+                "E104",
+                f"the model computes with a Parameter `{name}` that no Cell of it holds: a `construct` makes "
+                "a layer in each call",
+                hint="construct it in `__init__`, as an attribute",
+            )
+        environment[value] = Value(tree.parameters[id(tree.tensors[int(number)])])
     attribution = attribute_calls(program, captured.calls, range(len(arguments.arrays)))
     places = [_place(graph, captured.calls, keys, n) for n in range(len(keys))]
     lowerer = Lowerer(graph, program, environment, attribution, captured.calls, keys, places)

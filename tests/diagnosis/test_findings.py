@@ -57,6 +57,14 @@ FOUND = {
         "TL101",
         torch("down = nn.Linear(3, 3)\nself.a = nn.ReLU()", "return self.a(x)"),
     ),
+    "a layer made in each call": (
+        "TL102",
+        ms("self.a = nn.Dense(3, 3)", "return nn.Dense(3, 3)(self.a(x))"),
+    ),
+    "a module made in each call": (
+        "TL102",
+        torch("self.a = nn.Linear(3, 3)", "return nn.Linear(3, 3)(self.a(x))"),
+    ),
     "registered twice": ("DM101", ms("self.a = nn.Dense(3, 3)\nself.b = self.a", "return self.b(self.a(x))")),
 }
 
@@ -127,3 +135,66 @@ def test_it_is_found_with_place_and_edit(case: str, inputs: bool, tmp_path: Path
 def test_right_code_is_clean(case: str, inputs: bool, tmp_path: Path) -> None:
     findings = check(RIGHT[case], tmp_path, inputs=inputs)
     assert [str(f) for f in findings if f.severity != "note"] == []
+
+
+def test_what_trains_a_net_is_no_net(tmp_path: Path) -> None:
+    text = ms("self.a = nn.Dense(3, 3)", "return self.a(x)") + (
+        "\nnet = Net()\nloss = nn.MSELoss()\nopt = nn.Adam(net.trainable_params())"
+        "\nstep = nn.TrainOneStepCell(nn.WithLossCell(net, loss), opt)\n"
+    )
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    found = regraft.check_file(path, ["2x3"])
+    assert list(found.models) == ["net"]
+    assert found.clean
+    told = {name: found.left_out[name] for name in ("loss", "opt", "step")}
+    assert told == {"loss": "a loss", "opt": "an optimizer", "step": "a training step"}
+
+
+KEPT = """
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(3, 3)
+        self.two = nn.Linear(3, 3)
+        self.head = nn.Linear(3, 9)
+
+    def forward(self, x):
+        return self.head(self.two(self.one(x)))
+"""
+
+
+@pytest.mark.parametrize("inputs", [None, ["2x3"]])
+def test_parts_of_a_kept_model_that_are_registered_again_are_one_finding(
+    inputs: list[str] | None, tmp_path: Path
+) -> None:
+    init = "self.base = Base()\nparts = list(self.base.children())\n"
+    init += "self.first = nn.Sequential(*parts[:1])\nself.second = parts[1]"
+    path = tmp_path / "kept.py"
+    path.write_text(torch(init, "return self.second(self.first(x))", before=KEPT))
+    found = [c for c in regraft.check(f"{path}:Net", inputs) if c.severity != "note"]
+    line = next(n for n, t in enumerate(path.read_text().splitlines(), 1) if "self.base =" in t)
+    assert [c.code for c in found] == (["DM101", "DU101"] if inputs else ["DM101"])
+    assert found[0].message.startswith("2 modules in `base` are registered again as ")
+    assert found[0].place == f"kept.py:{line}"
+    assert f"`base = …` in place of `self.base = …` at kept.py:{line}" in found[0].advice
+    assert len(found[0].members) == 2
+
+
+def test_a_list_that_nothing_calls_says_how_to_call_it(tmp_path: Path) -> None:
+    path = tmp_path / "idle.py"
+    path.write_text(
+        torch("self.a = nn.ModuleList([nn.Linear(3, 3)])\nself.b = nn.Linear(3, 3)", "return self.b(x)")
+    )
+    found = next(c for c in regraft.check(f"{path}:Net", ["2x3"]) if c.code == "DU101")
+    assert "registered at idle.py:8" in found.message
+    assert "`for part in self.a: x = part(x)` in `forward` of `Net`" in found.advice
+
+
+def test_an_exception_of_what_is_found_is_its_symptom(tmp_path: Path) -> None:
+    run = "return x * Tensor(float(self.a(x).asnumpy().sum()))"
+    path = tmp_path / "drawn.py"
+    path.write_text(ms("self.a = nn.Dense(3, 3)", run))
+    found = list(regraft.check(f"{path}:Net", ["2x3"]))
+    assert [c.code for c in found if c.severity != "note"] == ["NP101"]
+    assert any(c.message.startswith("symptom of NP101: ") for c in found)

@@ -99,10 +99,76 @@ def test_a_right_file_is_left_as_it_is(tmp_path: Path) -> None:
             Edit("wrap", 1, "a", "nn.CellList"),
             "self.a = nn.CellList([1, # one\n  2])\n",
         ),
+        (
+            "self.w = Tuple([nn.Parameter(f(i)) for _ in range(2)])  # why\n",
+            Edit("name", 1, "w"),
+            'self.w = Tuple([nn.Parameter(f(i), name=f"w{n}") for n in range(2)])  # why\n',
+        ),
+        (
+            "self.w = [Parameter(a), Parameter(b, requires_grad=False)]\n",
+            Edit("name", 1, "w"),
+            'self.w = [Parameter(a, name="w0"), Parameter(b, requires_grad=False, name="w1")]\n',
+        ),
+        (
+            "m.w.set_data(initializer('normal', m.w.shape,  m.w.dtype))  # why\n",
+            Edit("draw", 1, new="layer.w.set_data(initializer(Zero(), layer.w.shape))", span=(1, 0, 1, 58)),
+            "m.w.set_data(initializer(Zero(), m.w.shape,  m.w.dtype))  # why\n",
+        ),
+        (
+            "init.normal_(m.w.data, 0, 0.1)  # why\n",
+            Edit("draw", 1, new="nn.init.zeros_(layer.w)", span=(1, 0, 1, 30)),
+            "init.zeros_(m.w.data)  # why\n",
+        ),
+        (
+            "if x:\n    self.a = torch.nn.Linear(1, 2)  # why\n",
+            Edit("after", 2, new="nn.init.normal_(layer.bias, 0, 1)", span=(2, 13, 2, 34)),
+            "if x:\n    self.a = torch.nn.Linear(1, 2)  # why\n"
+            "    torch.nn.init.normal_(self.a.bias, 0, 1)\n",
+        ),
     ],
 )
 def test_an_edit_keeps_everything_else(before: str, edit: Edit, after: str) -> None:
     assert apply_edits(before.encode(), [edit]) == (after.encode(), [edit])
+
+
+@pytest.mark.parametrize(
+    ("text", "edit"),
+    [
+        ("self.w = [Parameter(a, 'w')]\n", Edit("name", 1, "w")),
+        ("self.w = [Parameter(a) for a in b]\n", Edit("name", 1, "w")),
+        ("m.w.data.normal_(0, 1)\n", Edit("draw", 1, new="nn.init.zeros_(layer.w)", span=(1, 0, 1, 22))),
+        ("a = f(nn.Linear(1, 2))\n", Edit("after", 1, new="nn.init.zeros_(layer.w)", span=(1, 6, 1, 21))),
+    ],
+)
+def test_what_is_written_otherwise_stays(text: str, edit: Edit) -> None:
+    assert apply_edits(text.encode(), [edit]) == (text.encode(), [])
+
+
+def test_a_tuple_of_parameters_and_a_dict_of_cells_are_made_from_plain_ones(tmp_path: Path) -> None:
+    text = """
+import numpy as np
+import mindspore as ms
+from mindspore import nn, ops
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.ws = [ms.Parameter(ms.Tensor(np.eye(3, dtype=np.float32))) for _ in range(2)]
+        self.heads = {"a": nn.Dense(3, 2)}  # one for now
+
+    def construct(self, x):
+        for w in self.ws:
+            x = ops.matmul(x, w)
+        return self.heads["a"](x)
+"""
+    path = written(tmp_path, text, "plain.py")
+    fixed = fix(f"{path}:Net", ["2x3"])
+    assert fixed.left == []
+    assert fixed.proof[1].startswith("outputs: unchanged, equal")
+    new = path.read_text()
+    assert 'self.heads = nn.CellDict({"a": nn.Dense(3, 2)})  # one for now' in new
+    assert "self.ws = ms.ParameterTuple([ms.Parameter(" in new
+    assert 'name=f"ws{i}") for i in range(2)])' in new
 
 
 @pytest.mark.parametrize(

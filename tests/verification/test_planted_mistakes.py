@@ -89,6 +89,34 @@ IN_MINDSPORE = {
         "`blend.weight.T` in that product",
         "def construct(self, images)",
     ),
+    "initial law, by set_data": Mistake(
+        "self.entry = conv(3, 8, 3, bias=True)",
+        "self.entry = conv(3, 8, 3, bias=True)\n"
+        "        from mindspore.common.initializer import initializer\n"
+        "        self.entry.weight.set_data(initializer('normal', self.entry.weight.shape))",
+        "he_uniform(a=2.236) in the source, normal(std=0.01) in the target",
+        "layer.weight.set_data(initializer(HeUniform(math.sqrt(5)), layer.weight.shape))",
+        "self.entry.weight.set_data",
+        "self.entry.weight.set_data(initializer(HeUniform(math.sqrt(5)), self.entry.weight.shape))",
+    ),
+    "strides, of two calls of a function": Mistake(
+        "self.first = conv(channels, channels, 3, 2)\n"
+        "        self.first_norm = nn.BatchNorm2d(channels, momentum=0.9)\n"
+        "        self.second = conv(channels, channels, 3)\n",
+        "self.first = conv(channels, channels, 3)\n"
+        "        self.first_norm = nn.BatchNorm2d(channels, momentum=0.9)\n"
+        "        self.second = conv(channels, channels, 3, 2)\n",
+        "strides [2, 2] against [1, 1]",
+        "stride=2",
+        "self.first =",
+    ),
+    "a shortcut that is computed and not added": Mistake(
+        "return ops.relu(self.second_norm(self.second(y)) + self.skip(x))",
+        "self.skip(x)\n        return ops.relu(self.second_norm(self.second(y)))",
+        "number of Add 1 against 0",
+        "the 1 `Add` of the source (grader_torch.py:",
+        "def construct(self, x)",
+    ),
     "no bias": Mistake(
         "self.out = dense(8, 5)",
         "self.out = nn.Dense(8, 5, has_bias=False)",
@@ -105,7 +133,8 @@ IN_TORCH = {
         "self.head = nn.Linear(8, 5)\n        nn.init.normal_(self.wide.weight, 0, 0.02)",
         "he_uniform(a=2.236) in the source, normal(std=0.02) in the target",
         "nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5))",
-        "self.wide =",
+        "nn.init.normal_(self.wide",
+        "nn.init.kaiming_uniform_(self.wide.weight, a=math.sqrt(5))",
     ),
     "BatchNorm's momentum": Mistake(
         "self.bn2 = nn.BatchNorm2d(width)",
@@ -202,6 +231,18 @@ MINDSPORE_NET = f"{PORTS / 'grader_mindspore.py'}:Marker"
 def test_a_mistake_of_a_port_to_mindspore(name: str, tmp_path: Path, sources: Callable[[str], Graph]) -> None:
     path = planted("grader_mindspore.py", [IN_MINDSPORE[name]], tmp_path)
     assert_named(IN_MINDSPORE[name], path, "Marker", sources(TORCH_NET))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["initial law", "padding, in a function that makes several", "no bias"])
+def test_the_command_prints_that_and_fails(name: str, tmp_path: Path) -> None:
+    path = planted("grader_mindspore.py", [IN_MINDSPORE[name]], tmp_path)
+    found = invoke("verify", TORCH_NET, f"{path}:Marker", *SHAPE, "--train")
+    assert found.exit_code == 1, found.output
+    assert found.stdout.startswith("DIFFERENT")
+    first = "\n".join(found.stdout.splitlines()[:10])
+    assert IN_MINDSPORE[name].cause in first
+    assert f"write: {IN_MINDSPORE[name].write}" in first
 
 
 @pytest.mark.slow
