@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import regraft
+from regraft.api import check_file
 
 MINDSPORE = """
 import numpy as np
@@ -144,7 +145,7 @@ def test_what_trains_a_net_is_no_net(tmp_path: Path) -> None:
     )
     path = tmp_path / "train.py"
     path.write_text(text)
-    found = regraft.check_file(path, ["2x3"])
+    found = check_file(path, ["2x3"])
     assert list(found.models) == ["net"]
     assert found.clean
     told = {name: found.left_out[name] for name in ("loss", "opt", "step")}

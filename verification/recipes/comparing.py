@@ -15,7 +15,7 @@ from ...ir.recipe import LossRule, Recipe, UpdateRule
 from ..conditioning import Change
 from ..inputs import batch_symbols, bindings, make_inputs
 from ..sides import Sides
-from ..training.pairs import Pair, paired
+from ..training.pairs import Pair, arrays_in_parts, joined_names, paired
 from ..two_nets.pairing import Pairing
 from .following import Followed, moved
 from .measured_loss import fitted, labels_for, measured_loss
@@ -89,10 +89,11 @@ class RecipeComparison:
             equal_weights: whether both nets start from the same weights.
         """
         source, target = (r.recipe for r in self._readings)
-        start = [self._follow_nothing(at) for at in (0, 1)]
-        pairs = paired(self._graph, start[0].start, start[1].start, self._other)
-        names = {pair.sources[0]: pair.target for pair in pairs if pair.target in start[1].start}
-        rows = compare_settings(source, target, names)
+        start = [self._follow_nothing(at).start for at in (0, 1)]
+        pairs = paired(self._graph, start[0], self._in_parts(start[1]), self._other)
+        held = [(pair.sources[0], pair.target) for pair in pairs if pair.target in start[1]]
+        held += [] if isinstance(self._other, Path) else joined_names(start[0], start[1], self._other)
+        rows = compare_settings(source, target, held)
         values = self._values()
         if values is not None and not any(row.counts and row.setting in _OF_LOSS for row in rows):
             found = compare_values(*values, source.loss, target.loss)
@@ -106,7 +107,7 @@ class RecipeComparison:
         else:
             wrong = any(row.counts for row in rows)
             remarked = bool(rows) and not wrong
-            trajectory = self._trajectory(pairs, names, tries=1 if wrong else _DRAWS, by_rule=remarked)
+            trajectory = self._trajectory(pairs, held, tries=1 if wrong else _DRAWS, by_rule=remarked)
         return RecipeReport(_shown(source), _shown(target), rows, trajectory, self.notes)
 
     def _note(self, source: Recipe, target: Recipe) -> None:
@@ -192,7 +193,7 @@ class RecipeComparison:
         return self._runners[at].follow(*self._functions[at], [], frozenset())
 
     def _trajectory(
-        self, pairs: Sequence[Pair], names: Mapping[str, str], *, tries: int, by_rule: bool
+        self, pairs: Sequence[Pair], held: Sequence[tuple[str, str]], *, tries: int, by_rule: bool
     ) -> TrajectoryReport | None:
         draw = self._drawing()
         if draw is None:
@@ -209,9 +210,7 @@ class RecipeComparison:
             self.notes.append(f"{steps} steps were followed: a list of learning rates has no more")
         attempts: list[TrajectoryReport] = []
         for seed in range(tries):
-            attempts.append(
-                self._attempt(pairs, names, draw, steps, self._seed + 101 * seed, by_rule=by_rule)
-            )
+            attempts.append(self._attempt(pairs, held, draw, steps, self._seed + 101 * seed, by_rule=by_rule))
             if attempts[-1].left is None:
                 break
         if attempts[-1].left is None and len(attempts) > 1:
@@ -233,7 +232,7 @@ class RecipeComparison:
     def _attempt(
         self,
         pairs: Sequence[Pair],
-        names: Mapping[str, str],
+        held: Sequence[tuple[str, str]],
         draw: Labels,
         steps: int,
         seed: int,
@@ -255,8 +254,7 @@ class RecipeComparison:
         by_rule_of_source = (
             by_rule and self._sides.exact is None and self._readings[1].recipe.framework == "torch"
         )
-        theirs = {target: name for name, target in names.items()}
-        rules = self._rules(theirs, of=0) if by_rule_of_source else None
+        rules = self._rules({theirs: mine for mine, theirs in held}, of=0) if by_rule_of_source else None
         target = self._runners[1].follow(*self._functions[1], batches[1], record, rules, lower)
         if not moved(target, self._readings[1].recipe.rules):
             self.notes.append(f"`{self._readings[1].recipe.optimizer}` moved no parameter of the target")
@@ -264,11 +262,17 @@ class RecipeComparison:
             witness = self._runners[0].follow(*self._functions[0], batches[0], record, precision=lower)
         precise = self._exact(batches[0], record)
         exact = expected = precise or source
-        rules = self._rules(names, of=1) if by_rule and precise is not None else None
+        rules = self._rules(dict(held), of=1) if by_rule and precise is not None else None
         if rules is not None:
             exactly = cast(Learner, self._sides.exact)
             expected = exactly.follow(*self._functions[0], batches[0], record, rules)
+        values = {step: self._in_parts(found) for step, found in target.values.items()}
+        target = replace(target, start=self._in_parts(target.start), values=values)
         return Followed(source, target, exact, expected, witness, is_exact=precise is not None).compare(pairs)
+
+    def _in_parts(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The target's arrays, with what one side keeps whole as the source has it."""
+        return arrays if isinstance(self._other, Path) else arrays_in_parts(arrays, self._other)
 
     def _exact(self, batches: Sequence[Batch], record: frozenset[int]) -> Trajectory | None:
         """The source's steps in float64; None where it has none."""

@@ -27,13 +27,13 @@ _TINY = 1e-8
 """An epsilon up to which Adagrad's, which MindSpore has none of, matters little."""
 
 
-def compare_settings(source: Recipe, target: Recipe, pairs: Mapping[str, str]) -> list[RecipeRow]:
+def compare_settings(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -> list[RecipeRow]:
     """Every setting that differs, those that count first.
 
     Args:
         source: the source's script.
         target: the target's.
-        pairs: parameter of the source -> the target's.
+        pairs: (parameter of the source, the target's), one of several where one side keeps them in one.
     """
     rows = [*_losses(source.loss, target.loss, target), *_options(source, target)]
     rows += _updates(source, target, pairs)
@@ -83,13 +83,11 @@ def _options(source: Recipe, target: Recipe) -> Iterator[RecipeRow]:
             yield RecipeRow(name, _text(mine), _text(theirs), counts, why=why, advice=advice)
 
 
-def _updates(source: Recipe, target: Recipe, pairs: Mapping[str, str]) -> Iterator[RecipeRow]:
+def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -> Iterator[RecipeRow]:
     """Differences of the update rules, folded: one row for all parameters that differ alike."""
     found: dict[tuple[str, Setting, Setting], list[str]] = {}
     rates: dict[tuple[int, int], list[str]] = {}
-    held = [
-        (mine, theirs) for mine, theirs in pairs.items() if mine in source.rules or theirs in target.rules
-    ]
+    held = [(mine, theirs) for mine, theirs in pairs if mine in source.rules or theirs in target.rules]
     schedules: dict[tuple[int, int], tuple[Sequence[float], Sequence[float]]] = {}
     for mine, theirs in held:
         a, b = source.rules.get(mine), target.rules.get(theirs)
@@ -108,7 +106,7 @@ def _updates(source: Recipe, target: Recipe, pairs: Mapping[str, str]) -> Iterat
                 found.setdefault((name, known[0], known[1]), []).append(theirs)
     yield from _rates(schedules, rates, len(held))
     for (name, mine, theirs), names in found.items():
-        some = tuple(names) if len(names) < len(held) else ()
+        some = tuple(dict.fromkeys(names)) if len(names) < len(held) else ()
         why, advice = advise(name, mine, theirs, target, names if some else ())
         if name == "update":
             mine, theirs = f"{mine} ({source.optimizer})", f"{theirs} ({target.optimizer})"

@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.renames import read_renames
 from ...checkpoints.joins import Join
 from ...ir import Graph, TensorData
+from ..two_nets.layers import Net
 from ..two_nets.pairing import Pairing
 from .step import Step, Trained
 
@@ -106,8 +107,7 @@ def _label(join: Join, source: str) -> str:
 
 def in_parts_of(step: Step, pairing: Pairing) -> Step:
     """A step of the target in which what the source has whole or in parts is as the source has it."""
-    names = _step_names(step.tensors, pairing.target.graph)
-    theirs = {pairing.target.names[key]: name for key, name in names.items()}
+    theirs = _held(step.tensors, pairing.target)
     tensors = dict(step.tensors)
     for join in pairing.joins:
         if not join.target.keys() <= theirs.keys():
@@ -125,6 +125,34 @@ def in_parts_of(step: Step, pairing: Pairing) -> Step:
             assert after is not None
             tensors[_label(join, name)] = Trained(before, forward, after, gradient, trainable)
     return replace(step, tensors=tensors)
+
+
+def arrays_in_parts(arrays: Mapping[str, np.ndarray], pairing: Pairing) -> dict[str, np.ndarray]:
+    """The target's arrays, and what the source has whole or in parts as the source has it."""
+    theirs = _held(arrays, pairing.target)
+    found = dict(arrays)
+    for join in pairing.joins:
+        if join.target.keys() <= theirs.keys():
+            whole = _joined(join, {name: arrays[theirs[name]] for name in join.target})
+            found |= {_label(join, name): array for name, array in whole.items()}
+    return found
+
+
+def joined_names(source: Collection[str], target: Collection[str], pairing: Pairing) -> list[tuple[str, str]]:
+    """(parameter of the source, one of the target that holds some of it), of what one side keeps whole."""
+    mine, theirs = _held(source, pairing.source), _held(target, pairing.target)
+    return [
+        (mine[a], theirs[b])
+        for join in pairing.joins
+        for a in join.source
+        for b in join.target
+        if a in mine and b in theirs
+    ]
+
+
+def _held(known: Collection[str], net: Net) -> dict[str, str]:
+    """Name of a parameter in a net -> in a step."""
+    return {net.names[key]: name for key, name in _step_names(known, net.graph).items()}
 
 
 def _joined(join: Join, parts: Mapping[str, np.ndarray | None]) -> dict[str, np.ndarray]:
