@@ -47,6 +47,7 @@ class Construction:
 _known: weakref.WeakKeyDictionary[Any, Construction] = weakref.WeakKeyDictionary()
 _asked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _drawn: weakref.WeakKeyDictionary[Any, dict[int, Construction]] = weakref.WeakKeyDictionary()
+_fresh: weakref.WeakSet[Any] = weakref.WeakSet()
 _watching: set[type] = set()
 
 
@@ -86,9 +87,21 @@ def drawn_at(model: Any, path: str, name: str) -> Construction | None:
     return None if tensor is None else _drawn.get(model, {}).get(id(tensor))
 
 
-def keep_draws(model: Any, draws: dict[int, Construction]) -> None:
-    """Remember which calls drew the parameters of a model, by the parameters' identity."""
+def keep_draws(model: Any, draws: dict[int, Construction], *, loaded: bool) -> None:
+    """Remember which calls drew the parameters of a model, by the parameters' identity.
+
+    Args:
+        model: the Cell or Module.
+        draws: the calls.
+        loaded: whether a checkpoint was loaded meanwhile.
+    """
     _drawn[model] = draws
+    (_fresh.discard if loaded else _fresh.add)(model)
+
+
+def is_fresh(model: Any) -> bool:
+    """Whether a model was seen being constructed, and no checkpoint being loaded meanwhile."""
+    return model is not None and isinstance(getattr(model, "__dict__", None), dict) and model in _fresh
 
 
 def current_call(frame: FrameType | None) -> Construction | None:

@@ -67,7 +67,8 @@ class _Watcher:
                 laws[id(parameter)] = law
         _known[model] = laws
         calls = {id(p): self._found(p)[1] for p in model.get_parameters() if id(p) not in self._loaded}
-        keep_draws(model, {key: call for key, call in calls.items() if call is not None})
+        made = {key: call for key, call in calls.items() if call is not None}
+        keep_draws(model, made, loaded=bool(self._loaded))
 
     def noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`Initializer.__call__`, which notes what it draws, but for one number: that shows by itself."""

@@ -322,6 +322,9 @@ def test_frozen_in_the_source_and_trained_in_the_target(pair, tmp_path: Path) ->
     failed = [row for row in report.training if not row.passed]
     assert [row.parameter for row in failed] == ["conv2.weight"]
     assert failed[0].reason == "frozen in the source, trained in the target"
+    first = report.render(brief=True).splitlines()[:4]
+    assert "frozen in the source, trained in the target: `conv2.weight`" in first
+    assert "  write: requires_grad = False for it" in first
 
 
 def test_other_starting_values_are_named(net: nn.Module, pair, images: tuple) -> None:

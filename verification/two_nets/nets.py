@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...checkpoints.joins import Join
-from ...ir import Graph, TensorData
+from ...frontends.constructions import is_fresh
+from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
 from .calls import advised_by, arguments_of_calls, placed_by
@@ -32,7 +33,7 @@ class NetComparison:
         target: the target's.
         mapping: what the user says of their pairs.
         copy: whether the target is given the source's values; None gives them to nets that were drawn apart,
-            where no weight is equal.
+            where no weight is equal, or only by the seed that both were constructed from.
         train: whether what acts in training only counts.
         inference: whether neither can be trained here.
 
@@ -54,6 +55,7 @@ class NetComparison:
         self.modules = module_pairs(self.pairing, mapping)
         rows: list[ParameterPair] = []
         equal: list[str] = []
+        drawn_alike = is_fresh(source.origin.model) and is_fresh(target.origin.model)
         other: list[str] = []
         for keys, p in self.pairing.parameters.items():
             mine, theirs, same = source.parameter(keys[0]), target.parameter(keys[1]), None
@@ -63,9 +65,11 @@ class NetComparison:
                 drawn = a.size > 1 and bool((a != a.flat[0]).any() or (b != b.flat[0]).any())
                 if drawn or not same:
                     (equal if same else other).append(p.source)
+                    drawn_alike &= not same or (_is_drawn(mine) and _is_drawn(theirs))
             rows.append(replace(p, equal=same))
         apart = bool(other or self.pairing.fused)
-        self.copied = apart and (copy if copy is not None else not equal)
+        # both are constructed from one seed, so what they draw first may be equal and prove nothing
+        self.copied = apart and (copy if copy is not None else not equal or drawn_alike)
         settings, agreeing = (
             compare_attributes(source, target, self.modules) if target.operators() else ([], [])
         )
@@ -190,6 +194,11 @@ class NetComparison:
             for (mine, theirs), p in self.pairing.parameters.items()
             if p.fits
         }
+
+
+def _is_drawn(parameter: Parameter) -> bool:
+    """Whether the law that a parameter's values come from is known."""
+    return parameter.initializer is not None and parameter.initializer.law != "unknown"
 
 
 def _unread(graph: Graph) -> set[str]:

@@ -42,7 +42,8 @@ class Laws:
         if failed:
             lines += ["", f"initial distributions that differ: {len(failed)} of {len(self.rows)} parameters"]
             for (class_name, remedies, laws), rows in _by_remedy(failed).items():
-                layers, places = [row.layer for row in rows], [row.place for row in rows]
+                layers = list(dict.fromkeys(row.layer for row in rows))
+                places = [row.place for row in rows]
                 lines.append(
                     f"  {_many(len(layers), class_name)} {', '.join(f'`{n}`' for n in braced(layers))}"
                 )
@@ -239,7 +240,7 @@ _PLACES = 3
 
 
 def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[LawRow]]:
-    """(class, what to write, the laws in words) -> a row of each layer in the target."""
+    """(class, what to write, the laws in words) -> the rows of layers in the target."""
     layers: dict[str, list[LawRow]] = {}
     for row in rows:
         layers.setdefault(row.layer, []).append(row)
@@ -252,7 +253,7 @@ def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple
             for row in found
         )
         key = (found[0].class_name, tuple(row.remedy for row in found if row.remedy), laws)
-        groups.setdefault(key, []).append(found[0])
+        groups.setdefault(key, []).extend(found)
     return groups
 
 

@@ -55,7 +55,7 @@ def watch_construction() -> Iterator[Callable[[object], None]]:
     try:
         for name, function in originals.items():
             setattr(nn.init, name, watcher.noting(function, _LAWS[name]))
-        nn.Module.load_state_dict = watcher.unseen(load)  # trained values do not change how training starts
+        nn.Module.load_state_dict = watcher.loading(load)  # trained values do not change how training starts
         for kind, function in paddings:  # the row of padding is no part of a table's law
             kind._fill_padding_idx_with_zero = watcher.unseen(function)
         with Mode():
@@ -81,6 +81,7 @@ class _Watcher:
         self._laws: dict[int, tuple[object, Initializer | None]] = {}
         self._calls: dict[int, Construction | None] = {}
         self._blind = 0
+        self._loads = False
 
     def keep(self, model: object) -> None:
         """Remember the laws of a model's parameters and buffers."""
@@ -92,7 +93,8 @@ class _Watcher:
                 id(t): self._settled(t) for t in tensors if _whole(t) and _address(t) in self._laws
             }
             calls = {id(t): self._calls.get(_address(t)) for t in tensors if id(t) in _known[model]}
-            keep_draws(model, {key: call for key, call in calls.items() if call is not None})
+            made = {key: call for key, call in calls.items() if call is not None}
+            keep_draws(model, made, loaded=self._loads)
 
     def _settled(self, tensor: Tensor) -> Initializer:
         law = self._law(tensor)
@@ -130,6 +132,17 @@ class _Watcher:
             self._note(tensor, law(tensor, **given))
         except (TypeError, ValueError):  # arguments that are no numbers
             self._note(tensor, None)
+
+    def loading(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What loads a checkpoint, whose operations are not followed."""
+        quiet = self.unseen(function)
+
+        @wraps(function)
+        def noted(*arguments: Any, **keywords: Any) -> Any:
+            self._loads = True
+            return quiet(*arguments, **keywords)
+
+        return noted
 
     def unseen(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose operations are not followed."""
