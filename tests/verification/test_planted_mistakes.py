@@ -114,7 +114,7 @@ IN_MINDSPORE = {
         "return ops.relu(self.second_norm(self.second(y)) + self.skip(x))",
         "self.skip(x)\n        return ops.relu(self.second_norm(self.second(y)))",
         "number of Add 1 against 0",
-        "the 1 `Add` of the source (grader_torch.py:",
+        "the 1 `Add` of the source (",
         "def construct(self, x)",
     ),
     "no bias": Mistake(
