@@ -1,6 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
-    python benchmarks/run.py [export | passes | memory | runtime | mindspore]… [--repeat N] [--model NAME]…
+    python benchmarks/run.py [export | cells | passes | memory | runtime | mindspore]…
+        [--repeat N] [--model NAME]…
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -15,6 +16,7 @@ from pathlib import Path
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
 
+import cells
 import exporting
 import handwritten
 import memory
@@ -28,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    subjects = ("export", "passes", "memory", "runtime", "mindspore")
+    subjects = ("export", "cells", "passes", "memory", "runtime", "mindspore")
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(subjects))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
@@ -44,6 +46,8 @@ def main() -> None:
                 match subject:
                     case "export":
                         exporting.run(models, options.repeat, Path(folder))
+                    case "cells":
+                        cells.run(options.repeat, Path(folder))
                     case "passes":
                         scaling.run(options.sizes, options.repeat)
                     case "memory":

@@ -6,9 +6,10 @@ import inspect
 import os
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ import numpy as np
 
 from ...ir import ModelError
 from ...ir.nesting import Nest
+from .compiler import quick_compiler
 from .debugging import Debugging
 from .left_graph import lines_to_numpy
 from .live_state import borrow
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .nested import Arguments, flattened, nest_of
+from .open_batch import OpenBatch, asks_for_sizes
 from .operators.dropout import drops_in_training_only
 from .recording import CellCall, record
 
@@ -37,6 +40,7 @@ class Capture:
         shapes: of the results of the PyNative run, nested ones in order; None of what is no tensor.
         results: how they nest, by their names.
         notes: what a reader should know of them.
+        is_open: whether the one program is that for a batch of any size.
     """
 
     programs: tuple[Program, ...]
@@ -45,6 +49,7 @@ class Capture:
     shapes: tuple[tuple[int, ...] | None, ...] = ()
     results: Nest = None
     notes: tuple[str, ...] = ()
+    is_open: bool = False
 
 
 def start_mindspore() -> None:
@@ -75,17 +80,19 @@ def capture(
     cells: Sequence[Any],
     parameters: Sequence[Any],
     example: Arguments,
-    sizes: Sequence[Sequence[np.ndarray]],
+    sizes: Sequence[Callable[[], Sequence[np.ndarray]]],
+    batch: OpenBatch | None = None,
 ) -> Capture:
-    """Record `root` on `example` and compile it for every list of tensors in `sizes`.
+    """Record `root` on `example` and compile it, once for an open batch or for every size.
 
     Args:
         root: the Cell.
         cells: every Cell of the net.
         parameters: every Parameter of the net, each once.
         example: arguments of the recorded run.
-        sizes: the tensors of each compile, whose values do not matter; none for a compile of the example
-            itself, which is also what remains when the model refuses another size.
+        sizes: what makes the tensors of each compile, whose values do not matter; none for a compile of the
+            example itself, which is also what remains when the model refuses another size.
+        batch: left open in one compile in place of those at `sizes`, where that is enough to know it.
 
     Raises:
         ModelError: when MindSpore cannot run or compile the net.
@@ -102,16 +109,31 @@ def capture(
             if drops_in_training_only(type(cell)):
                 cell.add_flags(training=True)  # it computes the same, and its dropouts are in the program
         results, notes = nest_of(result)
-        add_markers(calls)
+
+        def captured(programs: Sequence[Program], marked: bool, *, is_open: bool = False) -> Capture:
+            said = (*notes, *filter(None, [debugging.note(programs[0])]))
+            shapes = tuple(_shapes(result))
+            return Capture(tuple(programs), tuple(calls), marked, shapes, results, said, is_open)
+
         refused: list[Exception] = []
-        for marked in (True, False):
+        if batch is not None and not asks_for_sizes([call.cell for call in calls]):
+            add_markers(calls)
+            with (
+                suppress(Exception),  # compiles at a size may be accepted, or tell what is wrong
+                flattened(root, example, results) as arrange,
+                debugging.leaving_out(),
+            ):
+                found = batch.named(_compile(root, arrange(_tensors(batch.tensors()))), calls)
+                return captured([found], True, is_open=True)
+            remove_markers(calls)
+        for add in (add_markers, partial(add_markers, as_recorded=False), None):
+            if add is not None:
+                add(calls)
             with flattened(root, example, results) as arrange, debugging.leaving_out():
-                for arrays in [sizes, [example.arrays]] if sizes else [[example.arrays]]:
+                for makers in [sizes, [lambda: example.arrays]] if sizes else [[lambda: example.arrays]]:
                     try:
-                        programs = tuple(_compile(root, arrange(_tensors(a))) for a in arrays)
-                        shapes = tuple(_shapes(result))
-                        said = [*notes, *filter(None, [debugging.note(programs[0])])]
-                        return Capture(programs, tuple(calls), marked, shapes, results, tuple(said))
+                        programs = [_compile(root, arrange(_tensors(make()))) for make in makers]
+                        return captured(programs, add is not None)
                     except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                         refused.append(error)
             remove_markers(calls)
@@ -129,17 +151,19 @@ def _shapes(result: Any) -> list[tuple[int, ...] | None]:
     return [None if shape is None else tuple(shape)]
 
 
-def _tensors(arrays: Sequence[np.ndarray]) -> list[Any]:
+def _tensors(arrays: Sequence[Any]) -> list[Any]:
+    """Tensors of arrays; a tensor, whose size is left open, is itself."""
     from mindspore import Tensor
 
-    return [Tensor(np.array(a, order="C", ndmin=a.ndim)) for a in arrays]
+    return [Tensor(np.array(a, order="C", ndmin=a.ndim)) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
 def _compile(root: Any, arguments: Sequence[Any]) -> Program:
     from mindspore.train.serialization import _cell_info
 
     root.compile_cache.clear()  # the cache knows neither of names nor of modes
-    stream, _ = _cell_info(root, False, *arguments)
+    with quick_compiler():
+        stream, _ = _cell_info(root, False, *arguments)
     assert stream is not None
     return parse_program(stream)
 

@@ -58,7 +58,9 @@ class _Walk:
     def __init__(self, program: Program, calls: Sequence[CellCall]) -> None:
         self.program, self.calls = program, calls
         self.depth = [0] * len(calls)
+        self.calls_of: dict[int, list[int]] = {}  # by id of the Cell
         for number, call in enumerate(calls):
+            self.calls_of.setdefault(id(call.cell), []).append(number)
             self.depth[number] = 0 if call.parent is None else self.depth[call.parent] + 1
         self.lives_in: dict[str, int | None] = {}
         self.source: dict[str, Any] = {}
@@ -104,7 +106,7 @@ class _Walk:
         if home is not None and id(self.calls[home].cell) == marker.cell and self.calls[home].parent is None:
             self.taken.add((home, marker.position))  # the outermost call, whose caller is nobody
             return home
-        candidates = [n for n, c in enumerate(self.calls) if id(c.cell) == marker.cell]
+        candidates = self.calls_of.get(marker.cell, [])
         free = [n for n in candidates if (n, marker.position) not in self.taken] or candidates
         same_caller = [n for n in free if home is None or self.calls[n].parent == home]
         same_source = [
@@ -127,7 +129,7 @@ class _Walk:
             if id(self.calls[at].cell) == marker.cell:
                 return at
             at = self.calls[at].parent
-        free = [n for n, c in enumerate(self.calls) if id(c.cell) == marker.cell]
+        free = self.calls_of.get(marker.cell, [])
         return (
             next((n for n in free if (n, -1 - marker.position) not in self.taken), None)
             if home is None

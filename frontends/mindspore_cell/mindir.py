@@ -129,7 +129,8 @@ def element_type(number: int) -> str | None:
 
 
 def _tensor_type(proto: Any) -> TensorType:
-    return TensorType(_DTYPES[proto.data_type], tuple(None if d < 0 else int(d) for d in proto.dims))
+    dims = None if -2 in proto.dims else tuple(None if d < 0 else int(d) for d in proto.dims)
+    return TensorType(_DTYPES[proto.data_type], dims)
 
 
 _KINDS = (

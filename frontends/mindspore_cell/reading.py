@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...ir import Graph, ModelError, Value
+from ...ir import Graph, ModelError, UnsupportedError, Value
 from ...ir.dims import at_sizes, differ
 from ...ir.nesting import names_in
 from ..arguments import is_list
@@ -24,6 +26,7 @@ from .initializers import state_laws
 from .lowering import Lowerer
 from .mindir import Program
 from .nested import Arguments
+from .open_batch import OpenBatch
 from .recording import CellCall
 from .tree import CellTree, walk
 
@@ -51,11 +54,17 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
     arrays = arguments.arrays
     axes = _symbolic_axes(arguments.names, arrays, options)
     sizes = _sizes(arrays, axes)
-    tree = walk(Graph(), model)
+    graph = Graph()
+    tree = walk(graph, model)
     cells = list(tree.cells.values())
+    resized = [partial(_resized, arrays, axes, s) for s in sizes or ()]
     captured = capture(
-        model, cells, tree.tensors, arguments, [_resized(arrays, axes, s) for s in sizes or ()]
+        model, cells, tree.tensors, arguments, resized, OpenBatch.of(arrays, axes) if sizes else None
     )
+    if captured.is_open:
+        with suppress(BatchDependenceError, UnsupportedError):  # told of the compiles at sizes
+            return _build_symbolic(model, arguments, captured, captured.programs[0], (graph, tree))
+        captured = capture(model, cells, tree.tensors, arguments, resized)
     if sizes is None:
         why = "the symbolic axes of the inputs have several sizes" if axes else ""
     elif len(captured.programs) == 1:
@@ -63,9 +72,7 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
     else:
         try:
             program = generalise(captured.programs[0], captured.programs[1], sizes)
-            graph = _build(model, arguments, captured, program, [])
-            _require_results(graph, captured.shapes)
-            return graph
+            return _build_symbolic(model, arguments, captured, program)
         except BatchDependenceError as error:
             why = str(error)
             captured = capture(model, cells, tree.tensors, arguments, [])
@@ -161,15 +168,38 @@ def _resized(arrays: Arrays, axes: dict[int, tuple[int, ...]], size: int) -> lis
     return out
 
 
+def _build_symbolic(
+    model: Any,
+    arguments: Arguments,
+    captured: Capture,
+    program: Program,
+    walked: tuple[Graph, CellTree] | None = None,
+) -> Graph:
+    graph = _build(model, arguments, captured, program, [], walked)
+    _require_results(graph, captured.shapes)
+    return graph
+
+
 def _build(
     model: Any,
     arguments: Arguments,
     captured: Capture,
     program: Program,
     notes: list[str],
+    walked: tuple[Graph, CellTree] | None = None,
 ) -> Graph:
-    graph = Graph()
-    tree = walk(graph, model)
+    """Build the graph.
+
+    Args:
+        model: the Cell.
+        arguments: of the example.
+        captured: its calls.
+        program: what it compiled to.
+        notes: for the reader.
+        walked: a graph that holds the Cell's tree only, and the tree; walked anew if None.
+    """
+    graph = Graph() if walked is None else walked[0]
+    tree = walk(graph, model) if walked is None else walked[1]
     state_laws(graph, tree, model)
     keys = _add_calls(graph, tree, captured.calls)
     environment: dict[str, Any] = {}

@@ -10,6 +10,21 @@ Source = "tuple[str, int] | None"
 """Where an argument came from: ("input", position), ("call", number of the call that made it), or None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What of the arguments and results of a call are tensors.
+
+    Attributes:
+        arguments: per positional argument.
+        named: names of the others.
+        result: of a single result, or of each in a tuple and in the tuples of that.
+    """
+
+    arguments: tuple[bool, ...] = ()
+    named: tuple[str, ...] = ()
+    result: bool | tuple[bool | tuple[bool, ...], ...] = False
+
+
 @dataclass(slots=True)
 class CellCall:
     """One call of a Cell.
@@ -19,12 +34,20 @@ class CellCall:
         parent: number of the call it was made in, None for the outermost.
         sources: per positional argument, where its value came from.
         results: number of its results, those of a tuple in a tuple each counted; 1 for a single tensor.
+        form: which of the arguments and results are tensors.
+        shapes: of the results, counted likewise; None of what is no tensor.
     """
 
     cell: Any
     parent: int | None
     sources: list[Any] = field(default_factory=list)
     results: int = 1
+    form: Form = Form()
+    shapes: list[tuple[int, ...] | None] = field(default_factory=list)
+
+
+_MARKED_DEPTH = 2
+"""Tuples in tuples are marked in each part; what is nested deeper is not."""
 
 
 def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple[list[CellCall], Any]:
@@ -33,10 +56,16 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
     `tensors` are those in its arguments, in order. The Cells must be in the mode that is to be recorded,
     MindSpore in PyNative mode.
     """
+    from mindspore import Tensor
     from mindspore.common.api import (
         _pynative_executor,  # pyright: ignore[reportAttributeAccessIssue]
     )
     from mindspore.nn import Cell
+
+    def form_of(result: Any, depth: int = 0) -> Any:
+        if isinstance(result, tuple) and depth < _MARKED_DEPTH:
+            return tuple(form_of(part, depth + 1) for part in result)
+        return isinstance(result, Tensor)
 
     calls: list[CellCall] = []
     stack: list[int] = []
@@ -55,6 +84,8 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
             stack.pop()
         results = [v for part in _parts(result) for v in (part if isinstance(part, tuple) else (part,))]
         call.results = len(results)
+        call.shapes = [tuple(v.shape) if isinstance(v, Tensor) else None for v in results]
+        call.form = Form(tuple(isinstance(a, Tensor) for a in args), tuple(kwargs), form_of(result))
         for value in results:
             alive.append(value)
             made_by[id(value)] = ("call", number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..class_source import class_source
@@ -41,6 +42,7 @@ class CellPlace:
         return ""
 
 
+@lru_cache(maxsize=4096)
 def _registration(tree: ast.Module, name: str) -> int | None:
     """Line of `self.<name> = …` or of `insert_child_to_cell("<name>", …)`; a computed name matches any."""
     computed: int | None = None

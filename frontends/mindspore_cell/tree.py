@@ -65,7 +65,7 @@ def _add_cell(
         arguments=_arguments(cell),
     )
     tree.modules[id(cell)], tree.cells[key] = key, cell
-    tree.notes += _lost_in_training(cell, graph.modules.path(key))
+    tree.notes += _lost_in_training(graph, cell, key)
     for attribute, parameter in cell._params.items():
         if parameter is not None:
             _add_parameter(graph, tree, cell, key, attribute, parameter)
@@ -74,20 +74,23 @@ def _add_cell(
             _add_cell(graph, tree, child, key, child_name, CellPlace(child, place))
 
 
-def _lost_in_training(cell: Any, path: str) -> list[str]:
+def _lost_in_training(graph: Graph, cell: Any, key: int) -> list[str]:
     """What a program of inference does not show of a Cell that is not MindSpore's own."""
-    kind, place = type(cell), f"`{path}`" if path else "the root Cell"
+    kind = type(cell)
+    if kind.__module__.partition(".")[0] == "mindspore":
+        return []
     found: list[str] = []
-    if callable(getattr(kind, "bprop", None)) and kind.__module__.partition(".")[0] != "mindspore":
-        found.append(f"the gradient that {place} (`{kind.__name__}.bprop`) writes itself is lost")
+    if callable(getattr(kind, "bprop", None)):
+        found.append("the gradient that {place} (`{kind}.bprop`) writes itself is lost")
     code = getattr(kind.construct, "__code__", None)
     reads = code is not None and "training" in code.co_names
-    if reads and kind.__module__.partition(".")[0] != "mindspore" and not drops_in_training_only(kind):
+    if reads and not drops_in_training_only(kind):
         found.append(
-            f"{place} (`{kind.__name__}`) reads `training`: what it computes in training only is not in the "
-            "graph"
+            "{place} (`{kind}`) reads `training`: what it computes in training only is not in the graph"
         )
-    return found
+    path = graph.modules.path(key) if found else ""
+    place = f"`{path}`" if path else "the root Cell"
+    return [text.format(place=place, kind=kind.__name__) for text in found]
 
 
 def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute: str, parameter: Any) -> None:

@@ -22,9 +22,12 @@ def reshape(call: Call) -> Value:
     layer = _dense_over_last_axis(call, x) or _rows_of_every_index(call, x)
     if layer is not None:
         return layer
-    if len(dims) == 2 and len(shape) > 2 and dims[0] in (shape[0], _symbol(shape[0])):
-        return call.op("Flatten", x, axis=1)
     stated = call.type.shape or ()
+    rows = {shape[0], _symbol(shape[0])} if shape else set()
+    if stated[:1] == shape[:1] and "BatchNorm" in type(call.cell).__name__:
+        rows.add(-1)  # it restores its operand's shape; where the batch is open, MindSpore writes -1 for it
+    if len(dims) == 2 and len(shape) > 2 and dims[0] in rows:
+        return call.op("Flatten", x, axis=1)
     codes: list[int | Size] = []
     for axis, dim in enumerate(dims):
         known = stated[axis] if axis < len(stated) else None
