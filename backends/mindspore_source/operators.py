@@ -15,6 +15,8 @@ TABLE = DeclarationTable(DOMAIN)
 
 IF, WHILE, ENTRY = (f"{DOMAIN}.{name}" for name in ("If", "While", "Entry"))
 
+SIZE_TENSOR = f"{DOMAIN}.SizeTensor"
+
 Types = Sequence[TensorType | None]
 
 
@@ -108,6 +110,12 @@ TABLE.add(
     ],
     infer=_top_k,
     summary="ONNX's TopK, whose places are int32",
+)
+TABLE.add(
+    "SizeTensor",
+    inputs="sizes",
+    infer=_first,
+    summary="A tensor of sizes, which are Python numbers before",
 )
 TABLE.add(
     "PRelu",

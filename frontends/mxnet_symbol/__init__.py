@@ -48,7 +48,8 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
             f"expected the parameters of `{path.name}` beside it, got no `{_prefix(path)}-0000.params`",
             hint="give them with --params FILE",
         )
-    arrays = bind(inputs, variables, double=any(d.dtype == "float64" for d in stored.arguments.values()))
+    notes: list[str] = []
+    arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
 
     def lowered(types: Mapping[str, TensorType], batch: int) -> Graph:
         graph = _graph(path, symbol, variables, stored)
@@ -60,6 +61,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     graph = read_at_sizes(arrays, options, lowered)
     graph.origin.inputs = arrays
+    graph.origin.notes += notes
     return graph
 
 

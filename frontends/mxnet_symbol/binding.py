@@ -16,14 +16,19 @@ from .variables import Variables
 
 
 def bind(
-    inputs: Sequence[tuple[str, np.ndarray | None]], variables: Variables, *, double: bool = False
+    inputs: Sequence[tuple[str, np.ndarray | None]],
+    variables: Variables,
+    notes: list[str],
+    *,
+    narrow: bool = False,
 ) -> dict[str, np.ndarray]:
     """The example of every input by name, in the symbol's order.
 
     Args:
         inputs: what the caller gave, by name or by position; labels may be given and are not needed.
         variables: the symbol's.
-        double: whether the model computes in float64.
+        notes: said of examples that are not taken as they are is added here.
+        narrow: whether examples of float64 become float32, which is what the parameters are.
 
     Raises:
         ModelError: E103 for a name that the symbol does not have, or an input whose shape nothing tells.
@@ -59,10 +64,13 @@ def bind(
             f"expected the shape of {', '.join(f'`{n}`' for n in missing)}, got none",
             hint=f"give {' '.join(f'--input {n}=2x3x224x224' for n in missing)} with the shape it has",
         )
-    return {
-        name: _as_declared(node, given[name] if name in given else _example(node, i), double=double)
-        for i, (name, node) in enumerate(wanted.items())
-    }
+    found = {n: given[n] if n in given else _example(node, i) for i, (n, node) in enumerate(wanted.items())}
+    wide = [n for n, a in found.items() if a.dtype == np.float64 and declared_dtype(wanted[n]) != "float64"]
+    if narrow and wide:
+        names = ", ".join(f"`{n}`" for n in wide)
+        notes.append(f"{names}: float64 examples are taken as float32, which the parameters are")
+        found |= {n: found[n].astype(np.float32) for n in wide}
+    return found
 
 
 def declared_dtype(node: SymbolNode) -> str | None:
@@ -89,10 +97,3 @@ def _example(node: SymbolNode, seed: int) -> np.ndarray:
     shape = _declared_shape(node)
     assert shape is not None, node
     return InputSpec(node.name, shape, declared_dtype(node) or "float32").array(seed)
-
-
-def _as_declared(node: SymbolNode, array: np.ndarray, *, double: bool) -> np.ndarray:
-    """MXNet binds inputs as float32 unless something says otherwise: float64 examples are Python's doing."""
-    if array.dtype == np.float64 and not double and declared_dtype(node) != "float64":
-        return array.astype(np.float32)
-    return array

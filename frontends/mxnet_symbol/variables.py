@@ -68,6 +68,15 @@ class Variables:
     labels: dict[int, SymbolNode] = field(default_factory=dict)
     auxiliary: set[int] = field(default_factory=set)
 
+    def are_single(self, stored: Stored) -> bool:
+        """Whether the parameters are of float32: a symbol without any computes in what it is given."""
+        found = [
+            stored.find(node.name, auxiliary=index in self.auxiliary)
+            for index, node in self.parameters.items()
+        ]
+        types = {data.dtype for data in found if data is not None}
+        return "float32" in types and "float64" not in types
+
 
 def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Variables:
     """Tell inputs, parameters and labels apart.

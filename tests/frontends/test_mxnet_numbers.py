@@ -1,5 +1,6 @@
 """What symbols compute: the lowered graph in ONNX Runtime against outputs recorded from MXNet 1.9.1."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,26 @@ def test_operator(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", [pytest.param(c, id=i) for i, c in cases("legacy").items()])
 def test_old_file(case: Case, tmp_path: Path) -> None:
     case.check(run(load(case, tmp_path)))
+
+
+def test_a_symbol_without_parameters_computes_in_float64_and_one_with_narrows_and_says_so(
+    tmp_path: Path,
+) -> None:
+    case = cases("models")["net/lenet"]
+    path = case.write(tmp_path)
+    given = [(k, v.astype(np.float64)) for k, v in case.inputs().items()]
+    graph = read(path, given, LoadOptions())
+    assert graph.origin.inputs["data"].dtype == np.float32
+    assert "`data`: float64 examples are taken as float32, which the parameters are" in graph.origin.notes
+    assert not [n for n in load(case, tmp_path).origin.notes if "float64" in n]
+
+
+def test_dropout_of_everything_is_no_dropout_in_inference(tmp_path: Path) -> None:
+    path = tmp_path / "drop-symbol.json"
+    nodes = [
+        {"op": "null", "name": "x", "inputs": []},
+        {"op": "Dropout", "name": "y", "attrs": {"p": "1.0"}, "inputs": [[0, 0, 0]]},
+    ]
+    path.write_text(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[1, 0, 0]]}))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(run(read(path, [("x", x)], LoadOptions()))[0], x)

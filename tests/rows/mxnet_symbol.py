@@ -285,12 +285,37 @@ RANDOM = {
 }
 """Of these the laws are compared, as each run draws numbers of its own."""
 
+_IMAGE = _RANDOM.standard_normal((1, 2, 4, 5)).astype(np.float32)
+_COUNTS_OF = np.array([[3, 1, 2], [0, 5, -5]], np.int32)
+
+TYPES = {
+    "argmax int32": ({"axis": "1"}, [_COUNTS_OF]),
+    "argmin float16": ({}, [_X.astype(np.float16)]),
+    "ones_like int32": ({"dtype": "int32"}, [_X]),
+    "zeros_like float64": ({}, [_X.astype(np.float64)]),
+    "mean int32": ({"axis": "1"}, [_COUNTS_OF]),
+    "exp float64": ({}, [_X.astype(np.float64)]),
+    "one_hot float16": ({"depth": "4", "dtype": "float16"}, [_SOME]),
+    "gather_nd negative": ({}, [_X, np.array([[0, -1], [-2, 1]], np.float32)]),
+}
+
+_SCALED = {"scale_height": "0.5", "scale_width": "1.5"}
+SIZES = {
+    "_contrib_BilinearResize2D odd_scale": ({"mode": "odd_scale", **_SCALED}, [_IMAGE]),
+    **{
+        f"_contrib_BilinearResize2D {mode}": ({"mode": mode}, [_IMAGE])
+        for mode in ("to_even_down", "to_even_up", "to_odd_down", "to_odd_up")
+    },
+}
+
 CASES = {
     **MATRICES,
     **ALIGNMENTS,
     **BOXES,
     **REGIONS,
     **OTHERS,
+    **TYPES,
+    **SIZES,
     **{
         row: ({}, [_SOME, _MORE]) for row in ("_equal", "_not_equal", "_greater", "_greater_equal", "_lesser")
     },

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from ....ir import Graph, Operator, Value
-from ..emitting import Call, EmitterTable, Expression, NnClass, NnLayer, Refused, View
-from ..text.expressions import Access, Part, Use
+from ..emitting import Call, EmitterTable, Expression, NnClass, NnLayer, Refused, Scope, View
+from ..text.expressions import Access, Part, Use, call
 from . import (
     activation,
     attention,
@@ -31,6 +31,7 @@ from . import (
     special,
     stub,
 )
+from .initializers import ms_dtype
 
 T = TypeVar("T")
 
@@ -77,12 +78,22 @@ def emit_layer(view: View) -> NnLayer:
 
 
 def emit_call(view: View) -> Expression:
-    """Emit the operator as an expression.
+    """Emit the operator as an expression; sizes become tensors where the emitter has no place for them.
 
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
     """
-    return _emitter(TABLE.calls, view)(view)
+    emit = _emitter(TABLE.calls, view)
+    slots = [slot for slot in range(len(view.operands)) if view.host(slot)]
+    as_tensors = View(view.graph, view.operator, _SizesAsTensors(view.graph, view.scope))
+    if not all(slot in _SIZE_SLOTS.get(view.operator.op_type, ()) for slot in slots):
+        return emit(as_tensors)
+    try:
+        return emit(view)
+    except Refused:
+        if not slots:
+            raise
+    return emit(as_tensors)
 
 
 def _emitter(rows: Mapping[str, T], view: View) -> T:
@@ -92,10 +103,49 @@ def _emitter(rows: Mapping[str, T], view: View) -> T:
     return emitter
 
 
-_ON_SIZES = {"Shape", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {
+_ON_SIZES = {"Shape", "Size", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat", "Cast", "Identity"} | {
     *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
 }
 """Operators whose emitters write Python arithmetic if all operands are sizes."""
+
+_SIZE_SLOTS: dict[str, Collection[int]] = {
+    **dict.fromkeys(_ON_SIZES, range(1 << 16)),
+    **dict.fromkeys(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"), (0, 1)),
+    **dict.fromkeys(("Reshape", "Tile", "TopK"), (1,)),
+    **dict.fromkeys(("ConstantOfShape", "Neg", "SizeTensor"), (0,)),
+    **dict.fromkeys(("Expand", "Range"), (0, 1, 2)),
+}
+"""Operator -> its operands that may be sizes, numbers and tuples of Python."""
+
+
+class _SizesAsTensors:
+    """A scope in which what is a size elsewhere is a tensor."""
+
+    def __init__(self, graph: Graph, scope: Scope) -> None:
+        self.graph, self.scope, self.explicit = graph, scope, scope.explicit
+
+    def part(self, value: Value, level: int) -> Part:
+        return self._made(value) or self.scope.part(value, level)
+
+    def tensor(self, value: Value, level: int) -> Part:
+        return self._made(value) or self.scope.tensor(value, level)
+
+    def _made(self, value: Value) -> Part | None:
+        type_ = self.graph.type_of(value)
+        if not self.scope.host(value) or type_ is None:
+            return None
+        return call("ms.Tensor", self.scope.part(value, 0), Expression((ms_dtype(type_.dtype),)))
+
+    def attribute(self, name: str, constructor: Part) -> Access:
+        return self.scope.attribute(name, constructor)
+
+    def host(self, value: Value) -> str:  # noqa: ARG002 - none is a size here
+        return ""
+
+
+def is_size(graph: Graph, value: Value) -> bool:
+    """Whether a value is written as Python's numbers: a shape, or what is computed from shapes alone."""
+    return bool(_Probe(graph).host(value))
 
 
 class _Probe:
@@ -126,7 +176,7 @@ class _Probe:
         node = self.graph.node(value.node)
         if not isinstance(node, Operator) or node.op_type not in _ON_SIZES or not depth:
             return False
-        if node.op_type == "Shape":
+        if node.op_type in ("Shape", "Size"):
             return True
         given = [v for v in self.graph.operands(node.key) if v and self.graph.constant_value(v) is None]
         return bool(given) and all(self._is_size(v, depth - 1) for v in given)

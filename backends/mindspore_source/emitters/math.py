@@ -242,8 +242,11 @@ def add_all(view: View) -> Expression:
 
 @TABLE.call("Where")
 def where(view: View) -> Expression:
-    """Emit ops.where."""
-    return call("ops.where", view.tensor(0), view.use(1), view.use(2))
+    """Emit ops.where; of two numbers, the first says the type where it is not Python's."""
+    to, numbers = view.output_type(), all(view.constant(slot) is not None for slot in (1, 2))
+    plain = to is not None and to.dtype in ("float32", "int64")
+    first = view.tensor(1) if numbers and not plain else view.use(1)
+    return call("ops.where", view.tensor(0), first, view.use(2))
 
 
 @TABLE.call("Cast")

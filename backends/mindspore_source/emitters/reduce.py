@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
 from ..text.expressions import ATOM, Element, Part, call, method
+from .initializers import ms_dtype
 
 TABLE = EmitterTable()
 
@@ -30,10 +31,16 @@ def _keep(view: View) -> bool:
     return bool(view.operator.int("keepdims"))
 
 
+def _accumulator(view: View) -> Part | None:
+    """Return the type to state for a sum or product; MindSpore's of integers are int64 unless told."""
+    dtype = view.type(0).dtype
+    return Expression((ms_dtype(dtype),)) if dtype.startswith(("int", "uint")) and dtype != "int64" else None
+
+
 @TABLE.call("ReduceMean")
 def mean(view: View) -> Expression:
-    """Emit ``x.mean(axis, keep_dims=…)``; refuses integers, which it would truncate."""
-    if not view.type(0).dtype.startswith(("float", "bfloat")):
+    """Emit ``x.mean(axis, keep_dims=…)``; those of integers are truncated, of int64 by way of float64."""
+    if view.type(0).dtype in ("int64", "uint64"):
         raise Refused
     return method(view.atom(), "mean", *_positional(view), keep_dims=True if _keep(view) else None)
 
@@ -44,7 +51,13 @@ def total(view: View) -> Expression:
     shape, axes = view.shape(0), _axes(view)
     if 0 in ([shape[a] for a in ([axes] if isinstance(axes, int) else axes)] if axes is not None else shape):
         return sum_of_none(view.atom(), axes, keep=_keep(view))
-    return method(view.atom(), "sum", *_positional(view), keepdims=True if _keep(view) else None)
+    return _sum(view, view.atom())
+
+
+def _sum(view: View, x: Part) -> Expression:
+    return method(
+        x, "sum", *_positional(view), keepdims=True if _keep(view) else None, dtype=_accumulator(view)
+    )
 
 
 def sum_of_none(x: Part, axes: object, *, keep: bool) -> Expression:
@@ -70,7 +83,10 @@ def _function(op_type: str, function: str, keep: str) -> None:
         axes = _axes(view)
         if axes is None:
             axes = tuple(range(view.rank()))
-        return call(f"ops.{function}", view.use(0), axes, **{keep: True if _keep(view) else None})
+        options: dict[str, object] = {keep: True if _keep(view) else None}
+        if function == "prod":
+            options["dtype"] = _accumulator(view)
+        return call(f"ops.{function}", view.use(0), axes, **options)
 
 
 _function("ReduceMax", "amax", "keepdims")
@@ -82,17 +98,13 @@ _function("ReduceLogSumExp", "logsumexp", "keepdim")
 @TABLE.call("ReduceSumSquare")
 def sum_square(view: View) -> Expression:
     """Emit ``ops.square(x).sum(axis)``."""
-    return method(
-        call("ops.square", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
-    )
+    return _sum(view, call("ops.square", view.use(0)))
 
 
 @TABLE.call("ReduceL1")
 def l1(view: View) -> Expression:
     """Emit ``ops.abs(x).sum(axis)``."""
-    return method(
-        call("ops.abs", view.use(0)), "sum", *_positional(view), keepdims=True if _keep(view) else None
-    )
+    return _sum(view, call("ops.abs", view.use(0)))
 
 
 @TABLE.call("ReduceL2")

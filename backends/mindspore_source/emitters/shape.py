@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
+from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
 from ..text.expressions import ATOM, Attribute, Element, Part, Slice, Tuple, call, method
 from .initializers import ms_dtype
 
@@ -20,6 +20,21 @@ def shape(view: View) -> Expression:
         return Expression((whole,), host="tuple")
     stop = None if end is None else view.operator.int("end")
     return Expression((Slice(whole, start or None, stop),), host="tuple")
+
+
+@TABLE.call("regraft.mindspore.SizeTensor")
+def size_tensor(view: View) -> Expression:
+    """Emit ``ms.Tensor(x.shape, ms.int64)``."""
+    to = view.type(0)
+    if not view.host(0):
+        return Expression((view.use(0),))
+    return call("ms.Tensor", view.use(0), Expression((ms_dtype(to.dtype),)))
+
+
+@TABLE.call("Size")
+def size(view: View) -> Expression:
+    """Emit ``x.size``."""
+    return Expression((Attribute(view.atom(), "size"),), host="int")
 
 
 @TABLE.call("Reshape")
@@ -256,7 +271,15 @@ def arange(view: View) -> Expression:
 
 @TABLE.call("DepthToSpace")
 def depth_to_space(view: View) -> Expression:
-    """Emit ops.pixel_shuffle, for channels in torch's order."""
-    if view.operator.str("mode") != "CRD":
-        raise Refused
-    return call("ops.pixel_shuffle", view.use(0), view.operator.int("blocksize"))
+    """Emit ops.pixel_shuffle for channels in torch's order, ops.DepthToSpace for the other."""
+    size = view.operator.int("blocksize")
+    if view.operator.str("mode") == "CRD":
+        return call("ops.pixel_shuffle", view.use(0), size)
+    return Expression((Call(call("ops.DepthToSpace", size), (Argument("", view.use(0)),)),))
+
+
+@TABLE.call("SpaceToDepth")
+def space_to_depth(view: View) -> Expression:
+    """Emit ops.SpaceToDepth."""
+    made = call("ops.SpaceToDepth", view.operator.int("blocksize"))
+    return Expression((Call(made, (Argument("", view.use(0)),)),))

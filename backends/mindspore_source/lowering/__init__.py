@@ -17,11 +17,13 @@ from .inline_empty_parameters import InlineEmptyParameters
 from .keep_rows_apart import KeepRowsApart
 from .lower_control_flow import LowerControlFlow
 from .lower_conv_transpose import LowerConvTranspose
+from .lower_gather_nd import LowerGatherNd
 from .lower_resize import LowerResize
 from .lower_unique import LowerUnique
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
+from .return_size_tensors import ReturnSizeTensors
 from .split_shared_layers import SplitSharedLayers
 from .unstack_slices import UnstackSlices
 from .unwrap_flatten import UnwrapFlatten
@@ -34,6 +36,7 @@ LOWERING: tuple[Pass, ...] = (
     InlineEmptyParameters(),
     FoldPreluSlopes(),
     CountIndicesFromFront(),
+    LowerGatherNd(),
     LowerResize(),
     LowerConvTranspose(),
     LowerUnique(),
@@ -46,6 +49,7 @@ LOWERING: tuple[Pass, ...] = (
         can_emit,
         hint="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     ),
+    ReturnSizeTensors(),
     KeepRowsApart(),
     RegisterLooseParameters(),
     UnwrapFlatten(),

@@ -106,16 +106,31 @@ def softmax_activation(call: Call) -> Value:
     return call.op("Softmax", call.value(0), axis=1 if mode == "channel" else -1)
 
 
+def _dropped(call: Call, ratio: float, axes: list[int]) -> Value:
+    """A share is dropped in inference too; along `axes` elements stay or go together."""
+    x = like = call.value(0)
+    if axes:
+        like = call.op("ReduceMax", x, call.constant([call.from_front(a, call.rank()) for a in axes]))
+    drawn = call.op("RandomUniformLike", like, low=0.0, high=1.0)
+    kept = call.op("Div", x, call.scalar_like(max(1.0 - ratio, 1e-30), x))
+    return call.op(
+        "Where", call.op("Less", drawn, call.scalar_like(ratio, like)), call.scalar_like(0.0, x), kept
+    )
+
+
 @TABLE.op("Dropout")
 def dropout(call: Call) -> Value:
     """Identity in inference; `p` is the share that is dropped, of elements or of whole channels."""
     mode, axes = call.text("mode", "training"), call.ints("axes", ())
     ratio = call.float("p", 0.5)
     call.ignore("cudnn_off")
+    if mode == "always":
+        return _dropped(call, ratio, axes)
     if mode != "training":
-        raise call.unsupported(f"expected the mode training, got {mode}, which is random in inference too")
+        raise call.unsupported(f"expected the mode training or always, got {mode}")
     if axes and list(axes) == list(range(2, call.rank(0))):
         return call.op("regraft.FeatureDropout", call.value(0), ratio=ratio)
     if axes:
         raise call.unsupported(f"expected no axes that share a mask, or all behind the channels, got {axes}")
-    return call.op("Dropout", call.value(0), call.constant(np.float32(ratio)))
+    most = np.nextafter(np.float32(1), np.float32(0))  # no runtime takes a ratio of 1, in inference neither
+    return call.op("Dropout", call.value(0), call.constant(min(np.float32(ratio), most)))

@@ -27,9 +27,10 @@ def filled(call: Call) -> Value:
 
 @TABLE.op("zeros_like", "ones_like")
 def filled_like(call: Call) -> Value:
-    """Zeros or ones of the shape of another value."""
-    x, dtype = call.value(0), call.text("dtype", "None")
-    type_ = TensorType(call.dtype_of(x) if dtype == "None" else dtype, call.shape(x))
+    """Zeros or ones of the shape and type of another value; MXNet does not read its `dtype`."""
+    x = call.value(0)
+    call.ignore("dtype")
+    type_ = TensorType(call.dtype_of(x), call.shape(x))
     value = call.constant(float(call.operator == "ones_like"), type_.dtype)
     return call.op("Expand", value, call.op("Shape", x), types=[type_])
 

@@ -70,7 +70,7 @@ def norm(call: Call) -> Value:
 
 @TABLE.op("argmax", "argmin")
 def arg_extreme(call: Call) -> Value:
-    """Where the extreme is, as float32; without an axis in the flattened data."""
+    """Where the extreme is, in the type of the data; without an axis in the flattened data."""
     x, axis = call.value(0), call.optional_int("axis")
     keep = call.flag("keepdims")
     target = "ArgMax" if call.operator == "argmax" else "ArgMin"
@@ -80,7 +80,7 @@ def arg_extreme(call: Call) -> Value:
         found = call.op("Reshape", found, call.constant([1] * rank)) if keep else found
     else:
         found = _finish(call, call.op(target, x, axis=call.from_front(axis, call.rank(x)), keepdims=keep))
-    return call.cast(found, "float32")
+    return call.cast(found, call.dtype_of(x))
 
 
 @TABLE.op("argmax_channel")

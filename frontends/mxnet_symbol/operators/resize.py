@@ -45,6 +45,15 @@ def _nearest(call: Call, x: Value, target: list[int]) -> Value:
     )  # fmt: skip
 
 
+_NEAREST_SIZES = {
+    "to_even_down": (0, -1),
+    "to_even_up": (0, 1),
+    "to_odd_down": (1, -1),
+    "to_odd_up": (1, 1),
+}
+"""Mode -> (remainder by 2 that a size keeps, what is added to one that has another)."""
+
+
 @TABLE.op("_contrib_BilinearResize2D")
 def bilinear_resize(call: Call) -> Value:
     """To a size, by scales, or like another value; corners are aligned unless told."""
@@ -60,8 +69,15 @@ def bilinear_resize(call: Call) -> Value:
     elif mode == "size":
         factors = [call.float("scale_height"), call.float("scale_width")]
         target = [int(n * f) for n, f in zip(sizes, factors, strict=True)]
+    elif mode == "odd_scale":  # an odd size keeps its last pixel apart
+        factors = [call.float("scale_height"), call.float("scale_width")]
+        target = [int((n - n % 2) * f) + n % 2 for n, f in zip(sizes, factors, strict=True)]
+    elif mode in _NEAREST_SIZES:
+        odd, step = _NEAREST_SIZES[mode]
+        target = [n if n % 2 == odd else n + step for n in sizes]
     else:
-        raise call.unsupported(f"expected the mode size or like, got {mode}")
+        known = ", ".join(("size", "like", "odd_scale", *_NEAREST_SIZES))
+        raise call.unsupported(f"expected a mode among {known}, got {mode}")
     type_ = call.type_of(x)
     return call.op(
         "Resize", x, None, None, call.constant(target), axes=[2, 3], mode="linear",

@@ -107,6 +107,7 @@ class Case:
             if self.record.get("compare") == "shape" or spec.get("undefined"):
                 continue
             want, size = self.stored(f"out/{number}").ravel(), array.size
+            assert array.dtype == want.dtype, f"output {number}"
             at = np.arange(size)
             if size > WHOLE:
                 at = np.concatenate([np.arange(SAMPLE), np.arange(SAMPLE) * (size // SAMPLE)])
