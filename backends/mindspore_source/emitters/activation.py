@@ -359,7 +359,10 @@ def dropout_layer(view: View) -> NnLayer:
 
 @TABLE.call("Dropout")
 def dropout(view: View) -> Expression:
-    """Emit ops.dropout, in training only."""
+    """Emit ops.dropout, in training only; it takes no ratio of 1."""
+    if view.has(1) and not view.has(2) and view.used_outputs() == 1 and float(view.scalar(1)) >= 1.0:
+        zeros = call("ops.zeros_like", view.use(0))
+        return Expression(("(", zeros, " if ", Access(("training",)), " else ", view.use(0), ")"))
     return _in_training(call("ops.dropout", view.use(0), p=_ratio(view)))
 
 

@@ -218,13 +218,12 @@ def slice_(view: View) -> Expression:
         whole = [isinstance(e, int) and e < -_OPEN for e in ends]
         return _flip(view, axes, rank, whole)
     by_axis = {a % rank: (s, e, t) for a, s, e, t in zip(axes, starts, ends, steps, strict=True)}
+    source, by_axis = (view.atom(), by_axis) if host else _forwards(view, by_axis)
     parts: list[Part] = []
     for axis in range(max(by_axis) + 1):
         if axis:
             parts.append(", ")
         start, end, step = by_axis.get(axis, (0, _OPEN, 1))
-        if step < 0:
-            raise Refused
         parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
         parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
         parts += [":", Literal(step, "step")] if step != 1 else []
@@ -233,7 +232,38 @@ def slice_(view: View) -> Expression:
         first = _bound(start, "start") if not isinstance(start, int) or start else None
         last = _bound(end, "stop") if not isinstance(end, int) or end < _OPEN - 1 else None
         return Expression((Slice(view.atom(), first, last),), host="tuple")
-    return Expression((view.atom(), "[", *parts, "]"), host="tuple" if host else "")
+    return Expression((source, "[", *parts, "]"), host="tuple" if host else "")
+
+
+Steps = dict[int, tuple[Part | int, Part | int, int]]
+"""Axis -> (start, end, step) of a slice."""
+
+
+def _forwards(view: View, by_axis: Steps) -> tuple[Part, Steps]:
+    """Return the value with the axes that are read backwards flipped, and the steps along it.
+
+    Raises:
+        Refused: when bounds or sizes are computed, from which the flipped bounds would have to be.
+    """
+    found, shape = dict(by_axis), view.shape()
+    source: Part = view.atom()
+    for axis, (start, end, step) in by_axis.items():
+        if step > 0:
+            continue
+        size = shape[axis]
+        if not isinstance(start, int) or not isinstance(end, int):
+            raise Refused
+        first, last = 0, _OPEN
+        if isinstance(size, int):
+            taken = range(*slice(start, None if end < -_OPEN else end, step).indices(size))
+            first, last = (size - 1 - taken[0], size - taken[-1]) if taken else (0, 0)
+        elif end >= -_OPEN:
+            raise Refused
+        elif start != -1 and start < _OPEN - 1:  # x[2::-1] is x[:3] read backwards, however long x is
+            source = Expression((source, "[", ":, " * axis, ":", Literal(start + 1, "stop"), "]"))
+        found[axis] = (first, last, -step)
+    flipped = tuple(sorted(axis for axis, (_, _, step) in by_axis.items() if step < 0))
+    return (call("ops.flip", source, flipped) if flipped else source), found
 
 
 def _bound(bound: Part | int, hint: str) -> Part:

@@ -63,7 +63,9 @@ def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[
 def batch_norm(view: View) -> NnLayer:
     """Emit nn.BatchNorm1d, 2d, 3d; its momentum keeps the old value, as ONNX's does."""
     rank = view.rank()
-    if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
+    if rank not in (2, 3, 4, 5) or view.type(0).dtype == "float64":
+        raise Refused
+    if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
     (size,) = view.static_shape(3)
     states, extra, initials = _affine(view, 1, 2)
@@ -99,10 +101,26 @@ def functional_batch_norm(view: View) -> Expression:
     """Emit ops.batch_norm where statistics, scale or shift are computed: no layer takes them."""
     if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
+    if view.type(0).dtype == "float64":  # which the kernel does not have
+        return _written_out(view)
     if all(isinstance(view.graph.node(view.value(s).node), Parameter) for s in (1, 2, 3, 4)):
         raise Refused
     x, scale, bias, mean, variance = (view.use(i) for i in range(5))
     return call("ops.batch_norm", x, mean, variance, scale, bias, eps=view.operator.float("epsilon"))
+
+
+def _written_out(view: View) -> Expression:
+    """Return ``(x - mean) / ops.sqrt(variance + eps) * scale + shift``."""
+    spatial = (-1,) + (1,) * (view.rank() - 2)
+
+    def along(slot: int) -> Part:
+        return method(view.atom(slot), "reshape", *spatial) if view.rank() > 2 else view.tensor(slot, ATOM)
+
+    epsilon = Literal(view.operator.float("epsilon"), "eps")
+    deviation = call("ops.sqrt", infix(along(4), "+", epsilon, ADD))
+    centred = Brackets(infix(view.use(0, ADD), "-", along(3), ADD))
+    scaled = infix(infix(centred, "/", deviation, MULTIPLY), "*", along(1), MULTIPLY)
+    return infix(scaled, "+", along(2), ADD)
 
 
 @TABLE.layer("LayerNormalization")

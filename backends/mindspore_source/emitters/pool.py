@@ -63,6 +63,10 @@ class _Window:
     def is_symmetric(self) -> bool:
         return self.begins == self.ends
 
+    def is_padded_wide(self, most: int) -> bool:
+        """Whether pads are wider than MindSpore's kernels take: `most` of them fit into the window."""
+        return any(most * pad > size for pad, size in zip(self.begins, self.kernel, strict=True))
+
     def arguments(self, *more: Argument) -> tuple[Argument, ...]:
         """Return an nn layer's arguments; ceil_mode and dilation need pad_mode="pad" in MindSpore."""
         plain = not self.ceil and set(self.dilations) == {1}
@@ -86,7 +90,7 @@ def _pad(view: View, window: _Window, fill: float) -> Part:
 def max_pool(view: View) -> NnLayer:
     """Emit nn.MaxPool1d, 2d, 3d."""
     window = _Window(view)
-    if not window.is_symmetric or view.used_outputs() > 1:
+    if not window.is_symmetric or window.is_padded_wide(2) or view.used_outputs() > 1:
         raise Refused
     more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
     return NnLayer(Call(NnClass(f"MaxPool{window.rank}d"), window.arguments(*more)))
@@ -98,9 +102,9 @@ def functional_max_pool(view: View) -> Expression:
     window = _Window(view)
     if view.used_outputs() > 1:
         return _max_pool_with_indices(view, window)
-    if window.mode == "SAME_UPPER" or window.rank == 1 or (window.ceil and not window.is_symmetric):
+    explicit = not window.is_symmetric or window.is_padded_wide(2)
+    if window.mode == "SAME_UPPER" or window.rank == 1 or (window.ceil and explicit):
         raise Refused
-    explicit = not window.is_symmetric
     return call(
         f"ops.max_pool{window.rank}d",
         _pad(view, window, float("-inf")) if explicit else view.use(0),
@@ -158,7 +162,7 @@ def average_pool(view: View) -> NnLayer:
     """Emit nn.AvgPool1d, 2d, 3d."""
     window = _Window(view)
     counts = _counts_padding(view, window)
-    if not window.is_symmetric or set(window.dilations) != {1}:
+    if not window.is_symmetric or window.is_padded_wide(2) or set(window.dilations) != {1}:
         raise Refused
     if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
         raise Refused
@@ -173,7 +177,7 @@ def functional_average_pool(view: View) -> Expression:
     """Emit ops.avg_pool1d, 2d, 3d; their stride defaults to 1."""
     window = _Window(view)
     counts = _counts_padding(view, window)
-    explicit = not window.is_symmetric
+    explicit = not window.is_symmetric or window.is_padded_wide(2)
     if (
         window.mode == "SAME_UPPER"
         or set(window.dilations) != {1}

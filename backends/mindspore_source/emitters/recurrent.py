@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from itertools import product
 
 from ....ir import Initializer, Parameter
 from ....ir.composites.recurrent import Stack
-from ..emitting import Argument, Call, EmitterTable, Literal, NnClass, NnLayer, Refused, State, View, optional
-from ..text.expressions import Part
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    State,
+    View,
+    optional,
+)
+from ..text.expressions import Attribute, Element, Part, Tuple, call
 from .initializers import dtype_argument, law
 
 TABLE = EmitterTable()
@@ -58,6 +71,84 @@ def stack_layer(view: View) -> NnLayer:
         hints=("", *_HIDDEN[: stack.states]),
         assignable=False,
     )
+
+
+@TABLE.call("regraft.LSTM", "regraft.GRU", "regraft.RNN")
+def computed_stack(view: View) -> Expression:
+    """Emit a call of the emitted file's own function, for weights that are computed: no layer takes them."""
+    stack = Stack.of(view.operator)
+    slots = range(stack.first_parameter, len(view.operands))
+    if all(isinstance(view.graph.node(view.value(slot).node), Parameter) for slot in slots):
+        raise Refused
+    if stack.projection or stack.batch_first or view.has(1) or not stack.bias:
+        raise Refused
+    batch = Element(Attribute(view.atom(), "shape"), 1)
+    shape = Tuple((Literal(stack.layers * stack.directions, "rows"), batch, Literal(stack.hidden, "hidden")))
+    states = [
+        view.tensor(slot) if view.has(slot) else call("ops.zeros", shape, Attribute(view.atom(), "dtype"))
+        for slot in range(2, stack.first_parameter)
+    ]
+    weights = [Tuple(tuple(map(view.tensor, slots[at : at + 4]))) for at in range(0, len(slots), 4)]
+    step = "relu" if stack.relu else stack.kind.lower()
+    found = call(
+        "recurrent",
+        Expression((f"{step}_step",)),
+        view.use(0),
+        Tuple(tuple(states)),
+        Tuple(tuple(weights)),
+        directions=2 if stack.directions == 2 else None,
+    )
+    return Expression(found.parts, outputs=1 + stack.states)
+
+
+_STEPS = {
+    "lstm": '''def lstm_step(x, h, state):
+    """The states after one step of an LSTM, of what its input and its state add to the gates."""
+    i, f, g, o = ops.chunk(x + h, 4, axis=-1)
+    c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(c), c
+''',
+    "gru": '''def gru_step(x, h, state):
+    """The state after one step of a GRU, of what its input and its state add to the gates."""
+    xr, xz, xn = ops.chunk(x, 3, axis=-1)
+    hr, hz, hn = ops.chunk(h, 3, axis=-1)
+    new = tanh(xn + sigmoid(xr + hr) * hn)
+    return (new + sigmoid(xz + hz) * (state[0] - new),)
+''',
+    "rnn": '''def rnn_step(x, h, state):
+    """The state after one step of an Elman layer."""
+    return (tanh(x + h),)
+''',
+    "relu": '''def relu_step(x, h, state):
+    """The state after one step of an Elman layer with ReLU."""
+    return (ops.relu(x + h),)
+''',
+}
+
+_RECURRENT = '''def recurrent(step, x, states, weights, directions=1):
+    """Recurrent layers whose weights are computed; x is (sequence, batch, input)."""
+    finals = ()
+    for first in range(0, len(weights), directions):
+        outputs = ()
+        for number in range(first, first + directions):
+            w, r, w_bias, r_bias = weights[number]
+            inputs = ops.matmul(x, w.T) + w_bias
+            state, steps = tuple([s[number] for s in states]), ()
+            for at in range(x.shape[0]):
+                place = at if number == first else x.shape[0] - 1 - at
+                state = step(inputs[place], ops.matmul(state[0], r.T) + r_bias, state)
+                steps = steps + (state[0],) if number == first else (state[0],) + steps
+            outputs += (ops.stack(steps),)
+            finals += (state,)
+        x = ops.cat(outputs, -1)
+    return (x,) + tuple([ops.stack([f[n] for f in finals]) for n in range(len(states))])
+'''
+
+
+def recurrent_helpers(read: Set[str], called: Set[str]) -> list[str]:
+    """Return the functions of this file that classes reading and calling these names need."""
+    steps = [text for name, text in _STEPS.items() if f"{name}_step" in read]
+    return [*steps, _RECURRENT] if "recurrent" in called else []
 
 
 @TABLE.layer("regraft.LSTMCell", "regraft.GRUCell", "regraft.RNNCell")

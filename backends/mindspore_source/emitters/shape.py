@@ -273,6 +273,8 @@ def arange(view: View) -> Expression:
 def depth_to_space(view: View) -> Expression:
     """Emit ops.pixel_shuffle for channels in torch's order, ops.DepthToSpace for the other."""
     size = view.operator.int("blocksize")
+    if size == 1:
+        return Expression((view.use(0),))
     if view.operator.str("mode") == "CRD":
         return call("ops.pixel_shuffle", view.use(0), size)
     return Expression((Call(call("ops.DepthToSpace", size), (Argument("", view.use(0)),)),))
@@ -281,5 +283,8 @@ def depth_to_space(view: View) -> Expression:
 @TABLE.call("SpaceToDepth")
 def space_to_depth(view: View) -> Expression:
     """Emit ops.SpaceToDepth."""
-    made = call("ops.SpaceToDepth", view.operator.int("blocksize"))
+    size = view.operator.int("blocksize")
+    if size == 1:
+        return Expression((view.use(0),))
+    made = call("ops.SpaceToDepth", size)
     return Expression((Call(made, (Argument("", view.use(0)),)),))

@@ -23,7 +23,7 @@ class LowerGatherNd(Pass):
     """Write out what MindSpore's GatherND does not have.
 
     What it does:
-        Adds the sizes of the axes to computed coordinates below zero, and puts the number of the batch before
+        Adds the sizes of the axes to coordinates below zero, and puts the number of the batch before
         coordinates that count inside of one (`batch_dims`).
 
     Why:
@@ -31,7 +31,7 @@ class LowerGatherNd(Pass):
         them, and knows no `batch_dims`.
 
     Leaves alone:
-        Coordinates that no input can make negative (places of maxima, counts), and axes of symbolic size.
+        Coordinates that no input can make negative: places of maxima, counts, constants.
 
     Refuses:
         Nothing.
@@ -82,11 +82,12 @@ def _from_front(b: Builder, node: Operator, data: Value, at: Value) -> Value:
     if not isinstance(count, int) or _is_counted(b.graph, at):
         return at
     sizes = to.shape[first : first + count]
-    if not all(isinstance(size, int) for size in sizes):
-        return at
+    if all(isinstance(size, int) for size in sizes):
+        ends = b.constant(sizes[0] if count == 1 else list(sizes), "int64")
+    else:
+        ends = b.op("Shape", data, start=first, end=first + count)
     below = b.op("Less", at, b.constant(0, "int64"))
-    ends = b.op("Add", at, b.constant(sizes[0] if count == 1 else list(sizes), "int64"))
-    return b.op("Where", below, ends, at)
+    return b.op("Where", below, b.op("Add", at, ends), at)
 
 
 def _is_counted(graph: Graph, value: Value, depth: int = 16) -> bool:
@@ -101,6 +102,11 @@ def _is_counted(graph: Graph, value: Value, depth: int = 16) -> bool:
         return True
     if node.op_type == "Mod":  # the remainder has the sign of the divisor
         return not node.int("fmod") and _is_counted(graph, given[1], depth - 1)
+    if node.op_type == "Where":  # what this pass makes
+        below = graph.producer(given[0])
+        return (
+            isinstance(below, Operator) and below.op_type == "Less" and given[2] in graph.operands(below.key)
+        )
     if node.op_type == "Clip":
         return len(given) > 1 and _is_counted(graph, given[1], depth - 1)
     parts = given if node.op_type == "Concat" else given[:1]

@@ -47,12 +47,13 @@ class ReturnSizeTensors(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Convert; see the class."""
-        places, roots = Places(graph), [c.key for c in graph.modules.calls() if c.parent is None]
-        b = Builder(graph, call=roots[0] if roots else None)
+        places = Places(graph)
         changes: list[Change] = []
         for position, (name, value) in enumerate(graph.outputs):
             if is_size(graph, value):
                 changes.append(Change("MS123", "is returned as a tensor", places.of(graph, value.node)))
+                size = graph.operator(value.node)  # in whose module it is a Python number
+                b = Builder(graph, call=size.call, location=size.location)
                 made = b.op(SIZE_TENSOR, value, types=[graph.type_of(value)])
                 graph.outputs[position] = (name, made)
         return changes

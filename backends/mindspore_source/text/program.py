@@ -18,7 +18,7 @@ from ..classes.shared_classes import define_classes
 from ..emitters.activation import precise_helpers
 from ..emitters.indexing import PADDED_EMBEDDING
 from ..emitters.initializers import law_of
-from ..emitters.recurrent import REDRAWN
+from ..emitters.recurrent import REDRAWN, recurrent_helpers
 from ..emitters.stub import STUB
 from ..emitting import Extra
 from .build_function import build_function
@@ -99,11 +99,13 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     program = Program("")
     _record_places(builder.cells, program)
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
-    _, called = names_of("".join(texts))
+    read, called = names_of("".join(texts))
+    recurrent = recurrent_helpers(read, called)
+    called |= names_of("".join(recurrent))[1]
     redrawn = REDRAWN if "redrawn" in called else ""
     padded = PADDED_EMBEDDING if "PaddedEmbedding" in called else ""
     stub = STUB if "Unsupported" in called else ""
-    helpers = [*precise_helpers(called), stub, redrawn, padded]
+    helpers = [*precise_helpers(called), *recurrent, stub, redrawn, padded]
     body = "\n\n".join([*helpers, builder.factories.text(), *texts])
     frozen = sorted(
         {

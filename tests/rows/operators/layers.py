@@ -12,8 +12,10 @@ PLACES = {
 }
 """As many places that are apart as each has elements."""
 IDS = Input(integers(2, 3, high=7))
+DOUBLE = Input(floats(2, 4, 3).astype(np.float64))
 SEQUENCE = Input(floats(5, 2, 4))
 H, C = Input(floats(2, 5)), Input(floats(2, 5, seed=1))
+H2, C2 = Input(floats(4, 2, 5)), Input(floats(4, 2, 5, seed=1))
 _MS, _MX = ["mindspore"], ["mxnet"]
 
 
@@ -22,12 +24,25 @@ def _vector(name, seed=0, positive=False):
     return Weight(np.abs(array) + 0.5 if positive else array, name)
 
 
+def _double(seed):
+    return Weight(np.abs(floats(4, seed=seed)).astype(np.float64), f"vector{seed}")
+
+
 def _gates(gates, inputs=4, hidden=5):
     shapes = [(gates * hidden, inputs), (gates * hidden, hidden), (gates * hidden,), (gates * hidden,)]
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     return [
         Weight(floats(*s, seed=n) * 0.5, name) for n, (s, name) in enumerate(zip(shapes, names, strict=True))
     ]
+
+
+def _computed(gates, hidden=5):
+    """Weights of two bidirectional layers that are inputs, not parameters."""
+    each = (_gates(gates, inputs, hidden) for inputs in (4, 4, 2 * hidden, 2 * hidden))
+    return [Input(weight.array) for layer in each for weight in layer]
+
+
+_TWO = {"hidden_size": 5, "num_layers": 2, "bidirectional": 1}
 
 
 def _multihead():
@@ -66,6 +81,7 @@ CASES = [
     ),
     Case("ConvTranspose", LINE, Weight(floats(4, 3, 3)), strides=[2]),
     Case("BatchNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), *_STATISTICS, epsilon=1e-3),
+    Case("BatchNormalization", DOUBLE, *map(_double, range(4)), epsilon=1e-3, backends=_MS),
     Case("LayerNormalization", X, _vector("gamma", 0), _vector("beta", 1), epsilon=1e-3),
     Case("GroupNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), num_groups=2, epsilon=1e-3),
     Case("InstanceNormalization", IMAGE, _vector("gamma", 0), _vector("beta", 1), epsilon=1e-3),
@@ -77,6 +93,8 @@ CASES = [
     Case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0]),
     Case("MaxPool", LINE, kernel_shape=[3], strides=[2]),
     Case("MaxPool", SOLID, kernel_shape=[2, 3, 2], strides=[2, 2, 2]),
+    Case("MaxPool", IMAGE, kernel_shape=[3, 2], pads=[2, 1, 2, 1], backends=_MS),
+    Case("AveragePool", IMAGE, kernel_shape=[3, 3], pads=[2, 2] * 2, count_include_pad=1, backends=_MS),
     Case("AveragePool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0]),
     Case("AveragePool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0], count_include_pad=1),
     Case("GlobalAveragePool", IMAGE),
@@ -133,6 +151,21 @@ CASES = [
     Case("regraft.LSTM", SEQUENCE, None, None, None, *_gates(4), outputs=3, hidden_size=5),
     Case("regraft.GRU", SEQUENCE, None, None, *_gates(3), outputs=2, hidden_size=5),
     Case("regraft.RNN", SEQUENCE, None, None, *_gates(1), outputs=2, hidden_size=5),
+    Case("regraft.LSTM", SEQUENCE, None, H2, C2, *_computed(4), outputs=3, backends=_MS, **_TWO),
+    Case("regraft.GRU", SEQUENCE, None, H2, *_computed(3), outputs=2, backends=_MS, **_TWO),
+    Case("regraft.RNN", SEQUENCE, None, None, *_computed(1), outputs=2, backends=_MS, **_TWO),
+    Case(
+        "regraft.RNN",
+        SEQUENCE,
+        None,
+        None,
+        *_computed(1)[:8],
+        outputs=2,
+        backends=_MS,
+        hidden_size=5,
+        bidirectional=1,
+        nonlinearity="relu",
+    ),
     Case("regraft.LSTMCell", Input(floats(2, 4, seed=7)), H, C, *_gates(4), outputs=2),
     Case("regraft.GRUCell", Input(floats(2, 4, seed=7)), H, *_gates(3)),
     Case("regraft.RNNCell", Input(floats(2, 4, seed=7)), H, *_gates(1)),

@@ -7,6 +7,7 @@ from .case import Case, Input, floats, integers
 X, Y = Input(floats(2, 3, 4)), Input(floats(2, 3, 4, seed=1))
 IMAGE = Input(floats(2, 4, 6, 5))
 WIDE = Input(floats(2, 4, 6, 4))
+WHOLE = Input(integers(2, 3, 4, high=9).astype(np.int32))
 ROW = Input(floats(2, 1, 4))
 PLACES = Input(integers(2, 3, 4, high=3))
 B = Input(floats(2, 3, 4) > 0)
@@ -16,6 +17,13 @@ _MS = ["mindspore"]
 
 def _shape(b, x):
     return b.op("Shape", x)
+
+
+def _sizes_among_values(b, x):
+    """Sizes in arithmetic with tensors, and sizes that are returned."""
+    sizes = b.op("Shape", x, start=1)
+    places = b.op("ArgMax", x, axis=2, keepdims=0)
+    return b.op("Slice", sizes, b.constant([1]), b.constant([2])), b.op("Add", places, b.op("Size", x))
 
 
 def _like(b, x, y):
@@ -38,18 +46,24 @@ CASES = [
     Case("Split", X, [4], axis=2, backends=_MS),
     Case("Slice", X, [1, 0], [3, 4], [1, 2], [1, 2]),
     Case("Slice", X, [-1], [-(2**62)], [2], [-1]),
+    Case("Slice", X, [-2, 2**62, 0], [-(2**62), -(2**62), 2], [0, 1, 2], [-1, -2, 1], backends=_MS),
+    Case("Slice", X, [3], [0], [2], [-2], backends=_MS),
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], np.float32(0.5)),
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="edge"),
     Case("Tile", X, [1, 2, 3]),
     Case("Expand", ROW, [2, 3, 4]),
-    Case("Shape", X, build=_shape, backends=["mxnet"]),
+    Case("Shape", X, build=_shape),
+    Case("Size", X, backends=_MS),
+    Case("Shape", X, build=_sizes_among_values, backends=_MS),
     Case("Shape", X, Input(floats(24)), build=_like, backends=_MS),
-    Case("DepthToSpace", IMAGE, blocksize=2, backends=["mxnet"]),
+    Case("DepthToSpace", IMAGE, blocksize=2),
+    Case("DepthToSpace", IMAGE, blocksize=1, backends=_MS),
     Case("DepthToSpace", IMAGE, blocksize=2, mode="CRD", backends=_MS),
     Case("SpaceToDepth", WIDE, blocksize=2),
     *(Case(name, X, [1], keepdims=0) for name in _REDUCED.split()),
     *(Case(name, X, [1, 2]) for name in _REDUCED.split()),
+    *(Case(name, WHOLE, [1], backends=_MS) for name in _REDUCED.split() if name != "ReduceL2"),
     Case("ReduceLogSumExp", X, [1], keepdims=0),
     Case("ReduceLogSumExp", X, [1, 2], backends=_MS),
     *(Case(name, X, axis=1, keepdims=0) for name in ("ArgMax", "ArgMin")),
@@ -61,6 +75,9 @@ CASES = [
     Case("Gather", X, np.array([2, 0, -1]), axis=1),
     Case("GatherElements", X, PLACES, axis=1),
     Case("GatherND", X, np.array([[0, 1], [1, 2]])),
+    Case("GatherND", X, Input(np.array([[0, -1], [-2, 2]])), backends=_MS),
+    Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1, backends=_MS),
+    Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1, backends=_MS),
     Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add"),
     Case("ScatterND", X, np.array([[1], [0]]), Y),
     Case("Trilu", X, np.int64(1), upper=1),
