@@ -31,7 +31,13 @@ def _replace(class_: Class, argument: ConstructorArgument, template: str, *of: C
     uses = sum(f is argument for f in class_.holes.values())
     if uses >= _ALIASED and is_kind_of(argument.name, "channels"):
         argument.aliased = True
-        class_.aliases.append(argument)
+        readers = (at for at, alias in enumerate(class_.aliases) if _reads(alias, argument))
+        class_.aliases.insert(next(readers, len(class_.aliases)), argument)
+
+
+def _reads(argument: ConstructorArgument, other: ConstructorArgument) -> bool:
+    """Whether an argument is written through another, at any depth."""
+    return any(of is other or _reads(of, other) for of in argument.of)
 
 
 def _is_free(argument: ConstructorArgument) -> bool:
