@@ -35,6 +35,7 @@ class Origin:
             the order of its run; where the source's own runtime can show what nodes give.
         packed: name of a vector in the source's checkpoint -> the names of the parameters that it holds, in
             order; the graph has them in its place.
+        ends: (input, internal value) where passes ended the net before its outputs; see `analysis.ending`.
     """
 
     framework: str = ""
@@ -55,6 +56,7 @@ class Origin:
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def copy(self) -> Origin:
         """Return the same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
@@ -68,4 +70,5 @@ class Origin:
             landmarks=dict(self.landmarks),
             arguments=dict(self.arguments),
             packed=dict(self.packed),
+            ends=list(self.ends),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import permutations
 from typing import ClassVar, Literal
@@ -9,9 +10,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..ir import Array, Graph, Parameter, PassError
+from ..ir.analysis.ending import end_at
 from .base import Change, Pass
 from .transposes import replace_by_transpose
-from .twins import has_twin, make_twin
+from .twinning.branches import expand_pattern, find_branches, report_branch
+from .twinning.copying import find_statistics, has_twin, make_twin
 
 _RANKS = 5  # of tensors whose axes are tried in every order
 
@@ -23,13 +26,17 @@ class TieWeights(Pass):
     """Tie parameters, and make siamese twins.
 
     What it does:
-        ``tie=A+B`` makes the parameters at these module paths one, with the first one's values. Parameters
-        that are the same memory are tied without being asked: that is a fact of the source. One that is
-        another with its axes in another order (``head = Parameter(embed.weight.T)``) becomes a Transpose of
-        it.
-        ``by=value`` ties equal values as well. ``twin=INPUT+NEW`` clones what depends on an input
-        onto a new input, with the same parameters and second calls of the same modules; the new outputs
-        come after the old ones and are called ``OUTPUT_NEW``.
+        ``tie=A+B`` makes the parameters at these module paths one, with the first one's values; a ``*``
+        stands for the rest of the names (``tie=*+sha-*``). Parameters that are the same memory are tied
+        without being asked: that is a fact of the source. One that is another with its axes in another
+        order (``head = Parameter(embed.weight.T)``) becomes a Transpose of it. ``by=value`` ties equal
+        values too.
+
+        ``twin=INPUT+NEW`` clones what depends on an input onto a new input, with the same parameters and
+        second calls of the same modules; the new outputs come after the old ones and are called
+        ``OUTPUT_NEW``. ``twin=INPUT+NEW+NEWER`` makes triplets. ``prefix=b_+c_`` puts a prefix before the
+        names of each twin's operators and outputs, never before a parameter's. ``at=NAME`` ends the net at
+        an internal output, a node or a module first.
 
     Why:
         A tied weight that becomes two in a conversion trains apart, and is twice in the file. A framework
@@ -61,7 +68,9 @@ class TieWeights(Pass):
     Attributes:
         tie: groups of module paths (or names); each group becomes one parameter.
         by: "storage" ties what is the same memory, "value" also what is equal, "none" nothing unasked.
-        twin: (input, new input) pairs.
+        twin: (input, new inputs…) groups.
+        at: where the net ends, for each group, else nowhere.
+        prefix: before the names of what is copied, one for each new input.
     """
 
     name: ClassVar[str] = "tie-weights"
@@ -72,31 +81,65 @@ class TieWeights(Pass):
         "TW104": "parameters have equal values: a coincidence until somebody says otherwise",
         "TW106": "a parameter is another one transposed, the same memory, and becomes a Transpose of it",
         "TW105": "what depends on an input has a twin on a new input",
+        "TW109": "two branches have one structure and names that differ in a prefix, and train apart",
+        "TW107": "the net ends at an internal output",
+        "TW108": "branches that share a BatchNormalization update its statistics once each in training",
     }
 
     tie: tuple[tuple[str, ...], ...] = ()
     by: Literal["storage", "value", "none"] = "storage"
     twin: tuple[tuple[str, ...], ...] = ()
+    at: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
 
     def run(self, graph: Graph) -> list[Change]:
         """Tie; see the class."""
         changes: list[Change] = []
         for group in self.tie:
-            changes += _tie_group(graph, group)
+            for names in expand_pattern(graph, group):
+                changes += _tie_group(graph, names)
         if self.by != "none":
             changes += _tie_same_memory(graph)
-            changes += _tie_equal_values(graph, asked=self.by == "value")
-        for pair in self.twin:
-            if len(pair) != 2:
-                raise PassError("E501", f"expected `twin=INPUT+NEW`, got `twin={'+'.join(pair)}`")
-            if has_twin(graph, pair[1]):
-                continue
-            outputs = ", ".join(f"`{name}`" for name in make_twin(graph, *pair))
-            message = (
-                f"what depends on `{pair[0]}` has a twin on the new input `{pair[1]}`, with outputs {outputs}"
+            apart = [] if self.by == "value" else find_branches(graph)
+            changes += map(report_branch, apart)
+            known = {name for branch in apart for pair in branch.pairs for name in pair}
+            changes += _tie_equal_values(graph, asked=self.by == "value", known=known)
+        if self.at and len(self.at) != len(self.twin):
+            raise PassError(
+                "E501", f"expected an `at` for each of {len(self.twin)} groups of twins, got {len(self.at)}"
             )
-            changes.append(Change("TW105", message, place=pair[1]))
+        count = sum(len(group) - 1 for group in self.twin)
+        if self.prefix and len(self.prefix) != count:
+            raise PassError(
+                "E501", f"expected a `prefix` for each of {count} new inputs, got {len(self.prefix)}"
+            )
+        prefixes = iter(self.prefix or [""] * count)
+        for at, group in zip(self.at or [""] * len(self.twin), self.twin, strict=True):
+            changes += _twins(graph, group, at, [next(prefixes) for _ in group[1:]])
         return changes
+
+
+def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str]) -> list[Change]:
+    source, *others = group
+    wanted = [(n, p) for n, p in zip(others, prefixes, strict=True) if not has_twin(graph, n, p)]
+    changes: list[Change] = []
+    if wanted and at:
+        gone = end_at(graph, source, at)
+        text = f"the net ends at `{at}`: {gone} parameters behind it are used no longer"
+        changes.append(Change("TW107", text, place=at))
+    twice = find_statistics(graph, source) if wanted else []
+    if twice:
+        shown = ", ".join(f"`{name}`" for name in twice[:3]) + (", …" if len(twice) > 3 else "")
+        text = (
+            f"{shown}: in training each branch is normalised by its own batch and updates the statistics, "
+            f"{len(group)} times a step"
+        )
+        changes.append(Change("TW108", text, place=twice[0]))
+    for new, prefix in wanted:
+        outputs = ", ".join(f"`{name}`" for name in make_twin(graph, source, new, prefix))
+        message = f"what depends on `{source}` has a twin on the new input `{new}`, with outputs {outputs}"
+        changes.append(Change("TW105", message, place=new))
+    return changes
 
 
 def _path(graph: Graph, parameter: Parameter) -> str:
@@ -230,11 +273,11 @@ def _address(array: Array) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _tie_equal_values(graph: Graph, *, asked: bool) -> list[Change]:
-    """Report parameters of equal values, or tie them when asked."""
+def _tie_equal_values(graph: Graph, *, asked: bool, known: Set[str]) -> list[Change]:
+    """Report parameters of equal values, but for those already named, or tie them when asked."""
     candidates: dict[object, list[Parameter]] = {}
     for parameter in graph.parameters():
-        if parameter.data.load is not None and parameter.data.shape:
+        if parameter.declared not in known and parameter.data.load is not None and parameter.data.shape:
             candidates.setdefault(parameter.type, []).append(parameter)
     groups: dict[object, list[Parameter]] = {}
     for type_, several in candidates.items():
@@ -267,6 +310,7 @@ def _make_equal_change(graph: Graph, groups: list[list[Parameter]], *, asked: bo
     if asked:
         done = "one parameter" + (" each" if members else "")
         return [Change("TW101", f"{what} have equal values and are now {done}", place=place, members=members)]
+    pair = "by=value" if members else "tie=" + "+".join(_path(graph, p) for p in groups[0])
     why = (
         "one part of the net was copied under other names, or it is a coincidence"
         if members
@@ -279,9 +323,7 @@ def _make_equal_change(graph: Graph, groups: list[list[Parameter]], *, asked: bo
             place=place,
             fixed=False,
             members=members,
-            advice="`--pass tie-weights:by=value` of `regraft rewrite`, which makes them one"
-            if members
-            else "",
+            advice=f"`--pass tie-weights:{pair}` of `regraft rewrite`, which makes them one",
         )
     ]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..backends import find_target
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError
+from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
 from .recipes.comparing import Recipes
 from .report import Report
@@ -61,11 +63,23 @@ def verify_written(
     if find_target(target).is_read_back:  # what the target would read
         written = read(files[0], dict(rewritten.origin.inputs), LoadOptions())
         renames = next((f for f in files if f.name.endswith("renames.json")), None)
+    graph = _ended_alike(graph, rewritten)
     if choose_comparable(graph, rewritten) is graph:
         train = recipes is not None
         return verify(graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes)
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
+
+
+def _ended_alike(graph: Graph, rewritten: Graph) -> Graph:
+    """Return the source, ended where the rewritten graph is; what is left of it runs as it was lowered."""
+    if not rewritten.origin.ends:
+        return graph
+    ended = graph.copy()
+    for source, at in rewritten.origin.ends:
+        end_at(ended, source, at)
+    ended.origin = replace(ended.origin, model=None)
+    return ended
 
 
 def choose_comparable(graph: Graph, rewritten: Graph) -> Graph:

@@ -8,27 +8,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import Graph, Input, Operator, PassError, Value
+from ...ir import Graph, Input, Operator, Parameter, PassError, Value
 
 
-def twin_name(output: str, new: str) -> str:
-    """Return the name of an output's twin."""
-    return f"{output}_{new}"
+def twin_name(output: str, new: str, prefix: str = "") -> str:
+    """Return the name of an output's twin: behind the prefix, or before the new input's name."""
+    return f"{prefix}{output}" if prefix else f"{output}_{new}"
 
 
-def has_twin(graph: Graph, new: str) -> bool:
+def has_twin(graph: Graph, new: str, prefix: str = "") -> bool:
     """Whether the graph has the input `new` and outputs named after it already."""
     names = {name for name, _ in graph.outputs}
     return any(node.name == new for node in graph.input_nodes()) and any(
-        twin_name(name, new) in names for name in names
+        twin_name(name, new, prefix) in names for name in names
     )
 
 
-def make_twin(graph: Graph, source: str, new: str) -> list[str]:
+def make_twin(graph: Graph, source: str, new: str, prefix: str = "") -> list[str]:
     """Copy what depends on the input `source` onto a new input `new`; returns the new outputs' names.
 
     Parameters, constants and whatever does not depend on `source` are shared. The copied operators are in
-    second calls of the same modules; the root's own operators stay in the root's call.
+    second calls of the same modules; the root's own operators stay in the root's call. A prefix goes before
+    the names of copied operators and outputs, never before a parameter's.
 
     Raises:
         PassError: for an input that there is not, a name that is taken, an input no output depends on, or
@@ -49,7 +50,8 @@ def make_twin(graph: Graph, source: str, new: str) -> list[str]:
             f"expected no state that depends on `{source}`, got updates of {', '.join(map(repr, updated))}",
             hint="both branches would update it, in no certain order; capture in evaluation mode",
         )
-    clash = [twin_name(name, new) for name, _ in doubled if twin_name(name, new) in taken]
+    names = [twin_name(name, new, prefix) for name, _ in doubled]
+    clash = [name for name in names if name in taken]
     if clash:
         raise PassError(
             "E501", f"expected new names for the twin's outputs, got `{clash[0]}`, which is taken"
@@ -57,13 +59,26 @@ def make_twin(graph: Graph, source: str, new: str) -> list[str]:
     chosen, calls = _clone_calls(graph, dependent)
     mapped = {old.key: graph.add_input(new, old.type).node}
     for key in [k for k in graph.order() if k in chosen]:
-        _clone(graph, graph.operator(key), mapped, calls)
-    graph.outputs += [(twin_name(name, new), Value(mapped[v.node], v.output)) for name, v in doubled]
+        _clone(graph, graph.operator(key), mapped, calls, prefix)
+    found = [Value(mapped[v.node], v.output) for _, v in doubled]
+    graph.outputs += zip(names, found, strict=True)
     examples = graph.origin.inputs
     if source in examples:  # another example than the first input's, of the same range
-        flipped = np.ascontiguousarray(np.flip(examples[source]))
-        graph.origin = replace(graph.origin, inputs={**examples, new: flipped})
-    return [twin_name(name, new) for name, _ in doubled]
+        turned = np.ascontiguousarray(np.roll(np.flip(examples[source]), len(examples) - 1))
+        graph.origin = replace(graph.origin, inputs={**examples, new: turned})
+    return names
+
+
+def find_statistics(graph: Graph, source: str) -> list[str]:
+    """Return the modules whose statistics each branch from `source` updates when the net is trained."""
+    paths = graph.modules.call_names()
+    return [
+        paths[node.call].rpartition("#")[0] if node.call is not None else node.op_type
+        for node in map(graph.node, sorted(graph.flow.descendants(_input(graph, source).key)))
+        if isinstance(node, Operator)
+        and node.op_type == "BatchNormalization"
+        and all(isinstance(graph.node(v.node), Parameter) for v in graph.operands(node.key)[3:5] if v)
+    ]
 
 
 def _input(graph: Graph, name: str) -> Input:
@@ -95,7 +110,7 @@ def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict
     return chosen, again
 
 
-def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int]) -> None:
+def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int], prefix: str) -> None:
     """Add a copy of an operator on the mapped operands."""
 
     def map_value(value: Value | None) -> Value | None:
@@ -105,6 +120,8 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
     twin.types = list(node.types)
     twin.call = node.call if node.call is None else calls.get(node.call, node.call)
     twin.hint = ""
+    if prefix and node.location:
+        twin.location = f"{prefix}{node.location}"
     twin.attributes = {
         name: _copy_nested(value, calls) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()

@@ -1,0 +1,102 @@
+"""Twins of symbols, as files of MXNet; and branches that came apart, told by structure and prefix."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import regraft
+from regraft.cli import main
+from regraft.ir import PassError
+from regraft.passes import TieWeights
+
+from ..corpora.mxnet.cases import save_params
+
+SHAPES = {"conv1_weight": (4, 1, 3, 3), "conv1_bias": (4,), "fc_weight": (5, 144), "fc_bias": (5,)}
+
+
+def symbol(folder, prefixes, *, equal=True, other="fc_weight"):
+    """A convolution and a dense layer for each prefix, on an input of its own."""
+    nodes, heads, stored = [], [], {}
+    for number, prefix in enumerate(prefixes):
+
+        def add(op, name, *inputs, **attributes):
+            nodes.append({"op": op, "name": name, "inputs": [[i, 0, 0] for i in inputs], "attrs": attributes})
+            return len(nodes) - 1
+
+        named = {n: prefix + (n if n != "fc_weight" else other if number else n) for n in SHAPES}
+        data = add("null", f"data{number}")
+        weight, bias = (add("null", named[n]) for n in ("conv1_weight", "conv1_bias"))
+        conv = add("Convolution", f"{prefix}conv1", data, weight, bias, kernel="(3, 3)", num_filter="4")
+        act = add("Activation", f"{prefix}relu1", conv, act_type="relu")
+        weight, bias = (add("null", named[n]) for n in ("fc_weight", "fc_bias"))
+        heads.append([add("FullyConnected", f"{prefix}fc", act, weight, bias, num_hidden="5"), 0, 0])
+        rng = np.random.default_rng(0 if equal else number)
+        stored |= {f"arg:{named[n]}": rng.standard_normal(s).astype(np.float32) for n, s in SHAPES.items()}
+    path = folder / "net-symbol.json"
+    path.write_text(json.dumps({"nodes": nodes, "heads": heads, "attrs": {"mxnet_version": ["int", 10901]}}))
+    save_params(folder / "net-0000.params", stored)
+    return path
+
+
+X = np.random.default_rng(3).standard_normal((2, 1, 8, 8)).astype(np.float32)
+
+
+def test_triplets_written_for_mxnet_share_variables_and_prefix_operators_alone(tmp_path):
+    graph = regraft.load(symbol(tmp_path, [""]), {"data0": X})
+    wanted = "tie-weights:twin=data0+pos+neg,at=relu1_output,prefix=p_+n_"
+    rewritten = regraft.rewrite(graph, [wanted])
+    regraft.save(rewritten.graph, tmp_path / "out", to="mxnet")
+    nodes = json.loads((tmp_path / "out" / "net-symbol.json").read_text())["nodes"]
+    assert [n["name"] for n in nodes if n["op"] == "Convolution"] == ["conv1", "p_conv1", "n_conv1"]
+    assert sorted(n["name"] for n in nodes if n["op"] == "null") == sorted(
+        ["conv1_bias", "conv1_weight", "data0", "neg", "pos"]
+    )
+    again = regraft.load(tmp_path / "out" / "net-symbol.json", {"data0": X, "pos": X + 1, "neg": -X})
+    assert [name for name, _ in again.outputs] == ["relu1_output", "p_relu1_output", "n_relu1_output"]
+    assert len(again.parameters()) == 2
+
+
+def test_a_net_that_ends_inside_is_compared_with_the_source_until_there(tmp_path):
+    path, out = symbol(tmp_path, [""]), tmp_path / "out"
+    options = [
+        "--input",
+        "data0=2x1x8x8",
+        "--pass",
+        "tie-weights:twin=data0+data1,at=fc",
+        "--to",
+        "mindspore",
+    ]
+    result = CliRunner().invoke(main, ["rewrite", str(path), *options, "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "equal to what was read" in result.output
+    assert (out / "model.py").read_text().count("self.conv1(") == 2
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_branch_under_a_prefix_is_found_and_tied_as_the_advice_says(tmp_path, equal):
+    path = symbol(tmp_path, ["", "sha-"], equal=equal)
+    (found,) = [c for c in regraft.check(path) if c.code == "TW109"]
+    assert "`conv1_weight`, `sha-conv1_weight` and 3 more pairs" in found.message
+    assert not [c for c in regraft.check(path) if c.code == "TW104"]
+    option = found.advice.split('"')[1]
+    graph = regraft.load(path, {"data0": X, "data1": X})
+    tied = regraft.rewrite(graph, [option]).graph
+    assert sorted(p.declared for p in tied.parameters()) == sorted(SHAPES)
+
+
+def test_branches_that_differ_are_no_copies(tmp_path):
+    codes = {c.code for c in regraft.check(symbol(tmp_path, ["", "sha-"], equal=False, other="dense_weight"))}
+    assert not codes & {"TW104", "TW109"}
+
+
+def test_branches_of_two_prefixes_are_two_towers(tmp_path):
+    assert "TW109" not in {c.code for c in regraft.check(symbol(tmp_path, ["a_", "b_"], equal=False))}
+
+
+@pytest.mark.parametrize("group", ["*+*", "*+no-*", "conv1_*+sha-*", "conv1_weight+sha-*"])
+def test_a_pattern_that_not_every_name_has(tmp_path, group):
+    graph = regraft.load(symbol(tmp_path, ["", "sha-"]), {"data0": X, "data1": X})
+    with pytest.raises(PassError, match="E501"):
+        TieWeights(tie=(tuple(group.split("+")),)).run(graph)
