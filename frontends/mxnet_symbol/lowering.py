@@ -17,6 +17,7 @@ from ...ir import (
 from ..size_limits import Budget
 from .attributes import TextAttributes
 from .call import Call
+from .control_flow import is_control_flow, unrolled
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
@@ -32,7 +33,8 @@ def require_lowerings(symbol: Symbol) -> None:
     Raises:
         UnsupportedError: listing all that have none.
     """
-    TABLE.require(((node.op, node.place) for node in symbol.operators()), HINT, explain)
+    operators = (node for node in symbol.all_operators() if not is_control_flow(node))
+    TABLE.require(((node.op, node.place) for node in operators), HINT, explain)
 
 
 def lower(
@@ -63,6 +65,14 @@ def lower(
         key = root if module is None else graph.modules.add_call(module, root)
         builder = Builder(graph, call=key, location=node.name)
         operands = [_operand(values, node, variables, reference) for reference in node.inputs]
+        if is_control_flow(node):
+            before = graph._next
+            outputs = unrolled(builder, node, operands, _lowered)
+            values[node.index] = list(outputs)
+            for output, value in enumerate(outputs):
+                graph.origin.landmarks.setdefault((node.name, output), value)
+            budget.spend(graph, range(before, graph._next), node.place)
+            continue
         call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
         _check_parameters(call, operands)
         before = graph._next

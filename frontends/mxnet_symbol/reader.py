@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ ARGMAX_CHANGED = 905
 MOST_NODES, MOST_INPUTS = 1 << 15, 1 << 17
 """Nodes, and inputs of all nodes and the symbol together: ten times what the largest nets have."""
 
+_DEEPEST, _MOST_SUBGRAPHS = 8, 3  # symbols within symbols, and of one node: condition, then, else
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -33,6 +35,7 @@ class SymbolNode:
         attributes: the operator's own attributes, all text.
         hidden: attributes such as ``__shape__`` and ``__init__``, all text.
         inputs: (node index, output number) by slot.
+        subgraphs: symbols that a node of control flow runs.
     """
 
     index: int
@@ -41,6 +44,7 @@ class SymbolNode:
     attributes: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict)
     inputs: tuple[tuple[int, int], ...] = ()
+    subgraphs: tuple[Symbol, ...] = ()
 
     @property
     def is_variable(self) -> bool:
@@ -65,6 +69,13 @@ class Symbol:
         """The nodes that are no variables, in execution order."""
         return [node for node in self.nodes if not node.is_variable]
 
+    def all_operators(self) -> Iterator[SymbolNode]:
+        """The same with those of the symbols that nodes of control flow run."""
+        for node in self.operators():
+            yield node
+            for part in node.subgraphs:
+                yield from part.all_operators()
+
 
 def read_symbol(path: Path) -> Symbol:
     """Read ``x-symbol.json``.
@@ -86,16 +97,28 @@ def parse_symbol(raw: bytes | str) -> Symbol:
     Raises:
         ModelError: as `read_symbol` does.
     """
-    document = parse_json(raw.encode() if isinstance(raw, str) else raw)
+    return _symbol(parse_json(raw.encode() if isinstance(raw, str) else raw), 0)
+
+
+def _symbol(document: object, depth: int, version: int | None = None) -> Symbol:
+    if depth > _DEEPEST:
+        raise ModelError("E106", f"expected symbols nested at most {_DEEPEST} deep")
     if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
         raise ModelError("E101", "expected a symbol: an object with a list of `nodes`")
-    version = _version(document)
+    version = _version(document) if version is None else version
     records = document["nodes"]
     if not records:
         raise ModelError("E101", "expected at least one node, got none")
     if len(records) > MOST_NODES:
         raise ModelError("E106", f"expected at most {MOST_NODES} nodes, got {len(records)}")
     nodes = [_node(record, index, len(records)) for index, record in enumerate(records)]
+    for index, record in enumerate(records):
+        parts = record.get("subgraphs")
+        if parts:
+            if not isinstance(parts, list) or len(parts) > _MOST_SUBGRAPHS:
+                raise ModelError("E101", "expected a list of `subgraphs`", place=nodes[index].place)
+            nested = tuple(_symbol(part, depth + 1, version) for part in parts)
+            nodes[index] = replace(nodes[index], subgraphs=nested)
     heads = document.get("heads", document.get("head"))
     if not isinstance(heads, list) or not heads:
         raise ModelError("E101", "expected a list of `heads`, the outputs")

@@ -8,7 +8,8 @@
 MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x86-64) and uses `numpy.bool`,
 which NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
 `tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
-`emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes.
+`emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes, and
+`control_flow.json`, symbols that MXNet itself makes of functions.
 """
 
 import argparse
@@ -33,6 +34,7 @@ def main():
     )
     parser.add_argument("--all", action="store_true", help="record cases again that have not changed")
     everything = parser.parse_args().all
+    record_control_flow()
     rows, emitted = record_rows(everything), record_emitted()
     print(f"recorded {rows} rows and {emitted} emitted symbols with MXNet {mx.__version__}")
 
@@ -90,6 +92,44 @@ def record_emitted():
         arrays[f"{name}/digest"] = np.frombuffer(bytes.fromhex(record["digest"]), np.uint8)
     write_arrays(CORPUS / "emitted.npz", arrays)
     return len(records)
+
+
+def record_control_flow():
+    """Make symbols with loops and conditions, and run them."""
+    variable, contrib = mx.sym.Variable, mx.sym.contrib
+    a, b = variable("a"), variable("b")
+    loop, (state,) = contrib.foreach(
+        lambda d, s: (d * variable("w") + s[0], [s[0] + d]), variable("x"), [variable("s")]
+    )
+    branches = contrib.cond(a.sum() > b.sum(), lambda: a * 2 + b, lambda: a - b)
+    (turns,), last = contrib.while_loop(
+        lambda i, t: i < 4,
+        lambda i, t: ([i * t], [i + 1, t * variable("k")]),
+        [variable("i"), variable("t")],
+        max_iterations=7,
+    )
+
+    def within(d, s):
+        rows, (left,) = contrib.foreach(lambda e, u: (e + u[0], [u[0] * 2]), d, [s[0]])
+        return rows.sum(), [left]
+
+    outer, (left,) = contrib.foreach(within, variable("x"), [variable("s")])
+    group = mx.sym.Group
+    cases = {
+        "foreach": (group([loop, state]), {"x": [[1, 2], [3, 4], [5, 6]], "w": [2, -1], "s": [0.5, 0]}),
+        "then": (branches, {"a": [3, 4], "b": [1, 2]}),
+        "else": (branches, {"a": [0, 1], "b": [1, 2]}),
+        "while": (group([turns, *last]), {"i": [1], "t": [1.5], "k": [2]}),
+        "nested": (group([outer, left]), {"x": [[1, 2], [3, 4]], "s": [1]}),
+    }
+    records = {}
+    for name, (symbol, given) in cases.items():
+        arrays = {k: np.array(v, np.float32) for k, v in given.items()}
+        outputs = [o.tolist() for o in run(symbol.tojson(), arrays, {})]
+        if name == "while":  # which runs three turns of seven: the other rows are what memory held
+            outputs[0][3:] = [[0.0]] * 4
+        records[name] = {"symbol": json.loads(symbol.tojson()), "given": given, "outputs": outputs}
+    (CORPUS / "control_flow.json").write_text(json.dumps(records, indent=1) + "\n")
 
 
 def symbol_of(operator, attributes, names, outputs=1):

@@ -116,7 +116,8 @@ def _parameters(call: Call, found: list[Piece], wanted: list[Piece]) -> list[Val
         )
     node = call.graph.node(packed.node)
     holders = [m for m in call.graph.modules if packed.node in m.parameters.values()]
-    if not isinstance(node, Parameter) or len(holders) != 1 or call.graph.users(packed):
+    shared = len(holders) != 1 or holders[0].key == 0 or call.graph.users(packed)
+    if not isinstance(node, Parameter) or shared:
         return [_slice(call, packed, piece) for piece in wanted]
     values = {piece: _part(call, node, piece) for piece in found}
     call.graph.origin.packed[node.declared] = [
