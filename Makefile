@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mxnet mutants fuzz fuzz-programs kills golden clean
+.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,10 @@ bench: $(READY)  ## ratios side by side with what a user would run instead
 
 corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora, SAMPLE=cases of each
 	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_torch.py --sample $(or $(SAMPLE),0)
+
+corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIND=mindcv,zoo,ops (installs mindcv in a folder)
+	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0
+	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(or $(KIND),mindcv,zoo,ops)
 
 corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy
 	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy)

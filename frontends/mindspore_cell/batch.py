@@ -110,9 +110,9 @@ class _Comparison:
             shape = tuple(self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True))
             return BatchFill(a.reshape(-1)[0].copy().reshape(()), shape)
         if a.shape == b.shape and a.dtype.kind == "i" and a.ndim <= 1:
-            return tuple(
-                self.number(int(p), int(q), where) for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)
-            )
+            pairs = zip(a.reshape(-1), b.reshape(-1), strict=True)
+            found = tuple(self.number(int(p), int(q), where) for p, q in pairs)
+            return found if a.ndim else found[0]
         raise BatchDependenceError(f"the values of a {list(a.shape)} constant depend on the batch size")
 
     def number(self, a: Any, b: Any, where: str) -> Any:

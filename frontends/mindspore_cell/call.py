@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,8 @@ _BOOKKEEPING = (
     "visited",
 )
 """Attributes of any primitive that say how MindSpore runs it, not what it computes."""
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+"""Element types of complex numbers, and those of their parts."""
 
 
 class Call(call.Call):
@@ -90,6 +94,27 @@ class Call(call.Call):
             return found.reshape(()).item()
         return found
 
+    @property
+    def real_dtype(self) -> str:
+        """The element type of a complex result's parts, or of a real result."""
+        return _PARTS.get(self.dtype, self.dtype)
+
+    def holds(self, kind: type) -> bool:
+        """Whether an argument, or an item of one, is of a class."""
+        return any(_holds(argument, kind) for argument in self._arguments.values())
+
+    def with_parts(self, part: Callable[[Any], Any]) -> Call:
+        """Return the call on a part of its arguments, the results of which are real."""
+        found = copy(self)
+        found._arguments = {key: part(argument) for key, argument in self._arguments.items()}
+        found.node = replace(self.node, type=_real_type(self.node.type))
+        return found
+
+    def values(self, key: Key) -> list[Value]:
+        """Return an argument that is a list of tensors, some of which may be constants."""
+        found = self.arg(key)
+        return [self.as_value(item) for item in (found if is_list(found) else [found])]
+
     def items(self, found: Any) -> list[Any]:
         """Return the elements of nested tuples and arrays in one list."""
         if isinstance(found, np.ndarray):
@@ -112,7 +137,7 @@ class Call(call.Call):
         if is_list(found) and any(isinstance(item, Size) for item in found):
             return self.shape_value(found)
         plain = isinstance(found, (np.ndarray, bool, int, float)) or is_list(found)
-        if plain and not _holds_values(found):
+        if plain and not _holds(found, Value):
             return self.constant(found)
         return super().as_value(found, what)
 
@@ -183,8 +208,14 @@ class Call(call.Call):
         raise BatchDependenceError("no input has the batch as a dimension")
 
 
-def _holds_values(argument: Any) -> bool:
-    return isinstance(argument, Value) or (is_list(argument) and any(map(_holds_values, argument)))
+def _holds(argument: Any, kind: type) -> bool:
+    return isinstance(argument, kind) or (is_list(argument) and any(_holds(a, kind) for a in argument))
+
+
+def _real_type(stated: Any) -> Any:
+    if isinstance(stated, tuple):
+        return tuple(map(_real_type, stated))
+    return stated if stated is None else replace(stated, dtype=_PARTS.get(stated.dtype, stated.dtype))
 
 
 def _fill_type(fill: BatchFill) -> TensorType:

@@ -14,6 +14,7 @@ from ...ir.dims import Size
 from .batch import BatchFill
 from .call import Call
 from .cell_calls import Attribution, Marker
+from .complex_numbers import lower
 from .mindir import MONAD, Node, Program
 from .operators import TABLE
 from .recording import CellCall
@@ -120,7 +121,7 @@ class Lowerer:
                 users=[self.users[i] for i in node.inputs],
                 reads=self.reads.get(node.name, ()),
             )
-            return call.finish(TABLE.lower(call))
+            return call.finish(lower(call, TABLE))
 
     def _item(self, node: Node, sequence: Sequence[Any], index: int) -> Any:
         """One result of several; lowerings leave out those at the end that training alone reads."""

@@ -89,7 +89,8 @@ def _checked(b: Builder, length: object, value: Value) -> int:
 def _matrices(n: int, frequencies: int) -> tuple[Array, Array]:
     """Cosines and sines of (place, frequency), in float64."""
     angles = np.outer(np.arange(n), np.arange(frequencies)) % n * (2 * math.pi / max(n, 1))
-    return np.cos(angles), np.sin(angles)
+    cosines, sines = (np.where(np.abs(v) < 1e-12, 0, v) for v in (np.cos(angles), np.sin(angles)))
+    return cosines, sines
 
 
 def _factor(n: int, operator: Operator, *, inverse: bool) -> float:

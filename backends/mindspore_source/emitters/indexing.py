@@ -191,11 +191,25 @@ def compress(view: View) -> Expression:
 
 @TABLE.call("Unique")
 def unique(view: View) -> Expression:
-    """Emit the values alone; ops.unique returns them in order of occurrence."""
+    """Emit the values alone, in order of occurrence as ops.unique has them, or sorted."""
     if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
         raise Refused
     values = Element(call("ops.unique", method(view.atom(), "reshape", -1)), 0)
-    return Expression((Element(call("ops.sort", values), 0),))
+    return Expression((Element(call("ops.sort", values), 0) if view.operator.int("sorted") else values,))
+
+
+@TABLE.call("Col2Im")
+def columns_to_image(view: View) -> Expression:
+    """Emit ops.fold, for images of two dimensions."""
+    size, window = view.ints(1), view.ints(2)
+    if len(size) != 2:
+        raise Refused
+    pads = view.operator.spatial("pads", 2)
+    if pads[:2] != pads[2:]:
+        raise Refused
+    named = {name: tuple(view.operator.spatial(f"{name}s", 2)) for name in ("dilation", "stride")}
+    to = call("ms.Tensor", list(size), Expression(("ms.int32",)))
+    return call("ops.fold", view.use(0), to, tuple(window), padding=tuple(pads[:2]), **named)
 
 
 def _bounds(view: View, slot: int, count: int) -> list[Part | int]:

@@ -47,7 +47,7 @@ def mean(view: View) -> Expression:
 
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
-    """Emit ``x.sum(axis, keepdims=…)``."""
+    """Emit ``x.sum(axis, keepdims=…)``, which makes int64 of integers unless told otherwise."""
     shape, axes = view.shape(0), _axes(view)
     if 0 in ([shape[a] for a in ([axes] if isinstance(axes, int) else axes)] if axes is not None else shape):
         return sum_of_none(view.atom(), axes, keep=_keep(view))

@@ -64,7 +64,7 @@ def _compare(graph: Graph, node: Operator, data: Value) -> None:
     b = Builder(graph)
     with b.inside(node.call, node.location):
         flat = b.op("Reshape", data, b.constant([-1]))
-        values = b.op("Unique", flat, sorted=1, types=[node.types[0]])
+        values = b.op("Unique", flat, sorted=node.int("sorted"), types=[node.types[0]])
         equal = b.op("Equal", b.op("Unsqueeze", flat, b.constant([-1])), values)
         ones = b.op("Cast", equal, to=onnx_dtype("int32"))
         found = [

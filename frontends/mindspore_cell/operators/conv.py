@@ -39,21 +39,22 @@ def convolution(call: Call) -> Value:
     return call.op("Conv", call.value(0), call.value(1), **attributes)
 
 
-@TABLE.op("Conv2DTranspose", "Conv2DBackpropInput")
+@TABLE.op("Conv2DTranspose", "Conv2DBackpropInput", "Conv3DTranspose")
 def transposed_convolution(call: Call) -> Value:
     """The output size is given, so that the pads follow from it."""
     kernel = call.ints("kernel_size")
+    rank = len(kernel)
     _channels_first(call)
-    strides, dilations = call.ints("stride")[-2:], call.ints("dilation")[-2:]
+    strides, dilations = per_axis(call.ints("stride"), rank), per_axis(call.ints("dilation"), rank)
     call.arg("pad_mode")
-    size = call.sizes(2)[-2:]
-    known = [d for d in call.shape() if isinstance(d, int)][-2:]
-    wanted = [d for d in size if isinstance(d, int)]
-    if len(known) != 2 or len(wanted) != 2:
+    call.ignore(2, "input_size", "in_channel", "output_padding", "strides", "dilations")
+    known = [d for d in call.shape()[2:] if isinstance(d, int)]
+    wanted = [d for d in (call.type.shape or ())[2:] if isinstance(d, int)]
+    if len(known) != rank or len(wanted) != rank:
         raise call.unsupported("expected static spatial dimensions")
     begins = call.ints("pad_list")[0::2]
     pads_begin, pads_end, extra = [], [], []
-    for i in range(2):
+    for i in range(rank):
         full = (known[i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1
         end = full - begins[i] - wanted[i]
         pads_begin.append(begins[i])

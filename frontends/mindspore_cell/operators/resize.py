@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....ir import Value
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -41,37 +43,50 @@ def resize_linear(call: Call) -> Value:
 
 @TABLE.op("ResizeNearestNeighbor", "ResizeNearestNeighborV2")
 def resize_nearest(call: Call) -> Value:
-    """Arguments: size, align_corners, half_pixel_centers; only the plain form, which rounds down."""
-    if call.flag(2) or call.flag(3):
-        raise call.unsupported("expected neither align_corners nor half_pixel_centers")
-    return _resize(call, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    """Arguments: size, align_corners, half_pixel_centers; the plain form rounds down."""
+    aligned, half = call.flag(2), call.flag(3)
+    mode = _transformation(aligned=aligned, half=half)
+    rounding = "round_prefer_ceil" if aligned or half else "floor"
+    return _resize(call, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
+
+
+@TABLE.op("ResizeBicubic")
+def resize_bicubic(call: Call) -> Value:
+    """Products with the kernel's own weights, which it looks up in a table of 1024 fractions."""
+    from mindspore import Tensor
+    from mindspore.ops.auto_generate import ResizeBicubic
+
+    aligned, half = call.flag(2), call.flag(3)
+    wanted, x = call.ints(1), call.value(0)
+    matrices = []
+    for size, count in zip(call.static_shape(x, [2, 3]), wanted, strict=True):
+        found: Any = ResizeBicubic(aligned, half)(Tensor(np.eye(size, dtype="f4")[None, None]), (count, size))
+        matrices.append(found.asnumpy()[0, 0])
+    rows, columns = matrices
+    y = call.op("MatMul", call.constant(rows, call.dtype), x)
+    return call.op("MatMul", y, call.constant(columns.T.copy(), call.dtype))
+
+
+def _upsample(call: Call, **attributes: Any) -> Value:
+    """To the size of argument 1, or by the factors of argument 2."""
+    if call.arg(1, None) is not None:
+        call.ignore(2)
+        return _resize(call, **attributes)
+    scales = call.constant([1.0, 1.0, *call.floats(2)], "float32")
+    return call.op("Resize", call.value(0), None, scales, **attributes)
 
 
 @TABLE.op("UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")
 def upsample_nearest(call: Call) -> Value:
     """Arguments: size or None, scale factors or None."""
-    if call.arg(1, None) is None:
-        scales = call.constant([1.0, 1.0, *call.floats(2)], "float32")
-        return call.op(
-            "Resize",
-            call.value(0),
-            None,
-            scales,
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-    call.ignore(2)
-    return _resize(call, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    return _upsample(call, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 @TABLE.op("UpsampleTrilinear3D")
 def upsample_trilinear(call: Call) -> Value:
-    """Arguments: size, scale factors or None, align_corners."""
-    if call.arg(1, None) is None or call.arg(2, None) is not None:
-        raise call.unsupported("expected a size, got scale factors")
+    """Arguments: size or None, scale factors or None, align_corners."""
     mode = _transformation(aligned=call.flag(3), half=True)
-    return _resize(call, mode="linear", coordinate_transformation_mode=mode)
+    return _upsample(call, mode="linear", coordinate_transformation_mode=mode)
 
 
 _SAMPLING = ("linear", "nearest")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .case import Group, floats, integers
+from .more import PATCHES, SETS, SIGNALS
 
 _X = {"x": floats(2, 3, 4), "y": floats(2, 3, 4, seed=1)}
 
@@ -411,4 +412,7 @@ GROUPS = {
     "found_places": FOUND_PLACES,
     "views": VIEWS,
     "images": IMAGES,
+    "signals": SIGNALS,
+    "patches": PATCHES,
+    "sets": SETS,
 }
