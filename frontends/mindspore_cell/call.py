@@ -45,6 +45,7 @@ _BOOKKEEPING = (
     "primitive_target",
     "side_effect_mem",
     "visited",
+    "grad_scale",
 )
 """Attributes of any primitive that say how MindSpore runs it, not what it computes."""
 _PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -131,7 +132,9 @@ class Call(call.Call):
         """Return an argument of any kind as a value; a number, a tuple or an array becomes a constant."""
         if isinstance(found, BatchFill):
             shape = self.shape_value(found.shape)
-            return self.op("Expand", self.constant(found.value), shape, types=[_fill_type(found)])
+            return self.op(
+                "Expand", self.constant(found.value, str(found.value.dtype)), shape, types=[_fill_type(found)]
+            )
         if isinstance(found, Size):
             return self.op("Squeeze", self.shape_value([found]), self.constant([0]))
         if is_list(found) and any(isinstance(item, Size) for item in found):

@@ -18,6 +18,7 @@ from .complex_numbers import lower
 from .mindir import MONAD, Node, Program
 from .operators import TABLE
 from .recording import CellCall
+from .refusals import explain
 
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
@@ -85,7 +86,8 @@ class Lowerer:
                 place=self._place(control[0]) if control else "",
                 hint="make the condition a Python value, or use ops.select",
             )
-        TABLE.require((n.op, self._place(n)) for n in self.program.nodes if n.op not in _STRUCTURE)
+        uses = ((n.op, self._place(n)) for n in self.program.nodes if n.op not in _STRUCTURE)
+        TABLE.require(uses, explain=explain)
 
     def _is_control(self, node: Node) -> bool:
         """Whether a node branches, or calls a function or the value that a branch chose (``graph:node``)."""

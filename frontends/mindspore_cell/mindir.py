@@ -211,7 +211,10 @@ def _scalars(attribute: Any, kind: str) -> Iterator[Any]:
         yield f"<{kind}>"
 
 
-def _array(proto: Any) -> np.ndarray:
+def _array(proto: Any) -> np.ndarray | str:
+    """An array, or the name of an element type, which is stored as one without data."""
     dtype = numpy_dtype(_DTYPES[proto.data_type])
     shape = tuple(int(d) for d in proto.dims)
+    if not proto.raw_data and 0 not in shape:
+        return _DTYPES[proto.data_type]
     return np.frombuffer(proto.raw_data, dtype).reshape(shape)

@@ -528,3 +528,15 @@ def test_an_embedding_is_one_gather_whatever_the_rank_of_its_indices() -> None:
         graph = read(table, [("", indices)], LoadOptions())
         assert [operator.op_type for operator in graph.operators()] == ["Gather"]
         np.testing.assert_array_equal(onnx_outputs(graph, indices)[0], pynative(table, indices)[0])
+
+
+class DrawsNumbers(ms.nn.Cell):
+    def construct(self, x):
+        return ms.ops.rrelu(x)
+
+
+def test_random_numbers_are_refused_with_what_to_do() -> None:
+    with pytest.raises(UnsupportedError, match="UniformReal") as refusal:
+        read(DrawsNumbers(), [("", np.ones((2, 3), np.float32))], STATIC)
+    assert "draws other random numbers" in str(refusal.value)
+    assert "leaky_relu" in str(refusal.value)

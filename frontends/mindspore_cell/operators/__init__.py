@@ -7,6 +7,7 @@ from ..call import Call
 from . import (
     activation,
     conv,
+    detection,
     dropout,
     fourier,
     grids,
@@ -15,6 +16,7 @@ from . import (
     linear_algebra,
     loss,
     math,
+    more_math,
     norm,
     patches,
     pool,
@@ -30,6 +32,7 @@ from . import (
 TABLE = LoweringTable[Call]("MindSpore").include(
     activation.TABLE,
     conv.TABLE,
+    detection.TABLE,
     dropout.TABLE,
     fourier.TABLE,
     grids.TABLE,
@@ -38,6 +41,7 @@ TABLE = LoweringTable[Call]("MindSpore").include(
     linear_algebra.TABLE,
     loss.TABLE,
     math.TABLE,
+    more_math.TABLE,
     norm.TABLE,
     patches.TABLE,
     pool.TABLE,

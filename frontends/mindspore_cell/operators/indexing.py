@@ -14,9 +14,20 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Gather")
 def gather(call: Call) -> Value:
-    if call.arg(3, 0) != 0:
-        raise call.unsupported("expected batch_dims of 0")
-    return call.op("Gather", call.value(0), call.value(1), axis=call.int(2))
+    """Along an axis; where leading axes are a batch, each row by indices of its own."""
+    x, at, axis, batch = call.value(0), call.value(1), call.axis(2), call.int(3, 0)
+    if batch == 0:
+        return call.op("Gather", x, at, axis=axis)
+    if batch != call.rank(at) - 1:
+        raise call.unsupported(f"expected indices of {batch + 1} dimensions, got {call.type_of(at)}")
+    rank = call.rank()
+    at = call.op("Unsqueeze", at, call.constant([*range(batch, axis), *range(axis + 1, rank)]))
+    wanted = [
+        at_ if a == axis else own
+        for a, (at_, own) in enumerate(zip(call.shape(at), call.shape(), strict=True))
+    ]
+    at = call.op("Expand", at, call.shape_value([Size.of(d) if isinstance(d, str) else d for d in wanted]))
+    return call.op("GatherElements", x, at, axis=axis)
 
 
 @TABLE.op("GatherD")
@@ -73,6 +84,62 @@ def scatter_elements(call: Call) -> Value:
     return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add" if reduction else "none")
 
 
+@TABLE.op("ScatterValue")
+def scatter_number(call: Call) -> Value:
+    """One number written at places of an axis."""
+    call.require(4, 0)
+    x, at = call.value(0), call.value(2)
+    updates = call.op("Expand", call.operand(3, call.dtype), call.op("Shape", at))
+    return call.op("ScatterElements", x, at, updates, axis=call.int(1))
+
+
+@TABLE.op("TensorScatterDiv")
+def divide_slices(call: Call) -> Value:
+    """Slices divided by all updates of their places."""
+    x, at, updates = call.value(0), call.cast(call.value(1), "int64"), call.value(2)
+    ones = call.op("Expand", call.scalar_like(1, x), call.op("Shape", x))
+    return call.op("Div", x, call.op("ScatterND", ones, at, updates, reduction="mul"))
+
+
+@TABLE.op("IndexFill")
+def fill_at_indices(call: Call) -> Value:
+    """One number at the indices of an axis: where any is equal to the place."""
+    x, axis = call.value(0), call.axis(1)
+    (size,) = call.static_shape(axes=[axis])
+    places = call.constant(np.arange(size)[:, None])
+    at = call.op("Reshape", call.cast(call.value(2), "int64"), call.constant([1, -1]))
+    at = call.op("Where", call.op("Less", at, call.constant(0)), call.op("Add", at, call.constant(size)), at)
+    hit = call.cast(call.op("Equal", places, at), "int32")
+    shape = [size if a == axis else 1 for a in range(call.rank())]
+    hit = call.op("Reshape", call.op("ReduceMax", hit, call.constant([1]), keepdims=0), call.constant(shape))
+    return call.op("Where", call.cast(hit, "bool"), call.operand(3, call.dtype), x)
+
+
+@TABLE.op("InplaceAdd", "InplaceSub", "InplaceUpdateV2")
+def change_rows(call: Call) -> Value:
+    """Rows added to, taken from, or written at places that are numbers."""
+    named = "indices" in call
+    places, rows = (call.ints("indices"), call.value(1)) if named else (call.ints(1), call.value(2))
+    at = call.constant([[place] for place in places])
+    if call.operator == "InplaceUpdateV2":
+        return call.op("ScatterND", call.value(0), at, rows)
+    rows = call.op("Neg", rows) if call.operator == "InplaceSub" else rows
+    return call.op("ScatterND", call.value(0), at, rows, reduction="add")
+
+
+@TABLE.op("InTopK")
+def is_among_largest(call: Call) -> Value:
+    """Whether fewer than k scores are larger than the label's own."""
+    scores, labels = call.value(0), call.op("Unsqueeze", call.value(1), call.constant([1]))
+    own = call.op("GatherElements", scores, labels, axis=1)
+    larger = call.cast(call.op("Greater", scores, own), "int32")
+    return call.op(
+        "Less",
+        call.op("ReduceSum", larger, call.constant([1]), keepdims=0),
+        call.constant(call.int("k"), "int32"),
+    )
+
+
 @TABLE.op("IndexAdd")
 def add_at_indices(call: Call) -> Value:
     """Slices of an axis added at its indices."""
@@ -97,6 +164,22 @@ def add_segments(call: Call) -> Value:
     zeros = call.op("Expand", call.scalar_like(0, x), call.shape_value([count, *rest]))
     places = call.op("Unsqueeze", call.cast(at, "int64"), call.constant([ranks[1]]))
     return call.op("ScatterND", zeros, places, x, reduction="add")
+
+
+@TABLE.op("UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd")
+def reduce_segments(call: Call) -> Value:
+    """The slices of each segment as one; an empty segment holds the type's bound, or 1."""
+    x, at, count = call.value(0), call.value(1), call.int(2)
+    rank = call.rank(at)
+    rest = [Size.of(size) if isinstance(size, str) else size for size in call.shape()[rank:]]
+    if not isinstance(call.arg(1), np.ndarray) or (call.arg(1) < 0).any():
+        raise call.unsupported("expected segments that are constant and not negative")
+    how = call.operator.removeprefix("UnsortedSegment").lower()
+    limits = np.finfo(call.dtype) if "float" in call.dtype else np.iinfo(call.dtype)
+    start = {"max": limits.min, "min": limits.max, "prod": 1}[how]
+    filled = call.op("Expand", call.constant(start, call.dtype), call.shape_value([count, *rest]))
+    places = call.op("Unsqueeze", call.cast(at, "int64"), call.constant([rank]))
+    return call.op("ScatterND", filled, places, x, reduction="mul" if how == "prod" else how)
 
 
 @TABLE.op("NonZero")

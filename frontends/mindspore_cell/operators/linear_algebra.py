@@ -10,7 +10,12 @@ from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MindSpore")
-TABLE.direct({"MatrixDeterminant": "regraft.Determinant", "Orgqr": "regraft.ReflectorsProduct"})
+TABLE.direct(
+    {
+        "MatrixDeterminant": "regraft.Determinant",
+        "Orgqr": "regraft.ReflectorsProduct",
+    }
+)
 
 
 # -- equations -------------------------------------------------------------------------------------------
@@ -121,6 +126,17 @@ def eigenvalues(call: Call) -> list[Value]:
 def distances(call: Call) -> Value:
     """Of all pairs of rows."""
     return call.op("regraft.PairwiseDistances", call.value(0), call.value(1), p=call.float(2))
+
+
+@TABLE.op("Pdist")
+def distances_within(call: Call) -> Value:
+    """Of all pairs of rows of one matrix, the first before the second."""
+    x = call.value(0)
+    (rows,) = call.static_shape(x, [-2])
+    first, second = np.triu_indices(rows, 1)
+    everyone = call.op("regraft.PairwiseDistances", x, x, p=call.float("p"))
+    flat = call.op("Reshape", everyone, call.constant([*call.static_shape(x)[:-2], rows * rows]))
+    return call.op("Gather", flat, call.constant(first * rows + second), axis=-1)
 
 
 @TABLE.op("Renorm")

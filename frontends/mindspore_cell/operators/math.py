@@ -61,6 +61,7 @@ _ARITHMETIC = {
     "InplaceDivs": "Div",
     "Pow": "Pow",
     "PowTensorScalar": "Pow",
+    "PowScalarTensor": "Pow",
     "Maximum": "Max",
     "Minimum": "Min",
 }
@@ -148,13 +149,17 @@ def expm1(call: Call) -> Value:
     return formulas.exp_minus_one(call, call.value(0))
 
 
-@TABLE.op("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod")
+_FLOOR_REMAINDERS = ("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar")
+
+
+@TABLE.op("FloorDiv", *_FLOOR_REMAINDERS)
+@TABLE.op("TruncateDiv", "TruncateMod", "Mod", "FmodTensor", "FmodScalar")
 def divide_whole(call: Call) -> Value:
-    """Quotients rounded down or towards zero, and what they leave; Mod leaves what TruncateMod does."""
+    """Quotients rounded down or towards zero, and what they leave; Mod and Fmod are as TruncateMod."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     if call.operator == "FloorDiv":
         return formulas.floor_divide(call, x, y)
-    if call.operator == "FloorMod":
+    if call.operator in _FLOOR_REMAINDERS:
         return formulas.floor_remainder(call, x, y)
     if call.operator == "TruncateDiv":
         return _truncate(call, call.op("Div", x, y))
@@ -181,14 +186,14 @@ def _truncate(call: Call, x: Value) -> Value:
     return formulas.round_towards_zero(call, x) if formulas.is_floating(call.dtype_of(x)) else x
 
 
-_BITWISE = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+_BITWISE = {"BitwiseAnd": "And", "BitwiseAndTensor": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 
 @TABLE.op(*_BITWISE)
 def bitwise(call: Call) -> Value:
     """Of truth values, the logical operator."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
-    return call.op(_BITWISE[call.operator] if call.dtype == "bool" else call.operator, x, y)
+    return call.op(f"{'' if call.dtype == 'bool' else 'Bitwise'}{_BITWISE[call.operator]}", x, y)
 
 
 @TABLE.op("LeftShift", "RightShift")
@@ -230,7 +235,7 @@ def heaviside(call: Call) -> Value:
     return call.op("Where", call.op("Equal", x, zero), at_zero, above)
 
 
-@TABLE.op("Xlogy")
+@TABLE.op("Xlogy", "XLogYScalarOther")
 def x_log_y(call: Call) -> Value:
     """``x * log(y)``, 0 where x is 0, unless y is no number."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
@@ -288,6 +293,16 @@ def select(call: Call) -> Value:
     if call.operator == "Select":
         return call.op("Where", *(call.value(i) for i in range(3)))
     return call.op("Where", call.value(1), call.operand(2, call.dtype), call.value(0))
+
+
+@TABLE.op("ClampTensor")
+def clamp_between(call: Call) -> Value:
+    """Not below one tensor, then not above the other; either may be None."""
+    x = call.value(0)
+    for position, op in ((1, "Max"), (2, "Min")):
+        if call.arg(position, None) is not None:
+            x = call.op(op, x, call.operand(position, call.dtype))
+    return x
 
 
 @TABLE.op("ClampScalar")

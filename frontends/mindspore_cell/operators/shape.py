@@ -143,6 +143,12 @@ def transpose(call: Call) -> Value:
     return call.op("Transpose", x, perm=[axis % call.rank(x) for axis in call.ints(1)])
 
 
+@TABLE.op("TExt")
+def transpose_matrix(call: Call) -> Value:
+    """What has fewer axes than two stays."""
+    return call.op("Transpose", call.value(0), perm=[1, 0]) if call.rank() == 2 else call.value(0)
+
+
 @TABLE.op("TransposeExtView")
 def swap_axes(call: Call) -> Value:
     """Two axes exchanged."""
@@ -257,7 +263,7 @@ def strided_slice(call: Call) -> Value:
         open_high = bool(end_mask >> axis & 1) or _reaches(high, shape[axis])
         if step > 0 and (open_low or low == 0) and open_high and step == 1:
             continue
-        starts.append((0 if step > 0 else _END) if open_low else call.static(low))
+        starts.append((0 if step > 0 else -1) if open_low else call.static(low))
         ends.append((_END if step > 0 else -_END) if open_high else call.static(high))
         axes.append(axis)
         steps.append(step)
@@ -280,7 +286,7 @@ def select_one(call: Call) -> Value:
     return call.op("Gather", call.value(0), call.constant(call.int(2)), axis=call.axis(1))
 
 
-@TABLE.op("NarrowView")
+@TABLE.op("NarrowView", "Narrow")
 def narrow(call: Call) -> Value:
     """So many places of an axis, from a first one."""
     axis, start = call.axis(1), call.int(2)
@@ -378,6 +384,13 @@ def mirror_pad(call: Call) -> Value:
             places = [*range(before - 1, -1, -1), *range(size), *range(size - 1, size - 1 - after, -1)]
             x = call.op("Gather", x, call.constant(places), axis=axis)
     return x
+
+
+@TABLE.op("Padding")
+def pad_last_axis(call: Call) -> Value:
+    """Zeros behind a last axis of 1."""
+    pads = [0] * (2 * call.rank() - 1) + [call.int("pad_dim_size") - 1]
+    return call.op("Pad", call.value(0), call.constant(pads))
 
 
 @TABLE.op("ReverseV2")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .case import Group, floats, integers
-from .more import PATCHES, SETS, SIGNALS
+from .more import CLASSES, OTHER_MATH, OTHER_PLACES, PATCHES, SETS, SIGNALS
 
 _X = {"x": floats(2, 3, 4), "y": floats(2, 3, 4, seed=1)}
 
@@ -415,4 +415,7 @@ GROUPS = {
     "signals": SIGNALS,
     "patches": PATCHES,
     "sets": SETS,
+    "other_math": OTHER_MATH,
+    "other_places": OTHER_PLACES,
+    "classes": CLASSES,
 }
