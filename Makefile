@@ -53,7 +53,7 @@ corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the
 	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_torch.py --sample $(or $(SAMPLE),0)
 
 corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIND=mindcv,zoo,ops (installs mindcv in a folder)
-	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0
+	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0 tqdm pyyaml
 	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(or $(KIND),mindcv,zoo,ops)
 
 corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy

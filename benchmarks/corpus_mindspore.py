@@ -1,6 +1,6 @@
 """How many real MindSpore Cells convert and compute the same: one row a kind of case, one column a target.
 
-    pip install --no-deps --target FOLDER mindcv==0.3.0
+    pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml
     CORPORA=path/to/corpora/mindspore PYTHONPATH=FOLDER python benchmarks/corpus_mindspore.py [--kind zoo,ops]
 
 The corpus is a checkout of its own: networks of mindcv, a zoo of small nets (sharing, control flow, in-place
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
+import importlib.util
 import json
 import os
 import random
@@ -238,14 +239,10 @@ def _corpora() -> Path:
 
 
 def _require_mindcv(kinds: Sequence[str]) -> None:
-    if "mindcv" not in kinds:
-        return
-    try:
-        import mindcv  # noqa: F401 - only whether it is there  # pyright: ignore[reportMissingImports]
-    except ImportError:
+    if "mindcv" in kinds and importlib.util.find_spec("mindcv") is None:
         sys.exit(
             "expected mindcv to be importable, got no such module\n"
-            "hint: pip install --no-deps --target FOLDER mindcv==0.3.0, and set PYTHONPATH=FOLDER; "
+            "hint: pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml, and set PYTHONPATH=FOLDER; "
             "or leave it out: --kind zoo,ops"
         )
 

@@ -89,6 +89,16 @@ CASES = [
     Case("Compress", VECTOR, np.array([True, False, True, True]), axis=0),
     Case("NonZero", X),
     Case("Unique", PLACES, sorted=1),
+    Case("Unique", PLACES, sorted=0, backends=_MS),
+    Case(
+        "Col2Im",
+        Input(floats(2, 12, 15)),
+        np.array([6, 5]),
+        np.array([2, 2]),
+        strides=[1, 2],
+        pads=[0, 1, 0, 1],
+        backends=_MS,
+    ),
     Case(
         "ConstantOfShape",
         X,
