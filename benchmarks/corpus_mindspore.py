@@ -242,8 +242,8 @@ def _require_mindcv(kinds: Sequence[str]) -> None:
     if "mindcv" in kinds and importlib.util.find_spec("mindcv") is None:
         sys.exit(
             "expected mindcv to be importable, got no such module\n"
-            "hint: pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml, and set PYTHONPATH=FOLDER; "
-            "or leave it out: --kind zoo,ops"
+            "hint: pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml, and set "
+            "PYTHONPATH=FOLDER; or leave it out: --kind zoo,ops"
         )
 
 
