@@ -22,12 +22,13 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
         modules: rows of module calls.
     """
     names = {name: key for key, name in graph.modules.call_names().items()}
-    alone = {names[r.call] for r in modules if r.isolated_passed and not r.isolated_unproven}
+    known = [r for r in modules if r.call in names]  # not the further turns of a loop
+    alone = {names[r.call] for r in known if r.isolated_passed and not r.isolated_unproven}
     boundaries = call_boundaries(graph)
     agreed = {
         value
-        for row in modules
-        if row.passed and not row.unproven and row.call in names
+        for row in known
+        if row.passed and not row.unproven
         for value in boundaries.get(names[row.call], ((), ()))[1]
     }
     values = dict(

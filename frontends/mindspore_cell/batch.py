@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir import TensorType
 from ...ir.dims import Size
-from .mindir import Node, Program
+from .mindir import Function, Node, Program
 
 BATCH = Size.of("N")
 """The size of the batch."""
@@ -39,11 +39,29 @@ def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Progr
         BatchDependenceError: when the two differ in anything but multiples of the batch size.
     """
     compare = _Comparison(sizes, _seeds(first))
-    if [n.op for n in first.nodes] != [n.op for n in second.nodes] or first.functions != second.functions:
+    if not _same_operators(first, second) or len(first.functions) != len(second.functions):
         raise BatchDependenceError("the operators that run depend on the batch size")
-    names = {a.name: b.name for a, b in zip(first.nodes, second.nodes, strict=True)}
-    names |= {a: b for (a, _), (b, _) in zip(first.inputs, second.inputs, strict=True)}
-    names |= _parameters(first, second)
+    pairs = list(zip(first.functions, second.functions, strict=True))
+    if not all(_same_operators(a, b) and len(a.inputs) == len(b.inputs) for a, b in pairs):
+        raise BatchDependenceError("the operators that run depend on the batch size")
+    names = {a.name: b.name for a, b in pairs} | _parameters(first, second)
+    for a, b in [(first, second), *pairs]:
+        names |= {p.name: q.name for p, q in zip(a.nodes, b.nodes, strict=True)}
+        names |= {p: q for (p, _), (q, _) in zip(a.inputs, b.inputs, strict=True)}
+    return replace(
+        _generalised(first, second, compare, names),
+        functions=tuple(_generalised(a, b, compare, names) for a, b in pairs),
+    )
+
+
+def _same_operators(first: Program | Function, second: Program | Function) -> bool:
+    return [n.op for n in first.nodes] == [n.op for n in second.nodes]
+
+
+def _generalised(first: Any, second: Any, compare: _Comparison, names: dict[str, str]) -> Any:
+    """One graph or function with N in place of what grows with the batch."""
+    if names.get(first.output, first.output) != second.output:
+        raise BatchDependenceError("what is returned depends on the batch size")
     nodes = tuple(compare.node(a, b, names) for a, b in zip(first.nodes, second.nodes, strict=True))
     inputs = tuple(
         (name, compare.type(type_, other, name))
@@ -59,8 +77,9 @@ def _parameters(first: Program, second: Program) -> dict[str, str]:
 
 def _seeds(program: Program) -> set[str]:
     """Constants that are only seeds of Dropout, which MindSpore draws anew for each compilation."""
-    seeds = {i for n in program.nodes if n.op == "Dropout" for i in n.inputs[2:4]}
-    others = {i for n in program.nodes for i in (n.inputs[:2] if n.op == "Dropout" else n.inputs)}
+    nodes = list(program.all_nodes())
+    seeds = {i for n in nodes if n.op == "Dropout" for i in n.inputs[2:4]}
+    others = {i for n in nodes for i in (n.inputs[:2] if n.op == "Dropout" else n.inputs)}
     return seeds - others - {program.output}
 
 
@@ -79,6 +98,8 @@ class _Comparison:
 
     def type(self, a: Any, b: Any, where: str) -> Any:
         if isinstance(a, TensorType) and isinstance(b, TensorType):
+            if a == b:
+                return a
             if a.dtype != b.dtype or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
                 raise BatchDependenceError(f"the rank or element type of `{where}` depends on the batch size")
             dims = [self.number(p, q, where) for p, q in zip(a.shape, b.shape, strict=True)]

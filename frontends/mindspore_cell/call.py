@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Builder, Dim, TensorType, Value
+from ...ir import Builder, Dim, Parameter, TensorType, Value
 from ...ir.dims import Size
 from .. import call
 from ..arguments import REQUIRED, Key, is_list
 from .batch import BATCH, BatchDependenceError, BatchFill
+from .branching.nested_graphs import NestedBuilder, read_batch, read_parameter
 from .mindir import MONAD, Node
 
 _TYPE_IDS = {
@@ -179,6 +180,17 @@ class Call(call.Call):
         """Whether anything reads one result of several."""
         return result in self.reads
 
+    def parameter(self, key: int) -> Value:
+        """Return the parameter of that key, which is the root graph's, in the graph that is built."""
+        return read_parameter(self.b, key)
+
+    def is_parameter(self, value: Value) -> bool:
+        """Whether a value is a parameter, be it of a graph around this one."""
+        builder = self.b
+        while isinstance(builder, NestedBuilder) and (outer := builder.origin(value)) is not None:
+            builder, value = builder.outer, outer
+        return isinstance(builder.graph.producer(value), Parameter)
+
     def is_sole_reader(self, position: int) -> bool:
         """Whether nothing else reads an argument."""
         return self.users[position] == 1
@@ -194,7 +206,7 @@ class Call(call.Call):
         parts: list[Value] = []
         for size in sizes:
             if isinstance(size, Size):
-                batch, multiple = self._batch_size(), size.divide(BATCH)
+                batch, multiple = read_batch(self.b), size.divide(BATCH)
                 assert multiple is not None, size
                 if multiple.number != 1:
                     batch = self.op("Mul", batch, self.constant([multiple.number]))
@@ -202,13 +214,6 @@ class Call(call.Call):
             else:
                 parts.append(self.constant([size]))
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
-
-    def _batch_size(self) -> Value:
-        for node in self.graph.input_nodes():
-            for axis, dim in enumerate(node.type.shape or ()):
-                if dim == "N":
-                    return self.op("Shape", Value(node.key), start=axis, end=axis + 1)
-        raise BatchDependenceError("no input has the batch as a dimension")
 
 
 def _holds(argument: Any, kind: type) -> bool:

@@ -19,14 +19,14 @@ from ...ir import ModelError
 from ...ir.nesting import Nest
 from .compiler import quick_compiler
 from .debugging import Debugging
-from .left_graph import lines_to_numpy
+from .left_graph import lines_to_numpy, steps_in_python
 from .live_state import borrow
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .nested import Arguments, flattened, nest_of
 from .open_batch import OpenBatch, asks_for_sizes
 from .operators.dropout import drops_in_training_only
-from .recording import CellCall, record
+from .recording import CellCall, record, stand_ins
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ def capture(
             if drops_in_training_only(type(cell)):
                 cell.add_flags(training=True)  # it computes the same, and its dropouts are in the program
         results, notes = nest_of(result)
+        boundaries = [*calls, *stand_ins(cells, calls)]
 
         def captured(programs: Sequence[Program], marked: bool, *, is_open: bool = False) -> Capture:
             said = (*notes, *filter(None, [debugging.note(programs[0])]))
@@ -117,7 +118,7 @@ def capture(
 
         refused: list[Exception] = []
         if batch is not None and not asks_for_sizes([call.cell for call in calls]):
-            add_markers(calls)
+            add_markers(boundaries)
             with (
                 suppress(Exception),  # compiles at a size may be accepted, or tell what is wrong
                 flattened(root, example, results) as arrange,
@@ -125,10 +126,10 @@ def capture(
             ):
                 found = batch.named(_compile(root, arrange(_tensors(batch.tensors()))), calls)
                 return captured([found], True, is_open=True)
-            remove_markers(calls)
+            remove_markers(boundaries)
         for add in (add_markers, partial(add_markers, as_recorded=False), None):
             if add is not None:
-                add(calls)
+                add(boundaries)
             with flattened(root, example, results) as arrange, debugging.leaving_out():
                 for makers in [sizes, [lambda: example.arrays]] if sizes else [[lambda: example.arrays]]:
                     try:
@@ -136,8 +137,13 @@ def capture(
                         return captured(programs, add is not None)
                     except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                         refused.append(error)
-            remove_markers(calls)
-        raise _refusal("compile", root, refused[-1], cells=cells) from refused[-1]
+            remove_markers(boundaries)
+        left = [line for cls in dict.fromkeys(map(type, cells)) for line in lines_to_numpy(cls)]
+        if "PyExecute" in str(refused[-1]) and not left:
+            with flattened(root, example, results) as arrange, debugging.leaving_out():
+                again = partial(_compile, root, arrange(_tensors(example.arrays)))
+                raise _left_to_python(root, again, refused[-1]) from refused[-1]
+        raise _refusal("compile", root, refused[-1], left=left) from refused[-1]
 
 
 def _shapes(result: Any) -> list[tuple[int, ...] | None]:
@@ -177,11 +183,21 @@ def _listing(root: Any, example: Arguments) -> str:
     return ""
 
 
+def _left_to_python(root: Any, compile_: Callable[[], object], error: Exception) -> ModelError:
+    """E104 with the lines that only Python can run."""
+    lines, hint = steps_in_python(compile_, _is_users)
+    return ModelError(
+        "E104",
+        "MindSpore could not compile the model: expected operators on tensors, got what only Python can run",
+        place=", ".join(lines) or _user_line(root, error, str(error)),
+        hint=hint,
+    )
+
+
 def _refusal(
-    what: str, root: Any, error: Exception, listing: str = "", cells: Sequence[Any] = ()
+    what: str, root: Any, error: Exception, listing: str = "", left: Sequence[str] = ()
 ) -> ModelError:
-    """E104 with the first useful line of MindSpore's message and the user's line; of `cells`, to NumPy."""
-    left = [line for cls in dict.fromkeys(map(type, cells)) for line in lines_to_numpy(cls)]
+    """E104 with the first useful line of MindSpore's message and the user's line, or those to NumPy."""
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("-", "#", "In file", "~", "For more"))]
     message = f"{type(error).__name__}: {useful[0][:300]}" if useful else type(error).__name__
@@ -198,9 +214,10 @@ def _user_line(root: Any, error: Exception, listing: str) -> str:
     found = ""
     for frame in traceback.extract_tb(error.__traceback__):
         found = f"{Path(frame.filename).name}:{frame.lineno}" if _is_users(frame.filename) else found
-    for file, line in re.findall(r"In file ([^\s,]+\.py):(\d+)", listing):
-        if _is_users(file):
-            return f"{Path(file).name}:{line}"
+    listed = re.findall(r"In file ([^\s,]+\.py):(\d+)", listing)
+    users = [f"{Path(file).name}:{line}" for file, line in listed if _is_users(file)]
+    if users:
+        return users[-1]  # from the outermost call inwards
     if found:
         return found
     try:

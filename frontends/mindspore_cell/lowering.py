@@ -11,18 +11,21 @@ import numpy as np
 
 from ...ir import Builder, Graph, UnsupportedError, Value
 from ...ir.dims import Size
+from ..arguments import is_list
 from .batch import BatchFill
+from .branching.closures import Again, Choice, Closure, Held, Mixed, Selection, is_callable
+from .branching.control_flow import ControlFlow
+from .branching.functions import PASSED, Functions
 from .call import Call
-from .cell_calls import Attribution, Marker
+from .cell_calls import Attribution, CallFinder, Marker
 from .complex_numbers import lower
-from .mindir import MONAD, Node, Program
+from .mindir import INVOKE, MONAD, Node, Program
 from .operators import TABLE
 from .recording import CellCall
 from .refusals import explain
 
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
-_PASSED = ("Load", "Depend", "TensorMove")
 _SUMMARIES = ("TensorSummary", "ScalarSummary", "ImageSummary", "HistogramSummary", "TensorDump")
 _ORDER = (
     "UpdateState",
@@ -30,8 +33,9 @@ _ORDER = (
     "Assert",
     *_SUMMARIES,
 )  # what is told to the user is no part of what is computed
-_STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *_PASSED, *_ORDER}
-_CONTROL = ("Switch", "Partial", "SwitchLayer")
+CONTROL = ("Switch", "switch_layer", "Partial", INVOKE)
+"""What control flow becomes in MindIR."""
+_STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *PASSED, *_ORDER, *CONTROL}
 
 
 class Lowerer:
@@ -42,6 +46,7 @@ class Lowerer:
         program: what MindSpore compiled.
         environment: value name -> Value, for the program's inputs and parameters.
         attribution: node -> recorded call.
+        finder: finds the calls of the nodes of functions; it may add to the next three.
         calls: the recorded calls.
         call_keys: their keys in the module tree, in the same order.
         places: per recorded call, where its code is, for messages.
@@ -53,108 +58,50 @@ class Lowerer:
         program: Program,
         environment: dict[str, Any],
         attribution: Attribution,
+        finder: CallFinder,
         calls: Sequence[CellCall],
         call_keys: Sequence[int],
         places: Sequence[str],
     ) -> None:
-        self.graph, self.program, self.environment = graph, program, environment
-        self.attribution, self.calls, self.call_keys, self.places = attribution, calls, call_keys, places
+        self.graph, self.program = graph, program
+        self.finder, self.calls, self.call_keys, self.places = finder, calls, call_keys, places
         self.builder = Builder(graph)
+        self.functions = Functions(program)
+        self.control_flow = ControlFlow(self)
+        self.constants = {n.name: n.value for n in program.all_nodes() if n.op == "Constant"}
         self.users = Counter(
-            i for n in program.nodes if n.op not in ("UpdateState", "Load") for i in n.inputs
+            i for n in program.all_nodes() if n.op not in ("UpdateState", "Load") for i in n.inputs
         )
-
         self.reads = results_read(program)
+        self.root = _Run(self, program.nodes, program.output, environment, attribution, self.builder)
 
     def run(self) -> Any:
         """Lower every node; returns what the program returns: a Value, a constant, or nested tuples of them.
 
         Raises:
-            UnsupportedError: for control flow, or listing every primitive without a lowering.
+            UnsupportedError: for a form of control flow that is neither If nor Loop, or listing every
+                primitive without a lowering.
         """
-        self._check()
-        for node in self.program.nodes:
-            self.environment[node.name] = self._lower(node)
-        return self.environment[self.program.output]
+        nodes = [n for n in self.program.all_nodes() if n.op not in _STRUCTURE and n.op not in _REFUSED]
+        TABLE.require(((n.op, self.root.place_of(n)) for n in nodes), explain=explain)
+        return self.root.run()
 
-    def _check(self) -> None:
-        control = [n for n in self.program.nodes if self._is_control(n)]
-        if self.program.functions or control:
-            raise UnsupportedError(
-                "E203",
-                "expected straight-line code, got control flow that depends on tensor values",
-                place=self._place(control[0]) if control else "",
-                hint="make the condition a Python value, or use ops.select",
-            )
-        uses = ((n.op, self._place(n)) for n in self.program.nodes if n.op not in _STRUCTURE)
-        TABLE.require(uses, explain=explain)
+    def lower(self, run: _Run, node: Node) -> Any:
+        """Return what a node gives in a run of what it is in."""
+        return run.lower(node)
 
-    def _is_control(self, node: Node) -> bool:
-        """Whether a node branches, or calls a function or the value that a branch chose (``graph:node``)."""
-        return node.op in _CONTROL or ":" in node.op or node.op in self.program.functions
+    def enter(self, name: str, arguments: Sequence[Any], builder: Builder, base: int) -> _Run:
+        """Return a run of a function with its arguments, in the call `base`."""
+        function = self.functions.by_name[name]
+        values = {formal: a for (formal, _), a in zip(function.inputs, arguments, strict=True)}
+        attribution = self.finder.attribute_function(function, base)
+        return _Run(self, function.nodes, function.output, values, attribution, builder, name)
 
-    def _place(self, node: Node) -> str:
-        number = self.attribution.of_node.get(node.name, 0)
-        return self.places[number] if number < len(self.places) else node.scope
+    def place(self, base: int) -> str:
+        """Return where the code of a call is, for messages."""
+        return self.places[base]
 
-    def _lower(self, node: Node) -> Any:
-        if node.op == "Constant":
-            return node.value
-        marker = Marker.of(node)
-        if marker is not None:
-            return self._boundary(node, marker)
-        operands = [self.environment[i] for i in node.inputs]
-        if node.op in _PASSED:
-            return operands[0]
-        if node.op in _ORDER:
-            return MONAD
-        if node.op in _TUPLES:
-            return tuple(operands)
-        if node.op in _ITEMS:
-            return self._item(node, operands[0], operands[1])
-        number = self.attribution.of_node.get(node.name, 0)
-        with self.builder.inside(self.call_keys[number], self._place(node)):
-            call = Call(
-                node,
-                operands,
-                self.builder,
-                cell=self.calls[number].cell,
-                place=self._place(node),
-                users=[self.users[i] for i in node.inputs],
-                reads=self.reads.get(node.name, ()),
-            )
-            return call.finish(lower(call, TABLE))
-
-    def _item(self, node: Node, sequence: Sequence[Any], index: int) -> Any:
-        """One result of several; lowerings leave out those at the end that training alone reads."""
-        if not -len(sequence) <= index < len(sequence):
-            maker = next((n.op for n in self.program.nodes if n.name == node.inputs[0]), "a sequence")
-            raise UnsupportedError(
-                "E203",
-                f"expected result {index} of `{maker}` to be unread",
-                place=self._place(node),
-                hint="leave it out of the model, or add it to the lowering (docs/adding.md)",
-            )
-        return sequence[index]
-
-    def _boundary(self, node: Node, marker: Marker) -> Any:
-        """Markers vanish; a Dropout call, which evaluation leaves empty, gets its operator back."""
-        value = self.environment[node.inputs[0]]
-        number = self.attribution.of_node.get(node.name, 0)
-        cell = self.calls[number].cell
-        if marker.is_entry and isinstance(value, Value) and number:
-            self._name_argument(self.call_keys[number], value, cell, marker.position)
-        if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
-            return value
-        ratio = dropped_share(cell)
-        if not ratio or not isinstance(value, Value):
-            return value
-        with self.builder.inside(self.call_keys[number], self.places[number]):
-            if type(cell).__name__ != "Dropout":
-                return self.builder.op("regraft.FeatureDropout", value, ratio=ratio)
-            return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
-
-    def _name_argument(self, call: int, value: Value, cell: Any, position: int) -> None:
+    def name_argument(self, call: int, value: Value, cell: Any, position: int) -> None:
         """Note how the source calls an argument of a Cell that is not MindSpore's own."""
         if type(cell).__module__.partition(".")[0] != "mindspore":
             names = inspect.getfullargspec(type(cell).construct).args[1:]
@@ -169,6 +116,192 @@ class Lowerer:
         if isinstance(found, (np.ndarray, Size, BatchFill, bool, int, float)):
             return call.value(0)
         raise UnsupportedError("E203", f"expected tensors as results, got `{found!r}`")
+
+
+class _Run:
+    """One run of a function, or of the program itself: its values by name, in the graph that is built.
+
+    Args:
+        lowerer: of the program.
+        nodes: in execution order.
+        output: name of what is returned.
+        values: inputs, parameters and arguments; those of another graph are held.
+        attribution: node -> recorded call.
+        builder: of the graph.
+        function: its name; empty for the program itself.
+    """
+
+    def __init__(
+        self,
+        lowerer: Lowerer,
+        nodes: Sequence[Node],
+        output: str,
+        values: dict[str, Any],
+        attribution: Attribution,
+        builder: Builder,
+        function: str = "",
+    ) -> None:
+        self.lowerer, self.nodes, self.output, self.values = lowerer, nodes, output, values
+        self.attribution, self.builder, self.function = attribution, builder, function
+
+    def run(self) -> Any:
+        """Run all nodes; returns the result."""
+        for node in self.nodes:
+            if node.op != "Constant":
+                self.values[node.name] = self.lowerer.lower(self, node)
+        return self.read(self.output)
+
+    def run_until_choice(self) -> Choice:
+        """Run all nodes before the call that the result comes from; returns what is called."""
+        last = self.lowerer.functions.last_call(self.function)
+        assert last is not None
+        for node in self.nodes:
+            if node is last:
+                break
+            if node.op != "Constant":
+                self.values[node.name] = self.lowerer.lower(self, node)
+        return self.read(last.inputs[0])
+
+    def read(self, name: str) -> Any:
+        """Return a value of the graph that is built, or a Python value."""
+        if name in self.values:
+            found = self.values[name]
+            if isinstance(found, Held):
+                found = self.values[name] = found.within(self.builder)
+            return found
+        if name in self.lowerer.functions.by_name:
+            return Closure(name)
+        if name in self.lowerer.constants:
+            return self.lowerer.constants[name]
+        root = self.lowerer.root
+        return Held(root.values[name], root.builder).within(self.builder)
+
+    def held(self, name: str) -> Any:
+        """Return a value that no graph has to capture before it is read."""
+        found = self.values.get(name)
+        if isinstance(found, Held):
+            return found
+        found = self.read(name)
+        return Held(found, self.builder) if isinstance(found, Value) or is_list(found) else found
+
+    def place_of(self, node: Node) -> str:
+        """Return where a node's code is, for messages."""
+        return self.lowerer.places[self._number(node)]
+
+    def _number(self, node: Node) -> int:
+        return self.attribution.of_node.get(node.name, 0)
+
+    def lower(self, node: Node) -> Any:
+        """Return what a node gives."""
+        marker = Marker.of(node)
+        if marker is not None:
+            return self._boundary(node, marker)
+        if node.op in CONTROL:
+            return self._control(node)
+        if node.op in _ORDER:
+            return MONAD
+        if node.op in PASSED:
+            return self.read(node.inputs[0])
+        operands = [self.read(i) for i in node.inputs]
+        if node.op in _TUPLES and not any(isinstance(o, (Again, Mixed)) for o in operands):
+            return tuple(operands)
+        if node.op in ("raise", "ListAppend"):
+            raise _refused(node.op, self.place_of(node))
+        if any(isinstance(o, (Again, Mixed)) or is_callable(o) for o in operands):
+            raise UnsupportedError(
+                "E203",
+                f"expected a call of itself to be the last thing that a function does, got `{node.op}` of it",
+                place=self.place_of(node),
+                hint="write a loop, `while`, in place of recursion",
+            )
+        if node.op in _ITEMS:
+            return self._item(node, operands[0], operands[1])
+        number, lowerer = self._number(node), self.lowerer
+        with self.builder.inside(lowerer.call_keys[number], self.place_of(node)):
+            call = Call(
+                node,
+                operands,
+                self.builder,
+                cell=lowerer.calls[number].cell,
+                place=self.place_of(node),
+                users=[lowerer.users[i] for i in node.inputs],
+                reads=lowerer.reads.get(node.name, ()),
+            )
+            return call.finish(lower(call, TABLE))
+
+    def _control(self, node: Node) -> Any:
+        """A function with arguments, a choice of such, or a call."""
+        if node.op == "Partial":
+            callee = self.read(node.inputs[0])
+            assert isinstance(callee, Closure), callee
+            given = tuple(self.held(i) for i in node.inputs[1:])
+            return Closure(callee.function, (*callee.arguments, *given))
+        number = self._number(node)
+        with self.builder.inside(self.lowerer.call_keys[number], self.place_of(node)):
+            if node.op == "Switch":
+                chosen = [
+                    v if is_callable(v := self.held(i)) else Held(self.read(i), self.builder)
+                    for i in node.inputs[1:3]
+                ]
+                choice = Choice(Held(self.read(node.inputs[0]), self.builder), *chosen)
+                if any(map(is_callable, chosen)):
+                    return choice
+                return self.lowerer.control_flow.choose(choice, self.builder, number)
+            if node.op == "switch_layer":
+                return Selection(
+                    Held(self.read(node.inputs[0]), self.builder), tuple(self.read(node.inputs[1]))
+                )
+            given = [self.held(i) for i in node.inputs[1:]]
+            callee = self.read(node.inputs[0])
+            return self.lowerer.control_flow.call(callee, given, self.builder, number)
+
+    def _item(self, node: Node, sequence: Sequence[Any], index: int) -> Any:
+        """One result of several; lowerings leave out those at the end that training alone reads."""
+        if not -len(sequence) <= index < len(sequence):
+            nodes = self.lowerer.program.all_nodes()
+            maker = next((n.op for n in nodes if n.name == node.inputs[0]), "a sequence")
+            raise UnsupportedError(
+                "E203",
+                f"expected result {index} of `{maker}` to be unread",
+                place=self.place_of(node),
+                hint="leave it out of the model, or add it to the lowering (docs/adding.md)",
+            )
+        return sequence[index]
+
+    def _boundary(self, node: Node, marker: Marker) -> Any:
+        """Markers vanish; a Dropout call, which evaluation leaves empty, gets its operator back."""
+        value = self.read(node.inputs[0])
+        number, lowerer = self._number(node), self.lowerer
+        cell = lowerer.calls[number].cell
+        if marker.is_entry and isinstance(value, Value) and number and not self.function:
+            lowerer.name_argument(lowerer.call_keys[number], value, cell, marker.position)
+        if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
+            return value
+        ratio = dropped_share(cell)
+        if not ratio or not isinstance(value, Value):
+            return value
+        with self.builder.inside(lowerer.call_keys[number], lowerer.places[number]):
+            if type(cell).__name__ != "Dropout":
+                return self.builder.op("regraft.FeatureDropout", value, ratio=ratio)
+            return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
+
+
+_REFUSED = {
+    "raise": (
+        "expected no `raise` that tensors decide on",
+        "check before the call, or compute a flag with `ops` and return it",
+    ),
+    "ListAppend": (
+        "expected no list that grows in a loop",
+        "write into a tensor of fixed size, or loop over a Python range",
+    ),
+}
+"""Primitive that Python statements become and no graph holds -> what was expected, and what to write."""
+
+
+def _refused(op: str, place: str) -> UnsupportedError:
+    expected, hint = _REFUSED[op]
+    return UnsupportedError("E203", f"{expected}, got one", place=place, hint=hint)
 
 
 def dropped_share(cell: Any) -> float:
@@ -186,10 +319,10 @@ def dropped_share(cell: Any) -> float:
 
 def results_read(program: Program) -> dict[str, Container[int]]:
     """Return the numbers of the results that are read of each node, all where they are read as one."""
-    numbers = {n.name: n.value for n in program.nodes if n.op == "Constant"}
+    numbers = {n.name: n.value for n in program.all_nodes() if n.op == "Constant"}
     taken: dict[str, set[int]] = {}
-    whole = {program.output}
-    for node in program.nodes:
+    whole = {program.output, *(f.output for f in program.functions)}
+    for node in program.all_nodes():
         number = numbers.get(node.inputs[1]) if node.op in _ITEMS else None
         if isinstance(number, int):
             taken.setdefault(node.inputs[0], set()).add(number)

@@ -36,8 +36,8 @@ def add_markers(calls: Sequence[CellCall], *, as_recorded: bool = True) -> None:
             vars(cell)["regraft_replaced"] = cell.construct  # one that the user gave this Cell alone
         vars(cell)["regraft_construct"] = own
         forms = {call.form for call in same}
-        if as_recorded and len(forms) == 1:
-            form = forms.pop()
+        form = forms.pop() if len(forms) == 1 else None
+        if as_recorded and form is not None:
             text, markers = _construct_for(form)
             construct = _readable(text)
             for side, position in markers:

@@ -57,6 +57,27 @@ class Node:
     value: Any = None
 
 
+INVOKE = "Invoke"
+"""Our name for the call of a function, or of the value that a Switch chose: its first input says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One nested function, as control flow makes them; what it reads from around it are arguments.
+
+    Attributes:
+        name: by which nodes refer to it, where they refer to values.
+        inputs: (name, type) in order; None where the type is not stated: numbers, tuples and monads.
+        nodes: in execution order.
+        output: name of the value that is returned.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, TensorType | None], ...]
+    nodes: tuple[Node, ...]
+    output: str
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A whole MindIR graph.
@@ -66,14 +87,20 @@ class Program:
         parameters: value name -> `Parameter.name`.
         nodes: in execution order.
         output: name of the value that is returned; a tuple's parts are found through MakeTuple.
-        functions: names of the nested functions that control flow makes; empty for straight-line code.
+        functions: the nested functions that control flow makes; empty for straight-line code.
     """
 
     inputs: tuple[tuple[str, TensorType], ...]
     parameters: dict[str, str]
     nodes: tuple[Node, ...]
     output: str
-    functions: tuple[str, ...] = ()
+    functions: tuple[Function, ...] = ()
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Yield the nodes of the graph and of all functions."""
+        yield from self.nodes
+        for function in self.functions:
+            yield from function.nodes
 
 
 class _Monad:
@@ -106,7 +133,15 @@ def program_of(model: Any) -> Program:
         parameters={p.name: p.name.partition(":")[2] for p in graph.parameter},
         nodes=tuple(_node(n, primitives) for n in graph.node),
         output=graph.output[0].name,
-        functions=tuple(f.name for f in model.functions),
+        functions=tuple(
+            Function(
+                name=f.name,
+                inputs=tuple((v.name, _tensor_type(v.tensor[0]) if v.tensor else None) for v in f.input),
+                nodes=tuple(_node(n, primitives) for n in f.node),
+                output=f.output[0].name,
+            )
+            for f in model.functions
+        ),
     )
 
 
@@ -114,13 +149,15 @@ def _node(proto: Any, primitives: dict[str, Any]) -> Node:
     own = {a.name: a for a in proto.attribute}
     if proto.op_type == "Constant":
         return Node(proto.output[0], "Constant", value=_value(own["value"]))
-    op, attributes = proto.op_type, {}
+    op, inputs, attributes = proto.op_type, tuple(proto.input), {}
     if op.startswith("REF::"):
         primitive = primitives.get(op[5:])
-        op = primitive.op_type if primitive is not None else op[5:]
-        attributes = {a.name: _value(a) for a in primitive.attribute} if primitive is not None else {}
+        if primitive is None:
+            op, inputs = INVOKE, (op[5:], *inputs)
+        else:
+            op, attributes = primitive.op_type, {a.name: _value(a) for a in primitive.attribute}
     type_ = _type(own["shape"]) if "shape" in own else None
-    return Node(proto.output[0], op, tuple(proto.input), attributes, type_, proto.domain)
+    return Node(proto.output[0], op, inputs, attributes, type_, proto.domain)
 
 
 def element_type(number: int) -> str | None:
@@ -166,7 +203,8 @@ def _type(attribute: Any) -> Any:
         found = [_tensor_type(t) for t in attribute.tensors]
         return found[0] if len(found) == 1 else tuple(found)
     if kind == "SCALAR":
-        return TensorType(_DTYPES.get(attribute.tensors[0].data_type, "int64"), ())
+        dtype = _DTYPES.get(attribute.tensors[0].data_type, "int64")
+        return TensorType("float64" if dtype == "float32" else dtype, ())  # a Python float
     if kind in ("TUPLE", "LIST"):
         return tuple(_type(v) for v in attribute.values)
     return None

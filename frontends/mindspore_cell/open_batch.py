@@ -17,7 +17,7 @@ import numpy as np
 from ...ir import TensorType
 from ...ir.dims import Dim, Size, at_sizes, product
 from .batch import BatchDependenceError
-from .cell_calls import Marker, attribute_calls
+from .cell_calls import CallFinder, Marker
 from .mindir import Node, Program
 from .recording import CellCall
 
@@ -152,6 +152,8 @@ class OpenBatch:
         Raises:
             BatchDependenceError: where a type or a size remains unknown, or the run had another.
         """
+        if program.functions:
+            raise BatchDependenceError("tensors decide what runs")
         positions = [i for i, a in enumerate(self.arguments) if a is not None]
         inputs = tuple(
             (name, _with_rows(type_, "N") if position in self.batched else type_)
@@ -253,7 +255,7 @@ def _require_shapes(
     program: Program, positions: Sequence[int], calls: Sequence[CellCall], sizes: Mapping[str, int]
 ) -> None:
     """Require that what leaves every call has the shape that it had when the example was run."""
-    of_node = attribute_calls(program, calls, positions).of_node
+    of_node = CallFinder(calls).attribute_program(program, positions).of_node
     for node in program.nodes:
         marker = Marker.of(node)
         if marker is None or marker.is_entry or node.name not in of_node:

@@ -20,7 +20,7 @@ from ..registry import note_framework
 from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
-from .cell_calls import attribute_calls
+from .cell_calls import CallFinder, Marker
 from .flat_norms import restore_flat_norms
 from .initializers import state_laws
 from .lowering import Lowerer
@@ -175,6 +175,7 @@ def _build_symbolic(
     program: Program,
     walked: tuple[Graph, CellTree] | None = None,
 ) -> Graph:
+    _require_same_calls(captured)
     graph = _build(model, arguments, captured, program, [], walked)
     _require_results(graph, captured.shapes)
     return graph
@@ -215,9 +216,21 @@ def _build(
                 hint="construct it in `__init__`, as an attribute",
             )
         environment[value] = Value(tree.parameters[id(tree.tensors[int(number)])])
-    attribution = attribute_calls(program, captured.calls, range(len(arguments.arrays)))
-    places = [_place(graph, captured.calls, keys, n) for n in range(len(keys))]
-    lowerer = Lowerer(graph, program, environment, attribution, captured.calls, keys, places)
+    calls = list(captured.calls)
+    places = [_place(graph, calls, keys, n) for n in range(len(keys))]
+
+    def add_call(cell: int, parent: int) -> bool:
+        """Add a call that the recorded run did not make, or made in another turn of a loop."""
+        if cell not in tree.modules:
+            return False
+        calls.append(CellCall(tree.cells[tree.modules[cell]], parent))
+        keys.append(graph.modules.add_call(tree.modules[cell], keys[parent]))
+        places.append(_place(graph, calls, keys, len(calls) - 1))
+        return True
+
+    finder = CallFinder(calls, add_call if program.functions else None)
+    attribution = finder.attribute_program(program, range(len(arguments.arrays)))
+    lowerer = Lowerer(graph, program, environment, attribution, finder, calls, keys, places)
     results = list(_flat(lowerer.run()))
     names, nest = list(names_in(captured.results)), captured.results
     if len(names) != len(
@@ -228,6 +241,8 @@ def _build(
         graph.outputs.append((name, lowerer.as_output(found)))
     restore_flat_norms(graph)
     graph.remove_dead()
+    if program.functions and captured.marked:
+        _remove_calls(graph, keys, len(captured.calls), finder)
     if not captured.marked:
         notes = [*notes, "MindSpore could not compile call boundaries: operators are attributed to the root"]
     _set_origin(graph, model, ["captured in evaluation mode", *captured.notes, *notes, *tree.notes])
@@ -235,6 +250,19 @@ def _build(
     graph.origin.arrange = None if arguments.is_flat else arguments.arrange
     graph.origin.results = nest
     return graph
+
+
+def _require_same_calls(captured: Capture) -> None:
+    """Require of straight-line code that it calls no Cell that the example did not.
+
+    Raises:
+        BatchDependenceError: where the size of the batch decides which Cells run.
+    """
+    program = captured.programs[0]
+    called = {id(call.cell) for call in captured.calls}
+    markers = [Marker.of(n) for n in program.nodes if not program.functions]
+    if any(m is not None and m.cell not in called for m in markers):
+        raise BatchDependenceError("which Cells are called depends on the batch size")
 
 
 def _require_results(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> None:
@@ -274,6 +302,21 @@ def _add_calls(graph: Graph, tree: CellTree, calls: Sequence[CellCall]) -> list[
             parent if module is None and parent is not None else graph.modules.add_call(module or 0, parent)
         )
     return keys
+
+
+def _remove_calls(graph: Graph, keys: Sequence[int], recorded: int, finder: CallFinder) -> None:
+    """Remove calls that the graph does not make.
+
+    They are those of other turns of a loop in the recorded run, and those of what was read more than once.
+    """
+    used = {node.call for part in graph.subgraphs() for node in part.operators()}
+    for number in reversed(range(1, len(keys))):
+        is_made = number < recorded and finder.is_entered(number)
+        if keys[number] not in used and not is_made:
+            if graph.modules.has_call(keys[number]):
+                graph.modules.remove_call(keys[number])
+        else:
+            used.add(graph.modules.call(keys[number]).parent)
 
 
 def _place(graph: Graph, calls: Sequence[CellCall], keys: Sequence[int], number: int) -> str:

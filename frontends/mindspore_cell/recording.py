@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 Source = "tuple[str, int] | None"
@@ -34,7 +35,7 @@ class CellCall:
         parent: number of the call it was made in, None for the outermost.
         sources: per positional argument, where its value came from.
         results: number of its results, those of a tuple in a tuple each counted; 1 for a single tensor.
-        form: which of the arguments and results are tensors.
+        form: which of the arguments and results are tensors; None where that is not known.
         shapes: of the results, counted likewise; None of what is no tensor.
     """
 
@@ -42,7 +43,7 @@ class CellCall:
     parent: int | None
     sources: list[Any] = field(default_factory=list)
     results: int = 1
-    form: Form = Form()
+    form: Form | None = None
     shapes: list[tuple[int, ...] | None] = field(default_factory=list)
 
 
@@ -100,6 +101,26 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
     finally:
         Cell.__call__ = original
     return calls, result
+
+
+def stand_ins(cells: Sequence[Any], calls: Sequence[CellCall]) -> list[CellCall]:
+    """Return calls that stand for those of Cells that were not called, as they are in a branch not taken.
+
+    They have as many arguments as `construct` names, and as many results as few Cells exceed.
+    """
+    from mindspore.nn import Cell
+
+    called = {id(call.cell) for call in calls}
+    found = [c for c in cells if id(c) not in called and type(c).construct is not Cell.construct]
+    return [CellCall(c, None, [None] * _arity(c), _MOST_RESULTS) for c in found]
+
+
+_MOST_RESULTS = 8
+
+
+def _arity(cell: Any) -> int:
+    parameters = signature(cell.construct).parameters.values()
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def _parts(result: Any) -> Sequence[Any]:

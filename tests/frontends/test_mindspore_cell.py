@@ -408,10 +408,6 @@ class TestBatch:
 
 
 class TestErrors:
-    def test_control_flow(self) -> None:
-        with pytest.raises(UnsupportedError, match=r"E203 .*control flow.*refused.py"):
-            read(cell("refused.py:Branch"), [("", floats(2, 4))], LoadOptions())
-
     def test_every_missing_primitive_in_one_error(self) -> None:
         with pytest.raises(UnsupportedError) as caught:
             read(cell("refused.py:Unsupported"), [("", floats(2, 4))], LoadOptions())

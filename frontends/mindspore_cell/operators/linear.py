@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ir import Parameter, Value
+from ....ir import Value
 from ...formulas import swap_last_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
@@ -16,7 +16,7 @@ def matmul(call: Call) -> Value:
     x, y = call.value(0), call.value(1)
     first, second = call.flag(2, False), call.flag(3, False)
     call.ignore("transpose_a", "transpose_b", "transpose_x1", "transpose_x2")
-    if second and not first and isinstance(call.graph.producer(y), Parameter) and call.rank(y) == 2:
+    if second and not first and call.is_parameter(y) and call.rank(y) == 2:
         return call.op("regraft.Linear", x, y)
     return call.op(
         "MatMul", swap_last_axes(call, x) if first else x, swap_last_axes(call, y) if second else y

@@ -184,6 +184,6 @@ def expand_as(call: Call) -> Value:
     return call.op("Expand", call.value(0), call.op("Shape", call.value(1)))
 
 
-@TABLE.op("Contiguous", "TensorToScalar")
+@TABLE.op("Contiguous")
 def unchanged(call: Call) -> Value:
     return call.value(0)

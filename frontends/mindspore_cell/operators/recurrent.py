@@ -154,7 +154,7 @@ def _parameters(call: Call, names: list[str], x: Value) -> list[Value]:
     modules = call.graph.modules
     assert call.b.call is not None
     held = modules.module(modules.call(call.b.call).module).parameters
-    values = [Value(held[name]) for name in names]
+    values = [call.parameter(held[name]) for name in names]
     dtypes = {call.dtype_of(v) for v in (x, *values)}
     if len(dtypes) > 1:
         raise call.unsupported(f"expected one element type, got {' and '.join(sorted(dtypes))}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....ir import Operator, Value
 from ....ir.dims import Size
 from ... import formulas
+from ...arguments import is_list
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -244,13 +246,17 @@ def strided_slice(call: Call) -> Value:
 
     A set bit opens that bound (begin, end), inserts an axis (new_axis), or drops it (shrink_axis).
     """
-    x, begin, end, strides = call.value(0), call.sizes(1), call.sizes(2), call.ints(3)
+    x, begin, end, strides = call.value(0), _bounds(call, 1), _bounds(call, 2), call.ints(3)
     begin_mask, end_mask, ellipsis, new_axis, shrink = (call.int(i) for i in range(4, 9))
     if ellipsis or new_axis:
         raise call.unsupported("expected no ellipsis or new axis in the masks")
     shape = call.shape(x)
     starts, ends, axes, steps, dropped = [], [], [], [], []
     for axis, (low, high, step) in enumerate(zip(begin, end, strides, strict=True)):
+        if shrink >> axis & 1 and isinstance(low, Value):
+            x = call.op("Gather", x, _vector(call, [low]), axis=axis)
+            dropped.append(axis)
+            continue
         if shrink >> axis & 1:
             start = call.static(low)
             starts.append(start)
@@ -268,9 +274,27 @@ def strided_slice(call: Call) -> Value:
         axes.append(axis)
         steps.append(step)
     if axes:
-        at = [call.constant(v) for v in (starts, ends, axes, steps)]
+        at = [_vector(call, v) for v in (starts, ends, axes, steps)]
         x = call.op("Slice", x, *at, types=None if dropped else [call.type])
     return call.op("Squeeze", x, call.constant(dropped)) if dropped else x
+
+
+def _bounds(call: Call, position: int) -> list[Any]:
+    """Bounds of a slice: numbers, sizes, and where the data say them, values."""
+    found = call.arg(position)
+    has_values = is_list(found) and any(isinstance(bound, Value) for bound in found)
+    return list(found) if has_values else call.sizes(position)
+
+
+def _vector(call: Call, bounds: Sequence[Any]) -> Value:
+    """Bounds as one int64 vector."""
+    if not any(isinstance(bound, Value) for bound in bounds):
+        return call.constant(bounds)
+    parts = [
+        call.reshape(call.cast(bound, "int64"), [1]) if isinstance(bound, Value) else call.constant([bound])
+        for bound in bounds
+    ]
+    return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=0)
 
 
 def _reaches(bound: int | Size, dim: object) -> bool:

@@ -30,8 +30,8 @@ from ...inputs import InputSpec
 from ...options import LoadOptions
 from ...registry import note_framework
 from ...size_limits import Budget
-from ..cell_calls import Attribution
-from ..lowering import Lowerer
+from ..cell_calls import Attribution, CallFinder
+from ..lowering import CONTROL, Lowerer
 from ..mindir import Node, Program, program_of
 from ..recording import CellCall
 from .layers import find_layers
@@ -118,6 +118,13 @@ class _Opened:
     def _require_order(self) -> None:
         """Check that every value is made once, before it is read, and that names can be printed."""
         program, place = self._program, str(self._path)
+        if program.functions or any(node.op in CONTROL for node in program.nodes):
+            raise UnsupportedError(
+                "E203",
+                "expected straight-line code in a file, got control flow that depends on tensors",
+                place=place,
+                hint="give the Cell itself, of which branches and loops are read",
+            )
         known: set[str] = set()
         for name in [*(name for name, _ in program.inputs), *program.parameters]:
             require_name(name, "a name", place)
@@ -174,6 +181,7 @@ class _Opened:
             self._program,
             dict(environment),
             Attribution(numbers),
+            CallFinder(calls),
             calls,
             keys,
             places,
@@ -254,18 +262,20 @@ class _Bounded(Lowerer):
         super().__init__(*arguments[:-1])
         self._budget: Budget = arguments[-1]
 
-    def _lower(self, node: Node) -> Any:
+    def lower(self, run: Any, node: Node) -> Any:
+        """Return what a node gives, of a size in proportion."""
+        place = run.place_of(node)
         for type_ in node.type if isinstance(node.type, tuple) else (node.type,):
             if isinstance(type_, TensorType) and type_.shape is not None:
-                require_shape([d for d in type_.shape if isinstance(d, int)], self._place(node))
+                require_shape([d for d in type_.shape if isinstance(d, int)], place)
         before = self.graph._next
         try:
-            found = super()._lower(node)
+            found = super().lower(run, node)
         except (ValueError, ArithmeticError, LookupError, TypeError, MemoryError) as error:
             raise UnsupportedError(
-                "E203", f"`{node.op}` cannot be lowered as it is here: {error}", place=self._place(node)
+                "E203", f"`{node.op}` cannot be lowered as it is here: {error}", place=place
             ) from error
-        self._budget.spend(self.graph, range(before, self.graph._next), self._place(node))
+        self._budget.spend(self.graph, range(before, self.graph._next), place)
         return found
 
 

@@ -3,20 +3,6 @@
 from mindspore import Tensor, nn, ops
 
 
-class Branch(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Dense(4, 4)
-        self.b = nn.Dense(4, 4)
-
-    def construct(self, x):
-        if x.sum() > 0:
-            y = self.a(x)
-        else:
-            y = self.b(x)
-        return y + 1
-
-
 class Unsupported(nn.Cell):
     def construct(self, x):
         y = ops.abs(x) + 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .case import Group, floats, integers
-from .more import CLASSES, OTHER_MATH, OTHER_PLACES, PATCHES, SETS, SIGNALS
+from .more import CLASSES, NUMBERS, OTHER_MATH, OTHER_PLACES, PATCHES, SETS, SIGNALS
 
 _X = {"x": floats(2, 3, 4), "y": floats(2, 3, 4, seed=1)}
 
@@ -396,6 +396,7 @@ LAYERS = Group(
 )
 
 GROUPS = {
+    "numbers": NUMBERS,
     "math": MATH,
     "special": SPECIAL,
     "arithmetic": ARITHMETIC,

@@ -177,3 +177,32 @@ CLASSES = Group(
     },
     {},
 )
+
+_SUM, _COUNT = "x.sum().item()", "i.sum().item()"
+
+NUMBERS = Group(
+    {"x": floats(2, 3, 4), "i": integers(2, 3, 4, high=60) - 30},
+    {
+        "TensorToScalar": f"x * {_SUM}",
+        "ScalarToTensor": f"x - {_SUM}",
+        "ScalarCast": f"x * int({_SUM})",
+        "ScalarAdd": f"x * ({_SUM} + 0.1)",
+        "ScalarSub": f"x * ({_SUM} - {_COUNT})",
+        "ScalarMul": f"x * ({_SUM} * 3)",
+        "ScalarDiv": f"x * ({_COUNT} / 7)",
+        "ScalarPow": f"x * ({_COUNT} ** 2)",
+        "ScalarFloorDiv": f"x * ({_COUNT} // 7)",
+        "ScalarMod": f"x * ({_COUNT} % 7)",
+        "ScalarUsub": f"x * -{_SUM}",
+        "ScalarEq": f"x * ({_COUNT} == 3)",
+        "ScalarGt": f"x * ({_SUM} > {_COUNT})",
+        "ScalarGe": f"x * ({_SUM} >= 1)",
+        "ScalarLt": f"x * ({_SUM} < 0.5)",
+        "ScalarLe": f"x * ({_SUM} <= {_COUNT})",
+        "bool_eq": "x * (bool((x > 0).any()) == True)",
+        "BoolNot": "x * (not bool((x > 9).any()))",
+        "bit_and": f"x * ({_COUNT} & 6)",
+        "bit_or": f"x * ({_COUNT} | 6)",
+    },
+    {},
+)
