@@ -62,12 +62,22 @@ def _generalised(first: Any, second: Any, compare: _Comparison, names: dict[str,
     """One graph or function with N in place of what grows with the batch."""
     if names.get(first.output, first.output) != second.output:
         raise BatchDependenceError("what is returned depends on the batch size")
-    nodes = tuple(compare.node(a, b, names) for a, b in zip(first.nodes, second.nodes, strict=True))
+    lists = _lists_of_effects(first)
+    nodes = tuple(
+        compare.node(a, b, None if a.name in lists else names)
+        for a, b in zip(first.nodes, second.nodes, strict=True)
+    )
     inputs = tuple(
         (name, compare.type(type_, other, name))
         for (name, type_), (_, other) in zip(first.inputs, second.inputs, strict=True)
     )
     return replace(first, nodes=nodes, inputs=inputs)
+
+
+def _lists_of_effects(graph: Program | Function) -> set[str]:
+    """Tuples of what ran before a state of memory, which compute nothing and are listed in any order."""
+    read = {i for n in graph.nodes if n.op != "UpdateState" for i in n.inputs} | {graph.output}
+    return {n.name for n in graph.nodes if n.op == "MakeTuple"} - read
 
 
 def _parameters(first: Program, second: Program) -> dict[str, str]:
@@ -87,8 +97,9 @@ class _Comparison:
     def __init__(self, sizes: tuple[int, int], seeds: set[str]) -> None:
         self.sizes, self.seeds = sizes, seeds
 
-    def node(self, a: Node, b: Node, names: dict[str, str]) -> Node:
-        if tuple(names.get(i) for i in a.inputs) != b.inputs:
+    def node(self, a: Node, b: Node, names: dict[str, str] | None) -> Node:
+        """One node; what it reads is compared where `names` says what is what in the second program."""
+        if names is not None and tuple(names.get(i) for i in a.inputs) != b.inputs:
             raise BatchDependenceError(f"what `{a.op}` reads depends on the batch size")
         attributes = {k: self.value(v, b.attributes.get(k), a.op) for k, v in a.attributes.items()}
         value = a.value

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from regraft.frontends.mindspore_cell import capture, read
+from regraft.frontends.mindspore_cell.batch import BatchDependenceError, generalise
 from regraft.frontends.mindspore_cell.compiler import quick_compiler
 from regraft.frontends.mindspore_cell.markers import add_markers
+from regraft.frontends.mindspore_cell.mindir import Node, Program
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
-from regraft.ir import Graph, render
+from regraft.ir import Graph, TensorType, render
 
 CORPUS = Path(__file__).parent.parent / "corpora" / "mindspore"
 ROWS = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
@@ -120,3 +122,26 @@ def test_the_compiler_reads_each_source_once_and_is_put_back() -> None:
         assert executor.gc.isenabled is gc.isenabled
     assert parser.inspect is inspect
     assert executor.gc is gc
+
+
+def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -> None:
+    """The compiler lists what was read before a state of memory in another order at times."""
+
+    def program(rows: int, *, swapped: bool, reads: tuple[str, ...] = ("a", "b")) -> Program:
+        kind = TensorType("float32", (rows, 2))
+        loads = [Node(n, "Load", (f"p{n}",), type=TensorType("float32", (2,))) for n in "ab"]
+        listed = ("b", "a") if swapped else ("a", "b")
+        nodes = (
+            *loads,
+            Node("sum", "Add", ("x", reads[0]), type=kind),
+            Node("effects", "MakeTuple", listed),
+            Node("state", "UpdateState", ("effects",)),
+            Node("read", "MakeTuple", reads),
+        )
+        parameters = {"pa": "pa", "pb": "pb"}
+        return Program((("x", kind),), parameters, nodes, "sum")
+
+    open_ = generalise(program(13, swapped=False), program(17, swapped=True), (13, 17))
+    assert open_.inputs[0][1].shape == ("N", 2)
+    with pytest.raises(BatchDependenceError, match="reads depends"):
+        generalise(program(13, swapped=False), program(17, swapped=False, reads=("b", "a")), (13, 17))

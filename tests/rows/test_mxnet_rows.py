@@ -47,7 +47,6 @@ def test_every_declared_case_is_recorded() -> None:
 REFUSED = {
     "_contrib_ROIAlign adaptive": "RoiAlign",  # MindSpore's kernel gives NaN and other values
     "_contrib_ROIAlign aligned": "RoiAlign",
-    "col2im": "Col2Im",
 }
 
 

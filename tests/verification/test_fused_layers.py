@@ -1,6 +1,7 @@
 """A layer that one net keeps whole and the other in parts: outputs prove its layout or nothing is written."""
 
 import json
+import runpy
 from pathlib import Path
 
 import mindspore as ms
@@ -184,7 +185,8 @@ def test_inputs_that_do_not_tell_prove_nothing(file, tmp_path):
 
 def test_nets_that_keep_their_weights_are_told_by_values(file, tmp_path):
     torch.manual_seed(0)
-    source, target = (load_tree(f"{file}:{name}").origin.model for name in ("ByHead", "ApartInTorch"))
+    classes = runpy.run_path(str(file))
+    source, target = classes["ByHead"](), classes["ApartInTorch"]()
     for role in ("weight", "bias"):
         rows = getattr(source.qkv, role).detach().unflatten(0, (4, 3, 2))
         for at, layer in enumerate((target.wq, target.wk, target.wv)):

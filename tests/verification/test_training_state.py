@@ -222,9 +222,16 @@ def test_what_is_dropped_otherwise_is_refused(layer, tmp_path):
     assert failed(graph, folder) == set()
 
 
-def test_a_dropout_of_everything_is_refused(tmp_path):
-    with pytest.raises(UnsupportedError, match="Dropout"):
-        emitted(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)), np.zeros((3, 4), np.float32), tmp_path)
+def test_a_dropout_of_everything_gives_zeros_in_training(tmp_path):
+    """MindSpore's own Dropout refuses p=1."""
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    graph, folder = emitted(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)), x, tmp_path)
+    assert verify(graph, folder).passed
+    with pytest.raises(ModelError, match="differ: zeros, mul - at 1"):
+        verify(graph, folder, train=True)
+    net = emitted_net(folder)
+    assert net(mindspore.Tensor(x)).asnumpy().any()
+    assert not net.set_train()(mindspore.Tensor(x)).asnumpy().any()
 
 
 @pytest.mark.parametrize(

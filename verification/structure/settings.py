@@ -82,7 +82,8 @@ def _find_settings(graph: Graph, operator: Operator, path: str) -> list[Setting]
 
 
 def _dropping(kind: str, ratio: float, path: str) -> list[Setting]:
-    return [Setting(kind, ratio, path)] if ratio else []
+    """What drops everything is zeros, which the training step compares."""
+    return [Setting(kind, ratio, path)] if 0 < ratio < 1 else []
 
 
 def ratios_in(model: onnx.ModelProto) -> list[float]:

@@ -92,7 +92,7 @@ def start_training(net: Any, cells: Sequence[Any]) -> bool:
     for cell in cells:
         cell.set_train(True)
         name = type(cell).__name__
-        if name in _DROPOUTS:
+        if name in _DROPOUTS and hasattr(cell, _DROPOUTS[name][0]):  # the user's may have that name
             attribute, nothing = _DROPOUTS[name]
             zeroed = zeroed or getattr(cell, attribute) != nothing
             setattr(cell, attribute, nothing)

@@ -189,7 +189,7 @@ def borrowed(model: Any, tensors: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[_Dropped]:
-    """Set every Dropout's ratio to 0 in a with block; gives what was changed and called."""
+    """Set every Dropout's ratio to 0 in a with block, but not one of 1; gives what was changed and called."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -204,6 +204,8 @@ def without_dropout(model: Any) -> Iterator[_Dropped]:
             place, keyword = (1, "p") if name in _DROPOUTS else _RATIOS.get(name, (0, ""))
             if keyword:
                 ratio = args[place] if len(args) > place else kwargs.get(keyword, 0.0)
+                if ratio == 1.0:  # zeros whatever is drawn
+                    return func(*args, **kwargs)
                 if ratio and f"`{name}`" not in zeroed:
                     zeroed.append(f"`{name}`")
                 if ratio and name in _DROPOUTS:
@@ -221,7 +223,7 @@ def without_dropout(model: Any) -> Iterator[_Dropped]:
         if (
             isinstance(module, (*dropouts, torch.nn.MultiheadAttention, torch.nn.RNNBase))
             and isinstance(ratio, float)
-            and ratio
+            and ratio not in (0.0, 1.0)
         ):
             changed.append((module, attribute, ratio))
             zeroed.append(path or "the root")

@@ -151,7 +151,7 @@ def test_trust_opens_what_is_pickled(members: Members, onnx_file: Path, tmp_path
 @pytest.mark.parametrize("command", ["check", "show", "rewrite", "verify"])
 def test_help_says_what_trust_runs(command: str) -> None:
     shown = " ".join(CliRunner().invoke(main, [command, "--help"]).output.split())
-    assert "--trust Let a .pt2 file RUN CODE" in shown
+    assert "--trust Let a file RUN CODE: torch.export.load" in shown
 
 
 # -- the archive -----------------------------------------------------------------------------------------
