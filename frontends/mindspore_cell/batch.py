@@ -64,7 +64,7 @@ def _generalised(first: Any, second: Any, compare: _Comparison, names: dict[str,
         raise BatchDependenceError("what is returned depends on the batch size")
     lists = _lists_of_effects(first)
     nodes = tuple(
-        compare.node(a, b, None if a.name in lists else names)
+        a if a.name in lists else compare.node(a, b, names)
         for a, b in zip(first.nodes, second.nodes, strict=True)
     )
     inputs = tuple(
@@ -97,9 +97,8 @@ class _Comparison:
     def __init__(self, sizes: tuple[int, int], seeds: set[str]) -> None:
         self.sizes, self.seeds = sizes, seeds
 
-    def node(self, a: Node, b: Node, names: dict[str, str] | None) -> Node:
-        """One node; what it reads is compared where `names` says what is what in the second program."""
-        if names is not None and tuple(names.get(i) for i in a.inputs) != b.inputs:
+    def node(self, a: Node, b: Node, names: dict[str, str]) -> Node:
+        if tuple(names.get(i) for i in a.inputs) != b.inputs:
             raise BatchDependenceError(f"what `{a.op}` reads depends on the batch size")
         attributes = {k: self.value(v, b.attributes.get(k), a.op) for k, v in a.attributes.items()}
         value = a.value

@@ -129,12 +129,13 @@ def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -
 
     def program(rows: int, *, swapped: bool, reads: tuple[str, ...] = ("a", "b")) -> Program:
         kind = TensorType("float32", (rows, 2))
-        loads = [Node(n, "Load", (f"p{n}",), type=TensorType("float32", (2,))) for n in "ab"]
+        held = {"a": TensorType("float32", (2,)), "b": TensorType("float32", (3, 2))}
+        loads = [Node(n, "Load", (f"p{n}",), type=held[n]) for n in "ab"]
         listed = ("b", "a") if swapped else ("a", "b")
         nodes = (
             *loads,
             Node("sum", "Add", ("x", reads[0]), type=kind),
-            Node("effects", "MakeTuple", listed),
+            Node("effects", "MakeTuple", listed, type=tuple(held[n] for n in listed)),
             Node("state", "UpdateState", ("effects",)),
             Node("read", "MakeTuple", reads),
         )
