@@ -19,29 +19,38 @@ from .checkpoints.convert import Converted
 from .checkpoints.diff import Diff
 from .checkpoints.repair import UNIQUE, Fit, Repaired
 from .checkpoints.runs import Runs
-from .diagnosis import CODES, Wanted, unique_names
+from .diagnosis import Wanted, lines_of, unique_names
+from .explaining import Explained, describe, explain, known_codes
+from .extending import (
+    add_emitter,
+    add_lowering,
+    add_operator,
+    further_passes,
+    load_extension,
+    parse_pass,
+)
 from .fixing import Fixed
 from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
 from .frontends.input_files import read_array, read_arrays
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
-from .ir import CODES as ERRORS
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import pause_collector
-from .passes import available_passes, default_pipeline, parse_pass, run_passes
+from .passes import available_passes as own_passes
+from .passes import default_pipeline, run_passes
 from .passes.base import Change, Pass
 from .verification import Recipes, Report, read_pair_map
 from .verification import verify as compare
-from .verification.verify_written import VerificationError, is_written
+from .verification.verify_written import VerificationError, is_written, require_target
 from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
     Rewritten,
     has_stubs,
     lower,
-    pass_codes,
     removal,
+    require_output,
     rewrite_file,
     save,
     stubs_left,
@@ -49,19 +58,20 @@ from .writing import (
     target_of,
     target_passes,
 )
-from .writing import describe as describe_pass
 
 __all__ = [
     "UNIQUE",
     "Change",
     "Converted",
     "Diff",
+    "Explained",
     "FileFindings",
     "Findings",
     "Fit",
     "Fixed",
     "Graph",
     "InputSpec",
+    "ModelError",
     "Pass",
     "RegraftError",
     "Removal",
@@ -69,7 +79,12 @@ __all__ = [
     "Report",
     "Rewritten",
     "Runs",
+    "UnsupportedError",
+    "UsageError",
     "VerificationError",
+    "add_emitter",
+    "add_lowering",
+    "add_operator",
     "available_passes",
     "check",
     "check_file",
@@ -78,11 +93,15 @@ __all__ = [
     "describe",
     "diff",
     "diff_runs",
+    "explain",
     "find_stale_files",
     "fit",
     "fix",
     "has_stubs",
+    "known_codes",
+    "lines_of",
     "load",
+    "load_extension",
     "load_tree",
     "lower",
     "parse_pass",
@@ -90,6 +109,8 @@ __all__ = [
     "read_arrays",
     "removal",
     "repair_checkpoint",
+    "require_output",
+    "require_target",
     "rewrite",
     "rewrite_file",
     "save",
@@ -151,19 +172,9 @@ def load(
     return read(model, inputs, options)
 
 
-def describe(name: str) -> str:
-    """What a pass, a finding or an error means: a pass's name or a code.
-
-    Raises:
-        PassError: when there is nothing of that name.
-    """
-    code = name.strip().upper()
-    return f"{code}: {CODES[code]}\n\nfound by `regraft check`\n" if code in CODES else describe_pass(name)
-
-
-def known_codes() -> dict[str, dict[str, str]]:
-    """Where codes come from (errors, `check`, a pass) -> each code and what it means."""
-    return {"errors": dict(ERRORS), "regraft check": dict(CODES), **pass_codes()}
+def available_passes() -> list[type[Pass]]:
+    """Return every pass: regraft's own, those that no pipeline runs included, and installed packages'."""
+    return [*own_passes(), *further_passes()]
 
 
 def is_data(model: str) -> bool:
@@ -199,7 +210,8 @@ def rewrite(
     Args:
         graph: the graph; it stays as it is.
         passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
-            ``"tie-weights:twin=data+data2"``, run in order instead of it; [] for none.
+            ``"tie-weights:twin=data+data2"`` or ``"mypass.py:ReluToGelu"``, run in order instead of it;
+            [] for none, ``default_pipeline() + ["mypass.py:ReluToGelu"]`` for both.
         verify_each: validate the whole graph after every pass.
         print_after: called after each pass with the pass and the graph.
 

@@ -14,6 +14,7 @@ from .diagnosis import (
     cannot_run,
     diagnose,
     drop_repeated,
+    files_of,
     find_silenced,
     find_traps,
     names_in,
@@ -44,12 +45,14 @@ class Findings:
         skipped: names of the rules that could not run, and why.
         notes: what the graph does not show of the model, or shows otherwise.
         silenced: how many findings a comment at their line silences.
+        files: name of a file, as findings have it -> the file.
     """
 
     findings: list[Change] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     silenced: int = 0
+    files: dict[str, Path] = field(default_factory=dict)
 
     @property
     def clean(self) -> bool:
@@ -200,7 +203,8 @@ def _of_graph(
             skipped["traps of porting"] = f"a model of {subject.framework} is no port to MindSpore"
     found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
     silent = find_silenced(subject, found)
-    return Findings([c for c in found if c not in silent], skipped, _notes(graph, causes), len(silent))
+    kept = [c for c in found if c not in silent]
+    return Findings(kept, skipped, _notes(graph, causes), len(silent), files_of(subject))
 
 
 def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:

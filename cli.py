@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, repair_checkpoint
+from .commands.common import add_common_options
+from .commands.completion import VARIABLE, completion
+from .commands.configuration import defaults_of
 from .commands.diff import diff
 from .commands.fix import fix
 from .commands.own_output import divert
@@ -25,13 +29,23 @@ from .commands.verify import verify
 from .ending import end_on_signals, ignore_signals
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="regraft COMMAND --help has examples; regraft explain CODE says what a finding or error means.",
+)
 @click.version_option(package_name="regraft")
 @click.option("--debug", is_flag=True, help="Show a traceback with every error.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="TOML file with defaults of options; else [tool.regraft] of the nearest pyproject.toml.",
+)
 @click.pass_context
-def main(ctx: click.Context, debug: bool) -> None:
+def main(ctx: click.Context, debug: bool, config: Path | None) -> None:
     """Rewrite neural-network models between frameworks, and prove the rewrite is the same model."""
     ctx.obj = {"debug": debug}
+    assert isinstance(ctx.command, click.Group)
+    ctx.default_map = defaults_of(ctx.command, config)
     # MindSpore's convolutions are 10 to 100 times slower without this on AVX-512 machines
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
@@ -48,8 +62,9 @@ for command in (
     diff,
     passes,
     explain,
+    completion,
 ):
-    main.add_command(command)
+    main.add_command(add_common_options(command))
 
 
 def invoke(arguments: list[str] | None = None) -> int:
@@ -104,6 +119,8 @@ def _hold_exits() -> Callable[[int], NoReturn]:
 def run() -> None:
     """Console entry: turns errors into messages and exit codes."""
     end_on_signals()
+    if VARIABLE in os.environ:  # a shell asks, and reads what is printed
+        main.main(prog_name="regraft")
     code = 0
     leave = _hold_exits()
     try:

@@ -8,7 +8,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from .backends import TARGETS, find_target, infer_target, lower_for, passes_of, stubs_of, write
+from .backends import (
+    TARGETS,
+    find_target,
+    infer_target,
+    lower_for,
+    passes_of,
+    require_fitting,
+    stubs_of,
+    write,
+)
 from .backends.files import settle, staged
 from .backends.renames import Rename
 from .frontends.training_script import RecipeFunction
@@ -141,6 +150,59 @@ def save(
         return write(emitted, Path(path), target, force=force, **options)
 
 
+def require_output(
+    path: str | Path,
+    to: str | None = None,
+    *,
+    verified: bool = True,
+    force: bool = False,
+    emit_tests: bool = False,
+    recipe: object = None,
+    **options: object,
+) -> str:
+    """Check what can be known of an output before any model is loaded; returns its target.
+
+    Args:
+        path: as in `save`.
+        to: as in `save`.
+        verified: as in `rewrite_file`.
+        force: as in `rewrite_file`.
+        emit_tests: as in `rewrite_file`.
+        recipe: as in `rewrite_file`.
+        options: the backend's own.
+
+    Raises:
+        UsageError: when the target cannot be told, the output exists, or an option does not fit them.
+    """
+    final = Path(path)
+    target = target_of(final, to)
+    row = find_target(target)
+    require_fitting(final, target, set(options) - _switches())
+    settle(row.folder_of(final))
+    if not force and row.exists(final):
+        raise UsageError(
+            "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
+        )
+    if emit_tests and not (row.writes_tests and verified):
+        raise UsageError(
+            "E001",
+            "expected a verified MindSpore output to write tests for, got "
+            + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
+            hint="leave out --emit-tests, or give --to mindspore without --no-verify",
+        )
+    if recipe is not None and not (row.writes_tests and verified):
+        raise _no_recipe(target)
+    return target
+
+
+def _no_recipe(target: str) -> UsageError:
+    return UsageError(
+        "E001",
+        f"expected a verified MindSpore output of the model itself to train by a recipe, got `{target}`",
+        hint="leave out --recipe, or give --to mindspore without --no-verify",
+    )
+
+
 @guarded()
 def rewrite_file(
     graph: Graph,
@@ -181,31 +243,15 @@ def rewrite_file(
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
     final = Path(path)
-    target = target_of(final, to)
+    target = require_output(
+        final, to, verified=verified, force=force, emit_tests=emit_tests, recipe=recipe, **options
+    )
     row = find_target(target)
     parent = row.folder_of(final)
-    settle(parent)
-    if not force and row.exists(final):
-        raise UsageError(
-            "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
-        )
     if not allow_removal:
         _require_allowed(graph, rewritten)
-    if emit_tests and not (row.writes_tests and verified):
-        raise UsageError(
-            "E001",
-            "expected a verified MindSpore output to write tests for, got "
-            + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
-            hint="leave out --emit-tests, or give --to mindspore without --no-verify",
-        )
-    if recipe is not None and not (
-        row.writes_tests and verified and choose_comparable(graph, rewritten.graph) is graph
-    ):
-        raise UsageError(
-            "E001",
-            f"expected a verified MindSpore output of the model itself to train by a recipe, got `{target}`",
-            hint="leave out --recipe, or give --to mindspore without --no-verify",
-        )
+    if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
+        raise _no_recipe(target)
     if not verified:
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     names: list[str] = []
@@ -320,12 +366,16 @@ def _prepared(
     print_after: Callable[[Pass, Graph], None] | None = None,
 ) -> Graph:
     """Prepare a graph for a target; the options that say how are taken out of all, the backend's stay."""
-    switches = {row.preparation.option for row in TARGETS.values() if row.preparation is not None}
-    chosen = {name: options.pop(name) for name in switches & options.keys()}
+    chosen = {name: options.pop(name) for name in _switches() & options.keys()}
     preparation = find_target(to).preparation
     if preparation is None or not preparation.applies(graph, chosen):
         return graph
     return prepare(graph, _preparing_passes(to), print_after=print_after)
+
+
+def _switches() -> set[str]:
+    """The options of `save` that leave a target's preparation out; every target takes all of them."""
+    return {row.preparation.option for row in TARGETS.values() if row.preparation is not None}
 
 
 def _preparing_passes(to: str) -> list[Pass]:
@@ -333,8 +383,13 @@ def _preparing_passes(to: str) -> list[Pass]:
     return [] if preparation is None else [parse_pass(text) for text in preparation.passes]
 
 
-def pass_codes() -> dict[str, dict[str, str]]:
-    """The name of every pass that states codes, those of targets included -> each code and what it means."""
+def passes_with_codes() -> list[type[Pass]]:
+    """Every pass that states codes, those of targets included, by name."""
     passes = {cls.name: cls for cls in available_passes()}
     passes |= {p.name: type(p) for target in TARGETS for p in passes_of(target)}
-    return {name: dict(cls.codes) for name, cls in sorted(passes.items()) if cls.codes}
+    return [cls for _, cls in sorted(passes.items()) if cls.codes]
+
+
+def pass_codes() -> dict[str, dict[str, str]]:
+    """The name of every pass that states codes, those of targets included -> each code and what it means."""
+    return {cls.name: dict(cls.codes) for cls in passes_with_codes()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -193,6 +193,16 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
         UsageError: when the target does not exist, or the path or an option does not fit it.
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
+    require_fitting(path, to, options)
+    return find_target(to).load().write(graph, path, force=force, **options)
+
+
+def require_fitting(path: Path, to: str, options: Iterable[str]) -> None:
+    """Check that a target takes an output of this name, and options of these names.
+
+    Raises:
+        UsageError: when the target does not exist, or the path or an option does not fit it.
+    """
     target = find_target(to)
     if target.suffix and path.suffix != target.suffix:
         raise UsageError("E001", f"expected {target.writes} as output, got `{path}`")
@@ -207,4 +217,3 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
             f"expected options of the target `{to}`, got {listed}",
             hint="leave them out for this target",
         )
-    return backend(graph, path, force=force, **options)

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .completion import ModelName
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, echo, print_changes, print_json, report_errors
+from .printing import change_rows, doing, echo, print_changes, print_json, print_verdict, report_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..api import FileFindings, Findings
 
 
 @click.command(epilog=MODEL_HELP, short_help="Say what is wrong with MODEL, where, and what to type.")
-@click.argument("model")
+@click.argument("model", type=ModelName())
 @model_options
 @click.option(
     "--from",
@@ -26,6 +29,13 @@ if TYPE_CHECKING:
 @click.option("--ignore", metavar="CODES", help="None of those whose codes begin so.")
 @click.option("-v", "--verbose", is_flag=True, help="List what a finding counts, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
+@click.option(
+    "--output-format",
+    "form",
+    type=click.Choice(["text", "json", "github", "sarif"]),
+    default="text",
+    help="github: annotations of GitHub Actions; sarif: SARIF 2.1.0, for code scanning; json: as --json.",
+)
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -36,6 +46,7 @@ def check(
     ignore: str | None,
     verbose: bool,
     as_json: bool,
+    form: str,
 ) -> None:
     """Say what is wrong with MODEL: the cause, its line, what to write (exit code 1 when something is).
 
@@ -48,20 +59,40 @@ def check(
 
     wanted = {"ported_from": ported_from or "", "select": _codes(select), "ignore": _codes(ignore)}
 
+    ctx.params["as_json"] = as_json = as_json or form == "json"  # an error is a document then too
     with report_errors(ctx):
         if model.endswith(".py"):
             with doing(f"checking {model}"):
                 found = api.check_file(model, loading.parse_inputs(), **wanted, **loading.options())
-            _print_file(found, verbose=verbose, as_json=as_json)
+            if form in ("github", "sarif"):
+                _print_for_machines(found.models, model, form)
+            else:
+                _print_file(found, verbose=verbose, as_json=as_json)
             ctx.exit(0 if found.clean else 1)
         with doing(f"checking {model}"):
             findings = api.check(model, loading.parse_inputs(), **wanted, **loading.options())
-        if as_json:
+        if form in ("github", "sarif"):
+            _print_for_machines({"": findings}, model.rpartition(":")[0] or model, form)
+        elif as_json:
             print_json(_as_json(findings))
         else:
-            echo(_verdict(findings))
+            print_verdict(_verdict(findings))
             _print(findings, verbose=verbose)
         ctx.exit(0 if findings.clean else 1)
+
+
+def _print_for_machines(found: Mapping[str, Findings], file: str, form: str) -> None:
+    from importlib.metadata import version
+
+    from .. import api
+    from .finding_formats import github_lines, sarif
+
+    if form == "sarif":
+        meanings = {code: text for codes in api.known_codes().values() for code, text in codes.items()}
+        print_json(sarif(found, file, meanings, version("regraft")))
+        return
+    for line in github_lines(found, file):
+        print_verdict(line)
 
 
 def _codes(text: str | None) -> tuple[str, ...]:
@@ -108,7 +139,7 @@ def _print_file(found: FileFindings, *, verbose: bool, as_json: bool) -> None:
         )
         return
     for name, findings in sorted(found.models.items(), key=lambda row: row[1].clean):
-        echo(f"{name}: {_verdict(findings)}")
+        print_verdict(f"{name}: {_verdict(findings)}")
         _print(findings, verbose=verbose)
     for name, why in found.left_out.items():
         echo(f"{name}: left out: {why}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .loading import constructor_arguments
-from .printing import doing, echo, print_json, report_errors
+from .printing import doing, echo, print_json, print_verdict, report_errors
 
 
 @click.command("convert-checkpoint", short_help="Carry trained weights from one framework to another.")
@@ -75,7 +75,7 @@ def convert_checkpoint(
             return
         for note in done.notes:
             echo(f"note: {note}")
-        echo(f"wrote {done.path}: {done.tensors} tensors")
+        print_verdict(f"wrote {done.path}: {done.tensors} tensors")
 
 
 @click.command("repair-checkpoint", short_help="Give the tensors of a checkpoint the right names.")
@@ -116,7 +116,7 @@ def repair_checkpoint(
             print_json({"file": str(done.path), "tensors": done.tensors, **done.fit.to_json()})
         else:
             placement = done.fit.placement
-            echo(done.fit.verdict)
+            print_verdict(done.fit.verdict)
             for line in [*done.fit.causes, *done.fit.remarks]:
                 echo(line)
             count = Counter(by for _, by in placement.placed.values())

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .printing import add_row, console, doing, echo, print_json, report_errors, table_of
+from .printing import (
+    add_row,
+    doing,
+    echo,
+    print_json,
+    print_table,
+    print_verdict,
+    report_errors,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from ..api import Diff, Fit, Runs
@@ -74,7 +83,7 @@ def is_model(text: str) -> bool:
 
 def _print_fit(fit: Fit) -> None:
     """The verdict, its causes, and what to type."""
-    echo(fit.verdict)
+    print_verdict(fit.verdict)
     for line in [*fit.causes, *fit.remarks]:
         echo(line)
     for line in fit.advice:
@@ -95,7 +104,7 @@ def _curve(values: list[float]) -> str:
 
 def _print_runs(runs: Runs) -> None:
     """The verdict, what is behind it, and every layer over time, those that part most first."""
-    echo(runs.verdict)
+    print_verdict(runs.verdict)
     for line in runs.causes:
         echo(line)
     table = table_of("parameter", "apart", ">at last", ">norms", ">spreads", "updates", ">last")
@@ -111,7 +120,7 @@ def _print_runs(runs: Runs) -> None:
             " | ".join(_curve(side) for side in layer.updates),
             " | ".join(f"{side[-1]:.2g}" if side else "-" for side in layer.updates),
         )
-    console().print(table)
+    print_table(table)
     if len(layers) > len(worst):
         echo(f"and {len(layers) - len(worst)} parameters that are less apart (--json lists all)")
     for side, names in zip(("first", "second"), runs.alone, strict=True):
@@ -139,7 +148,7 @@ def _print_diff(report: Diff) -> None:
                 *("-" if v is None else f"{v:.2g}" for v in (r.max_abs, r.max_relative)),
                 *(f"{left:.3g} -> {right:.3g}" for left, right in (r.means, r.stds)),
             )
-        console().print(table)
+        print_table(table)
     for side, names in (("first", report.only_first), ("second", report.only_second)):
         for name in names:
             echo(f"only in the {side}: {name}")
@@ -149,4 +158,4 @@ def _print_diff(report: Diff) -> None:
         echo(f"note: {note}")
     alone = len(report.only_first) + len(report.only_second)
     count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
-    echo(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
+    print_verdict(f"equal: {len(report.rows)} tensors compared" if report.equal else count)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .completion import ModelName
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, echo, print_changes, print_json, report_errors
+from .printing import change_rows, doing, echo, print_changes, print_json, print_verdict, report_errors
 
 if TYPE_CHECKING:
     from ..api import Fixed
 
 
 @click.command(epilog=MODEL_HELP, short_help="Make the smallest edits in MODEL's own file.")
-@click.argument("model")
+@click.argument("model", type=ModelName())
 @click.option("--diff", "only_diff", is_flag=True, help="Show the edit, and write nothing.")
 @click.option("--like", metavar="REFERENCE", help="A model whose settings the layers get, and whose outputs.")
 @model_options
@@ -50,7 +51,7 @@ def fix(
                 }
             )
             ctx.exit(1 if fixed.left else 0)
-        echo(_verdict(fixed, only_diff=only_diff))
+        print_verdict(_verdict(fixed, only_diff=only_diff))
         for line in fixed.proof:
             echo(line)
         if fixed.diff:

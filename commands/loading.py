@@ -13,6 +13,8 @@ import click
 from .printing import doing
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ..ir import Graph
 
 MODEL_HELP = (
@@ -41,6 +43,12 @@ class _Target(click.ParamType):
         """The name, or a usage error that lists all."""
         return self._choice().convert(value, param, ctx)
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        return self._choice().shell_complete(ctx, param, incomplete)
+
 
 TARGET = _Target()
 
@@ -56,6 +64,7 @@ class Loading:
     dynamic: tuple[str, ...]
     no_dynamic_batch: bool
     trust: bool
+    extensions: tuple[str, ...]
 
     def parse_inputs(self) -> list[object] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
@@ -99,7 +108,11 @@ class Loading:
         return axes or None
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `api.load`."""
+        """The keyword arguments of `api.load`, once what --extension names was run."""
+        from ..api import load_extension
+
+        for path in self.extensions:
+            load_extension(path)
         return {
             "params": self.params,
             "dynamic_batch": not self.no_dynamic_batch,
@@ -179,6 +192,13 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Let a file RUN CODE: torch.export.load unpickles, imports, evaluates and links what a "
                 ".pt2 file holds, and MindSpore runs a .mindir file, to compare with. Only for files whose "
                 "author you trust; ordinary ones open without.",
+            ),
+            click.option(
+                "--extension",
+                "extensions",
+                multiple=True,
+                metavar="FILE.py",
+                help="RUN A FILE that adds operators, lowerings or emitters of your own; repeat.",
             ),
         ]
     ):

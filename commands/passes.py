@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .completion import CodeOrPass
 from .loading import TARGET
 from .printing import add_row, console, echo, print_json, report_errors, table_of
 
@@ -33,7 +34,7 @@ def passes(target: str | None, as_json: bool) -> None:
 
 
 @click.command(short_help="Explain a pass or a code; list all codes.")
-@click.argument("name", required=False)
+@click.argument("name", type=CodeOrPass(), required=False)
 @click.pass_context
 def explain(ctx: click.Context, name: str | None) -> None:
     """Explain a pass, a finding's code or an error's code; without a NAME, list every code in a line."""

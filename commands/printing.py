@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -42,26 +42,49 @@ def report_errors(ctx: click.Context) -> Iterator[None]:
                 print_json({"error": error_row(error), "verified": verified})
             elif report is not None:
                 print_report(report, verbose=bool(ctx.params.get("verbose")))
-            echo(f"{click.style('error', fg='red', bold=True)} {error}", err=True)
+            told = error.for_command_line()
+            echo(f"{click.style('error', fg='red', bold=True)} {told}", err=True)
             ctx.exit(1 if isinstance(error, MismatchError) else 2)
+
+
+QUIET = "regraft.quiet"
+"""Key of the context's `meta` under which --quiet stands."""
+
+
+def is_quiet() -> bool:
+    """Whether nothing but verdicts and errors is asked for."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(QUIET))
+
+
+def print_verdict(text: object) -> None:
+    """Print the line that answers the command, with --quiet too."""
+    _echo(text, own_output())
 
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def echo(text: object, *, err: bool = False) -> None:
-    """Print a line or more in which nothing but our own colours steers the terminal."""
+    """Print a line or more in which nothing but our own colours steers the terminal; --quiet drops it."""
+    if err:
+        _echo(text, sys.stderr)
+    elif not is_quiet():
+        _echo(text, own_output())
+
+
+def _echo(text: object, to: TextIO) -> None:
     from ..ir.outside.display import printable
 
     parts = _STYLE.split(str(text))
     parts[::2] = map(printable, parts[::2])
-    click.echo("".join(parts), sys.stderr if err else own_output())
+    click.echo("".join(parts), to)
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """A spinner on a terminal, silence in a pipe."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or is_quiet():
         yield
         return
     from rich.console import Console
@@ -78,7 +101,16 @@ def console() -> Console:
 
     out = own_output()
     width = None if out.isatty() else 160
-    return Console(file=out, width=width, highlight=False, markup=False, emoji=False)  # names are no markup
+    ctx = click.get_current_context(silent=True)
+    wanted = None if ctx is None else ctx.color
+    return Console(
+        file=out,
+        width=width,
+        highlight=False,
+        markup=False,  # names are no markup
+        emoji=False,
+        no_color=True if wanted is False else None,
+    )
 
 
 def print_json(value: object) -> None:
@@ -120,33 +152,40 @@ def error_row(error: RegraftError) -> dict[str, object]:
 
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "fixed": "green"}
-_NOTES_SHOWN = 3
+_SHOWN = 3
+"""Notes and fixed findings of one code that are listed."""
 
 
 def print_changes(changes: list[Change], *, rewritten: bool = False, verbose: bool = False) -> None:
-    """One line a finding and one with what to write; of notes of one code only the first few.
+    """One line a finding and one with what to write; of notes and fixed ones of a code only the first few.
 
     Args:
         changes: what was found or done.
         verbose: whether to list every note, and what a finding counts.
         rewritten: whether the passes' result is what the user gets, so that faults are fixed ones.
     """
-    notes: dict[str, int] = {}
+    folded: dict[tuple[str, str], int] = {}
     for change in changes:
         label = "fixed" if rewritten and change.fixed and change.severity != "note" else change.severity
-        if label == "note":
-            notes[change.code] = notes.get(change.code, 0) + 1
-            if notes[change.code] > _NOTES_SHOWN and not verbose:
+        if label in ("note", "fixed"):
+            folded[label, change.code] = folded.get((label, change.code), 0) + 1
+            if folded[label, change.code] > _SHOWN and not verbose:
                 continue
         echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
         if change.advice and not rewritten:
             echo(f"  write: {change.advice}")
         for member in change.members if verbose else ():
             echo(f"  {member}")
-    label = click.style("note", fg="blue", bold=True)
-    for code, count in notes.items():
-        if count > _NOTES_SHOWN and not verbose:
-            echo(f"{label} {code} and {count - _NOTES_SHOWN} more (--json lists all)")
+    for (label, code), count in folded.items():
+        if count > _SHOWN and not verbose:
+            styled = click.style(label, fg=_COLOURS[label], bold=True)
+            echo(f"{styled} {code} and {count - _SHOWN} more (-v lists all)")
+
+
+def print_table(table: Table) -> None:
+    """Print a table; --quiet drops it."""
+    if not is_quiet():
+        console().print(table)
 
 
 def table_of(*columns: str) -> Table:
@@ -169,5 +208,7 @@ def add_row(table: Table, *cells: str) -> None:
 
 def print_report(report: Report, *, verbose: bool = False, removed: str = "") -> None:
     """What was compared; `verbose`: all of it, not a screenful; `removed`: in front of the verdict."""
-    text = report.render(brief=not verbose).rstrip()
-    echo(f"{removed}; the rest is {text}" if removed else text)
+    verdict, _, rest = report.render(brief=not verbose).rstrip().partition("\n")
+    print_verdict(f"{removed}; the rest is {verdict}" if removed else verdict)
+    if rest:
+        echo(rest)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .completion import ModelName, PassName
 from .loading import MODEL_HELP, TARGET, Loading, load, model_options, oracle_for, oracle_option
 from .printing import change_rows, doing, echo, print_changes, print_json, print_report, report_errors
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=MODEL_HELP, short_help="Rewrite MODEL, compare, and write it to OUT.")
-@click.argument("model")
+@click.argument("model", type=ModelName())
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or an .onnx file."
 )
@@ -29,11 +30,17 @@ if TYPE_CHECKING:
     help="Inferred from OUT where it can be.",
 )
 @click.option(
-    "--pass", "extra", multiple=True, metavar="NAME[:OPTIONS]", help="Run after the default passes; repeat."
+    "--pass",
+    "extra",
+    type=PassName(),
+    multiple=True,
+    metavar="NAME[:OPTIONS]",
+    help="Run after the default passes; FILE.py:CLASS is one of your own, and RUNS THE FILE; repeat.",
 )
 @click.option(
     "--only-pass",
     "only",
+    type=PassName(),
     multiple=True,
     metavar="NAME[:OPTIONS]",
     help="Run instead of the default passes; repeat.",
@@ -75,7 +82,10 @@ if TYPE_CHECKING:
     "--verify-each", is_flag=True, help="Validate the graph after every pass, the target's own too."
 )
 @click.option(
-    "--print-after", metavar="PASS", help="Print the graph after that pass, one of the target's own too."
+    "--print-after",
+    type=PassName(),
+    metavar="PASS",
+    help="Print the graph after that pass, one of the target's own too.",
 )
 @oracle_option
 @model_options
@@ -112,25 +122,34 @@ def rewrite(
     from .. import api
 
     with report_errors(ctx):
-        passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
-        passes = [*passes, *(api.parse_pass(p) for p in extra)]
-        graph = load(model, loading, partial=partial)
-        with doing("rewriting"):
-            print_it = None if print_after is None else _printing(print_after, passes, output, target)
-            rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         options: dict[str, object] = {"group": False, "fold": False} if only else {}
         if no_fold:
             options["fold"] = False
+        if checkpoint_format:
+            options["checkpoint_format"] = checkpoint_format
+        if explicit_initializers:
+            options["explicit_initializers"] = True
+        api.require_output(
+            output,
+            target,
+            verified=not no_verify,
+            force=force,
+            emit_tests=emit_tests,
+            recipe=recipe,
+            **options,
+        )
+        passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
+        passes = [*passes, *(api.parse_pass(p) for p in extra)]
+        print_it = None if print_after is None else _printing(print_after, passes, output, target)
+        graph = load(model, loading, partial=partial)
+        with doing("rewriting"):
+            rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         if print_it is not None and print_after not in [p.name for p in passes]:
             api.lower(rewritten.graph, output, target, print_after=print_it, **options)
         stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
         if stubs:
             options["partial"] = True
         no_verify = no_verify or bool(stubs) or api.has_stubs(graph)
-        if checkpoint_format:
-            options["checkpoint_format"] = checkpoint_format
-        if explicit_initializers:
-            options["explicit_initializers"] = True
         with doing("writing" if no_verify else "writing and verifying"):
             files, report = api.rewrite_file(
                 graph,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from .completion import ModelName
 from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
 from .printing import doing, echo, print_json, print_report, report_errors
 
 
 @click.command(epilog=MODEL_HELP, short_help="Compare two models, or a model with its target.")
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", type=ModelName())
+@click.argument("target", type=ModelName())
 @model_options
 @click.option(
     "--train",
@@ -83,6 +84,8 @@ def verify(
     from .. import api
 
     with report_errors(ctx):
+        api.require_target(target, *(p for p in (map_,) if p is not None))
+        both = _both(recipes)
         graph = load(source, loading)
         with doing(f"verifying {target}"):
             found = oracle_for(ctx, graph, oracle)
@@ -94,7 +97,7 @@ def verify(
                 copy=copy,
                 oracle=found,
                 write_map=write_map,
-                recipes=_both(recipes),
+                recipes=both,
                 steps=steps,
                 trust=loading.trust,
             )

@@ -11,7 +11,7 @@ from .live_names import unique_names
 from .plan import plan_edits
 from .porting import CODES as OF_PORTS
 from .porting import find_traps
-from .selecting import Wanted, find_silenced
+from .selecting import Wanted, files_of, find_silenced, lines_of
 from .subject import Subject
 
 CODES: dict[str, str] = {**OF_MODELS, **OF_PORTS}
@@ -26,8 +26,10 @@ __all__ = [
     "cannot_run",
     "diagnose",
     "drop_repeated",
+    "files_of",
     "find_silenced",
     "find_traps",
+    "lines_of",
     "names_in",
     "plan_edits",
     "sort_findings",

@@ -21,7 +21,7 @@ def add_advice(subject: Subject, found: Sequence[Change]) -> list[Change]:
         if change.code in ("RP101", "DU104") and subject.framework == "mindspore":
             advice = advice or _of_names(subject, change)
         elif change.code == "DM101":
-            advice = advice or _of_aliases(subject, change)
+            change, advice = _with_second_line(subject, change), advice or _of_aliases(subject, change)
         elif change.code == "DU101":
             change, advice = _with_line(subject, change), advice or _of_uncalled(subject, change)
         out.append(replace(change, advice=advice))
@@ -69,14 +69,24 @@ def _of_names(subject: Subject, change: Change) -> str:
     return repair
 
 
+def _with_second_line(subject: Subject, change: Change) -> Change:
+    """A finding of a module that is registered twice, with the line that does it again."""
+    place = _registered_again(subject, change)
+    return replace(change, message=f"{change.message}, again at {place}") if place else change
+
+
+def _registered_again(subject: Subject, change: Change) -> str:
+    """The line that registers a module under its last path; empty where nobody knows."""
+    path, _, name = change.modules[-1].rpartition(".")
+    owner = dict(subject.parts()).get(path)
+    seen = registrations(owner).get(name)
+    return (seen.place if seen else "") or (assigned_at(type(owner), name) if owner is not None else "")
+
+
 def _of_aliases(subject: Subject, change: Change) -> str:
     """Return advice on the line that registers a module again."""
     kept, *others = change.modules
-    path, _, name = others[-1].rpartition(".")
-    owner = dict(subject.parts()).get(path)
-    seen = registrations(owner).get(name)
-    place = seen.place if seen else ""
-    place = place or (assigned_at(type(owner), name) if owner is not None else "")
+    place = _registered_again(subject, change)
     where = f" at {place}" if place else ""
     again = f"the line{where} that registers `{others[-1]}`"
     return f"call `{kept}` and delete {again}; leave it where sharing is meant"

@@ -66,11 +66,11 @@ def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
     """
     if not changes:
         return []
-    files = {path.name: path for path in _files(subject)}
+    files = files_of(subject)
     comments: dict[str, dict[int, set[str] | None]] = {}
     found: list[Change] = []
     for change in changes:
-        places = re.findall(r"([^\s,]+\.py):(\d+)", change.place)
+        places = lines_of(change)
         if not places or any(name not in files for name, _ in places):
             continue
         for name, _ in places:
@@ -79,6 +79,19 @@ def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
         if all(_is_silent(comments[name].get(int(line), set()), change.code) for name, line in places):
             found.append(change)
     return found
+
+
+def lines_of(change: Change) -> list[tuple[str, str]]:
+    """(name of the file, number) of the lines that a finding names as its place, else in its words."""
+    return _LINE.findall(change.place) or _LINE.findall(change.message)
+
+
+_LINE = re.compile(r"([^\s,`(]+\.py):(\d+)")
+
+
+def files_of(subject: Subject) -> dict[str, Path]:
+    """The user's files by the names that findings have for them."""
+    return {path.name: path for path in _files(subject)}
 
 
 def _is_silent(codes: set[str] | None, code: str) -> bool:

@@ -40,6 +40,10 @@ class Frontend:
         """Import the package."""
         return importlib.import_module(f".{self.package}", __package__)
 
+    def load_table(self) -> Any:
+        """Import its lowerings alone: a `LoweringTable`."""
+        return importlib.import_module(f".{self.package}.operators", __package__).TABLE
+
 
 FRONTENDS = (
     Frontend(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .outside.arguments import as_arguments
 from .outside.display import shorten_words
 
 CODES: dict[str, str] = {
@@ -48,7 +49,8 @@ class RegraftError(Exception):
         code: a key of `CODES`.
         message: what was expected and what was found, lower case.
         place: location of the fault: a module path, a file and line, or a line of IR text.
-        hint: what to do about it.
+        hint: what to do about it, in options of the command line; `str` of the error has the library's
+            arguments in their place.
     """
 
     def __init__(self, code: str, message: str, *, place: str = "", hint: str = "") -> None:
@@ -62,9 +64,15 @@ class RegraftError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
+        return self._text(as_arguments(self.hint))
+
+    def for_command_line(self) -> str:
+        """Return what `str` does, with options of the command line in the hint."""
+        return self._text(self.hint)
+
+    def _text(self, hint: str) -> str:
         at = f" - at {self.place}" if self.place else ""
-        hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{self.code} {self.message}{at}{hint}"
+        return f"{self.code} {self.message}{at}" + (f"\nhint: {hint}" if hint else "")
 
 
 class UsageError(RegraftError):
@@ -124,8 +132,8 @@ class UnsupportedError(RegraftError):
         self.missing = tuple(missing)
         super().__init__(code, message, place=place, hint=hint)
 
-    def __str__(self) -> str:
-        head, *tail = super().__str__().split("\n")
+    def _text(self, hint: str) -> str:
+        head, *tail = super()._text(hint).split("\n")
         return "\n".join([head, *map(str, self.missing), *tail])
 
 

@@ -65,7 +65,7 @@ class FoldConstants(Pass):
         ... }''')
         >>> for change in FoldConstants().run(graph):
         ...     print(change)
-        FC101 has constant operands only: now a constant f32[] - at `Sqrt`
+        CF101 has constant operands only: now a constant f32[] - at `Sqrt`
 
     Attributes:
         limit: number of elements up to which a result is kept.
@@ -73,10 +73,10 @@ class FoldConstants(Pass):
 
     name: ClassVar[str] = "fold-constants"
     codes: ClassVar[dict[str, str]] = {
-        "FC101": "an operator's operands are all constants",
-        "FC102": "an operator's results have no elements",
-        "FC103": "a condition is the same for every element",
-        "FC104": "a mask hides nothing",
+        "CF101": "an operator's operands are all constants",
+        "CF102": "an operator's results have no elements",
+        "CF103": "a condition is the same for every element",
+        "CF104": "a mask hides nothing",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -106,7 +106,7 @@ class FoldConstants(Pass):
                 drop_idle_constants(part, operands)
                 type_ = part.known_type(constant)
                 changes.append(
-                    Change("FC101", f"has constant operands only: now a constant {type_}", place=place)
+                    Change("CF101", f"has constant operands only: now a constant {type_}", place=place)
                 )
         return changes
 
@@ -140,12 +140,12 @@ def _replace_decided(part: Graph, node: Operator, places: Places) -> list[Change
         place = places.of(part, node.key)
         bypass(part, node, slot)
         truth = str(slot == TAKEN_WHERE_TRUE).lower()
-        return [Change("FC103", f"its condition is {truth} everywhere", place=place)]
+        return [Change("CF103", f"its condition is {truth} everywhere", place=place)]
     if hides_nothing(part, node):
         mask = part.operands(node.key)[MASK]
         part.set_operand(node.key, MASK, None)
         drop_idle(part, [mask])
-        return [Change("FC104", "its mask hides nothing", place=places.of(part, node.key))]
+        return [Change("CF104", "its mask hides nothing", place=places.of(part, node.key))]
     return []
 
 
@@ -164,7 +164,7 @@ def _without_elements(part: Graph, places: Places) -> list[Change]:
                 _replace_uses(part, Value(key, index), type_, outputs=True)
             part.remove(key)
             drop_idle_constants(part, operands)
-            changes.append(Change("FC102", f"has no elements: now a constant {node.types[0]}", place=place))
+            changes.append(Change("CF102", f"has no elements: now a constant {node.types[0]}", place=place))
     return changes
 
 

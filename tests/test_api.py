@@ -156,3 +156,23 @@ def test_errors_are_one_family(net: Net) -> None:
         regraft.load(net, ("2x4x8x8",))
     with pytest.raises(regraft.RegraftError, match="E001"):
         regraft.load(object())
+
+
+def test_hints_speak_of_arguments(net: Net, graph: regraft.Graph, tmp_path: Path) -> None:
+    with pytest.raises(regraft.RegraftError) as found:
+        regraft.load(net)
+    assert "--" not in str(found.value)
+    assert "`inputs`" in str(found.value)
+    assert "--input" in found.value.for_command_line()
+    (tmp_path / "out.onnx").write_text("mine")
+    with pytest.raises(regraft.RegraftError, match="force=True"):
+        regraft.save(graph, tmp_path / "out.onnx")
+    with pytest.raises(regraft.RegraftError, match="give `to`"):
+        regraft.save(graph, tmp_path / "out")
+
+
+def test_dir_shows_the_api() -> None:
+    shown = set(dir(regraft))
+    assert {"load", "rewrite", "save", "verify", "check", "Pass", "default_pipeline", "add_lowering"} <= shown
+    assert "TYPE_CHECKING" not in shown
+    assert all(hasattr(regraft, name) for name in shown)

@@ -10,13 +10,25 @@ import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("ir", "frontends", "passes", "editing", "diagnosis", "backends", "checkpoints", "verification")
+PARTS = (
+    "ir",
+    "frontends",
+    "passes",
+    "editing",
+    "diagnosis",
+    "backends",
+    "checkpoints",
+    "verification",
+    "explanations",
+)
 ALLOWED = {
     "cli": {"commands", "ir", "ending", "process_state"},
     "commands": {"api", "ir", "commands", "ending", "process_state"},
     "api": {
         "weights",
         "writing",
+        "explaining",
+        "extending",
         "fixing",
         "checking",
         "diagnosis",
@@ -28,6 +40,9 @@ ALLOWED = {
         "verification",
         "ir",
     },
+    "explaining": {"diagnosis", "explanations", "ir", "passes", "writing"},
+    "explanations": {"explanations"},
+    "extending": {"frontends", "passes", "backends", "ir"},
     "checking": {"guarding", "diagnosis", "frontends", "passes", "ir"},
     "fixing": {
         "guarding",
@@ -79,6 +94,8 @@ def source_files() -> list[Path]:
             "checking",
             "cli",
             "ending",
+            "explaining",
+            "extending",
             "fixing",
             "guarding",
             "likeness",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..backends import find_target
 from ..frontends import LoadOptions, read
-from ..ir import Graph, MismatchError
+from ..ir import Graph, MismatchError, ModelError
 from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
 from .recipes.comparing import Recipes
@@ -36,6 +36,27 @@ class VerificationError(MismatchError):
 def is_written(target: object) -> bool:
     """Whether `target` names an ONNX file or a directory with an output, rather than a model."""
     return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
+
+
+def require_target(target: object, *files: str | Path) -> None:
+    """Check that what a source is to be compared with is there, before anything is loaded.
+
+    Args:
+        target: as in `verify`.
+        files: further files that are read.
+
+    Raises:
+        ModelError: for a file that is missing (E101).
+    """
+    paths = [str(path) for path in files]
+    if isinstance(target, (str, Path)):
+        where, _, name = str(target).rpartition(":")
+        named = where if where.endswith(".py") and name else str(target)
+        if named.endswith((".py", ".onnx", ".json", ".mindir", ".pt2")) or "/" in named:
+            paths.insert(0, named)
+    for path in paths:
+        if not Path(path).exists():
+            raise ModelError("E101", f"expected a file or directory, got nothing at `{path}`")
 
 
 def verify_written(

@@ -78,7 +78,7 @@ _OF_DEVICES = ("_", "cudnn", "miopen", "mkldnn", "mps")
 
 _OTHERS = (
     "nobody has written a lowering for it",
-    "write it in operators that have one, or add a lowering (docs/adding.md)",
+    "write it in operators that have one, or add a lowering (docs/extending.md)",
 )
 
 

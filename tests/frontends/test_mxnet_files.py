@@ -239,9 +239,9 @@ def image(*shape: int) -> list[tuple[str, np.ndarray | None]]:
 
 
 def test_missing_input_shape_asks_for_it(lenet: Path) -> None:
-    with pytest.raises(ModelError, match=r"E103.*\n?.*--input data=") as caught:
+    with pytest.raises(ModelError, match=r'E103.*\n?.*inputs={"data": ') as caught:
         read(lenet, [], LoadOptions())
-    assert "--input data=" in str(caught.value)
+    assert "--input data=" in caught.value.hint
 
 
 def test_wrong_input_shape_names_the_layer(lenet: Path) -> None:
@@ -258,7 +258,7 @@ def test_no_parameters(lenet: Path) -> None:
     find_params(lenet).unlink()
     with pytest.raises(ModelError, match="E101") as caught:
         read(lenet, image(2, 1, 28, 28), LoadOptions())
-    assert "--params" in str(caught.value)
+    assert "give them with `params`" in str(caught.value)
     assert len(read_tree(lenet, LoadOptions()).parameters()) == 8  # names need no values
 
 

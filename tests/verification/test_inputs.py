@@ -79,7 +79,7 @@ def test_integers_that_index_nothing_and_flags_follow_the_example() -> None:
 def test_unknown_shape_is_refused_with_the_option_to_give() -> None:
     graph = Graph()
     graph.add_input("x", TensorType("float32", None))
-    with pytest.raises(UsageError, match=r"E103[\s\S]*--input x=SHAPE"):
+    with pytest.raises(UsageError, match=r'E103[\s\S]*inputs={"x": "SHAPE"}'):
         make_inputs(graph, {})
 
 

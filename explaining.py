@@ -1,0 +1,118 @@
+"""What a code means: its cause, an example of it, and what to do; `regraft explain CODE` prints it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from inspect import cleandoc
+from typing import NamedTuple
+
+from .diagnosis import CODES
+from .explanations.errors import PAGES as OF_ERRORS
+from .explanations.findings import PAGES as OF_FINDINGS
+from .explanations.page import Page
+from .explanations.passes import PAGES as OF_PASSES
+from .explanations.ports import PAGES as OF_PORTS
+from .ir import CODES as ERRORS
+from .passes.base import Pass
+from .writing import describe as describe_pass
+from .writing import pass_codes, passes_with_codes
+
+PAGES: dict[str, Page] = {**OF_ERRORS, **OF_FINDINGS, **OF_PORTS, **OF_PASSES}
+"""Code -> its page; a code of a pass without one has that of its pass."""
+
+
+class Explained(NamedTuple):
+    """What `explain` says of a code.
+
+    Attributes:
+        code: the code.
+        meaning: what it means, in one line.
+        page: its cause, an example, and what to do.
+        found_by: what reports it.
+    """
+
+    code: str
+    meaning: str
+    page: Page
+    found_by: str
+
+    def __str__(self) -> str:
+        page = self.page
+        parts = [("Cause", page.cause), ("Example", page.example), ("What to do", page.fix)]
+        body = "\n\n".join(f"{title}:\n{_indented(text)}" for title, text in parts)
+        return f"{self.code}: {self.meaning}\n\n{body}\n\nreported by {self.found_by}\n"
+
+
+def _indented(text: str) -> str:
+    lines = [line for each in text.splitlines() for line in _wrapped(each)]
+    return "\n".join(f"    {line}".rstrip() for line in lines)
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line of prose in lines that fit a terminal; what is indented is code and stays."""
+    fits = len(line) <= _WIDTH or line.startswith((" ", ">", "."))
+    return [line] if fits else textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+_WIDTH = 90
+
+
+def describe(name: str) -> str:
+    """What a pass or a code means, as text: a pass's name or a code.
+
+    Raises:
+        PassError: when there is nothing of that name.
+    """
+    found = explain(name)
+    return describe_pass(name) if found is None else str(found)
+
+
+def explain(code: str) -> Explained | None:
+    """What a code means, its cause, an example and what to do; None for what is no code."""
+    code = code.strip().upper()
+    if code in ERRORS:
+        return _explained(code, ERRORS[code], "any command, as an error")
+    if code in CODES:
+        return _explained(code, CODES[code], "`regraft check`")
+    for cls in passes_with_codes():
+        if code in cls.codes:
+            return _explained(code, cls.codes[code], f"the pass `{cls.name}`", cls)
+    return None
+
+
+def known_codes() -> dict[str, dict[str, str]]:
+    """Where codes come from (errors, `check`, a pass) -> each code and what it means."""
+    return {"errors": dict(ERRORS), "regraft check": dict(CODES), **pass_codes()}
+
+
+def _explained(code: str, meaning: str, found_by: str, cls: type[Pass] | None = None) -> Explained:
+    page = PAGES.get(code)
+    if page is None:
+        assert cls is not None, code
+        page = _of_pass(cls)
+    return Explained(code, meaning, page, found_by)
+
+
+def _of_pass(cls: type[Pass]) -> Page:
+    """The page of what a pass does to any net: no fault of its author's."""
+    text = sections(cls)
+    return Page(
+        cause=" ".join(text.get("Why", text[""]).split()),
+        example=text["Example"],
+        fix="Nothing: this says what a rewrite does. `regraft explain "
+        f"{cls.name}` says what else it does, what it leaves alone and what it refuses.",
+    )
+
+
+def sections(cls: type[Pass]) -> Mapping[str, str]:
+    """Heading -> text of a pass's documentation; what is above the first heading under an empty one."""
+    found: dict[str, list[str]] = {"": []}
+    at = ""
+    for line in cleandoc(cls.__doc__ or "").splitlines():
+        if line.endswith(":") and not line.startswith(" ") and line[:1].isupper() and len(line) < 20:
+            at = line[:-1]
+            found[at] = []
+        else:
+            found[at].append(line)
+    return {heading: cleandoc("\n".join(lines)).strip() for heading, lines in found.items()}

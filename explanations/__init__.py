@@ -1,0 +1,1 @@
+"""Pages of codes: for each its cause, an example and what to do; a test asserts that no code is without."""

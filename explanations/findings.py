@@ -1,0 +1,73 @@
+"""Pages of the diagnosis's findings."""
+
+from __future__ import annotations
+
+from .page import Page
+
+PAGES: dict[str, Page] = {
+    "FC101": Page(
+        "MindSpore calls `construct`; a Cell with `forward` alone computes nothing.",
+        "class Net(nn.Cell):\n    def forward(self, x): return self.dense(x)",
+        "Call the method `construct`; `regraft fix` does so.",
+    ),
+    "FC102": Page(
+        "PyTorch calls `forward`; a Module with `construct` alone raises NotImplementedError.",
+        "class Net(nn.Module):\n    def construct(self, x): return self.linear(x)",
+        "Call the method `forward`; `regraft fix` does so.",
+    ),
+    "LK101": Page(
+        "A layer was constructed with a setting that the reference's layer has otherwise.",
+        "nn.BatchNorm2d(8, eps=1e-3)  # where the reference has 1e-5",
+        "Write the reference's value; `regraft fix MODEL --like REFERENCE` does so.",
+    ),
+    "LK102": Page(
+        "A layer draws its weights from another distribution than the reference's.",
+        "nn.Conv2d(3, 8, 3)  # MindSpore's default against torch's in the reference",
+        "State it: weight_init=HeUniform(math.sqrt(5)); `regraft fix MODEL --like REFERENCE` does so.",
+    ),
+    "NC101": Page(
+        "The net renames its parameters in its first call, so a checkpoint has other names before and after.",
+        "save_checkpoint(net, 'a.ckpt'); net(x); load_checkpoint('a.ckpt', net)",
+        "Name the parameters where they are made, or call `regraft.unique_names(net)` before all else.",
+    ),
+    "NP101": Page(
+        "A construct computes with NumPy: no graph holds it and no gradient passes it.",
+        "return ops.relu(ms.Tensor(np.abs(x.asnumpy())))",
+        "Use the function of MindSpore: ops.abs(x).",
+    ),
+    "PL101": Page(
+        "Layers in a plain list or dict are no children of the Cell or Module: nothing trains or saves them.",
+        "self.layers = [nn.Dense(4, 4) for _ in range(3)]",
+        "self.layers = nn.CellList([…]), or nn.ModuleList in PyTorch; `regraft fix` does so.",
+    ),
+    "PL102": Page(
+        "Parameters in a plain list or dict are not registered: nothing trains or saves them.",
+        "self.scales = [Parameter(Tensor(1.0)) for _ in range(3)]",
+        "ParameterTuple, or nn.ParameterList in PyTorch; `regraft fix` does so.",
+    ),
+    "PN101": Page(
+        "A Parameter without a name gets a number from MindSpore, and checkpoints follow the number.",
+        "self.scale = Parameter(Tensor(1.0))  # in a tuple or list",
+        'Parameter(Tensor(1.0), name="scale").',
+    ),
+    "RF101": Page(
+        "The file raises below the model. The model was examined as it was until there.",
+        "optimizer = nn.Adam(net.trainable_params())  # which refuses two parameters of one name",
+        "Mend what the other findings say: this one is often their symptom.",
+    ),
+    "SI101": Page(
+        "A SequentialCell runs the cells that it was made with or that were appended, and no others.",
+        'body = nn.SequentialCell([conv]); body.insert_child_to_cell("more", relu)',
+        "body.append(relu), which also names its parameters; `regraft fix` does so.",
+    ),
+    "TL101": Page(
+        "A layer is constructed and kept nowhere.",
+        "def __init__(self): nn.Dense(4, 4)",
+        "self.dense = nn.Dense(4, 4), or delete the line.",
+    ),
+    "TL102": Page(
+        "A layer is constructed in each call, with new weights that nothing trains.",
+        "def construct(self, x): return nn.Dense(4, 4)(x)",
+        "Construct it in `__init__` and call it here.",
+    ),
+}

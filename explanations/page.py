@@ -1,0 +1,19 @@
+"""What a page has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Page(NamedTuple):
+    """What is said of a code.
+
+    Attributes:
+        cause: how it comes about.
+        example: lines that show it.
+        fix: what to do.
+    """
+
+    cause: str
+    example: str
+    fix: str

@@ -1,0 +1,87 @@
+"""Pages of findings of passes that are their authors' to mend; the others have the pages of their passes."""
+
+from __future__ import annotations
+
+from .page import Page
+
+PAGES: dict[str, Page] = {
+    "RP101": Page(
+        "Parameters were named before they got a place of their own, mostly by insert_child_to_cell or in a "
+        "list. MindSpore's optimizers refuse such a net, and save_checkpoint keeps one tensor of every two.",
+        'for name in ("group1", "group2"):\n    self.insert_child_to_cell(name, make_group())',
+        "setattr(self, name, make_group()), or `regraft.unique_names(net)` before the optimizer; "
+        "`regraft fix` edits the file, `regraft repair-checkpoint` the files that were saved.",
+    ),
+    "RP102": Page(
+        "A parameter has the name that another one's place would give it: loading by name swaps them.",
+        'self.a = Parameter(x, name="b"); self.b = Parameter(y, name="a")',
+        "Name each by its attribute; `regraft rewrite` does.",
+    ),
+    "RP103": Page(
+        "A parameter's name is not the path of the module that holds it. Nothing is wrong with that.",
+        'self.scale = Parameter(x, name="gain")',
+        "Nothing; `regraft rewrite` names it by its path, and renames.json says so.",
+    ),
+    "DM101": Page(
+        "One module is registered twice: what counts parameters or draws the net by modules sees two.",
+        "self.layer0 = nn.Sequential(self.base.conv1, self.base.bn1)  # beside self.base",
+        "Keep one of the two, where sharing is not meant; the finding names the line.",
+    ),
+    "DM102": Page(
+        "One module is called several times, with the same weights.",
+        "return self.block(self.block(x))",
+        "Nothing, where sharing is meant; else construct a module for each call.",
+    ),
+    "DM103": Page(
+        "Modules have one structure and weights of their own, so emitted source has one class for all.",
+        "nn.Sequential(Block(8), Block(8))",
+        "Nothing: this says how the source is written.",
+    ),
+    "DU101": Page(
+        "A module is registered and nothing calls it: its weights are saved and never trained.",
+        "self.fc = nn.Linear(8, 10)  # and forward returns without it",
+        "Call it, or delete the line that registers it; `regraft rewrite` leaves it out and says so.",
+    ),
+    "DU102": Page(
+        "No operator uses the parameter: no gradient reaches it.",
+        "self.scale = nn.Parameter(torch.ones(1))  # and forward does not read it",
+        "Use it, or delete it.",
+    ),
+    "DU104": Page(
+        "A parameter that nothing uses has the name of one that is used: a checkpoint may hold either.",
+        'self.old = Parameter(x, name="w"); self.new = Parameter(y, name="w")',
+        "Delete the one that is not used, or give it another name.",
+    ),
+    "TW102": Page(
+        "Two parameters are the same memory: trained and saved as one here, as two where that is lost.",
+        "self.head.weight = self.embed.weight",
+        "Nothing: the rewrite keeps them one.",
+    ),
+    "TW104": Page(
+        "Two parameters have equal values: they may have been one before the file was saved.",
+        "an exported symbol with embed_weight and head_weight of the same values",
+        "Where they are meant to be one: --pass tie-weights:tie=embed_weight+head_weight.",
+    ),
+    "TW108": Page(
+        "Branches that share a BatchNormalization update its running statistics once each in every step.",
+        "a siamese net whose branches are one module",
+        "Nothing for inference; in training, run the branches as one batch to update them once.",
+    ),
+    "TW109": Page(
+        "Two branches have the same layers under two prefixes and weights of their own: a siamese net whose "
+        "branches came apart.",
+        "a symbol with left_conv0 and right_conv0, whose author meant one",
+        "Where they are meant to be one, type what the finding says.",
+    ),
+    "IN102": Page(
+        "How a parameter was drawn is neither stated nor seen in its values: a new net starts elsewhere.",
+        "self.w = nn.Parameter(torch.load('w.pt'))",
+        "State it where the parameter is made, with nn.init or an initializer. Emitted source takes the "
+        "checkpoint's values.",
+    ),
+    "FS101": Page(
+        "The model overwrites a buffer in evaluation mode, too; a written file cannot, and keeps its value.",
+        "self.count += 1  # in forward",
+        "Guard it with `if self.training`, or accept that it stays.",
+    ),
+}
