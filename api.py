@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +30,9 @@ from .extending import (
     load_extension,
     parse_pass,
 )
-from .fixing import Fixed
-from .fixing import fix as fix_model
 from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
 from .frontends.input_files import read_array, read_arrays
+from .frontends.inputs import by_input_name
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
@@ -40,9 +40,7 @@ from .ir.collector import pause_collector
 from .passes import available_passes as own_passes
 from .passes import default_pipeline, run_passes
 from .passes.base import Change, Pass
-from .verification import Recipes, Report, read_pair_map
-from .verification import verify as compare
-from .verification.verify_written import VerificationError, is_written, require_target
+from .phases import Reporter, phase, reporting
 from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
@@ -58,6 +56,26 @@ from .writing import (
     target_of,
     target_passes,
 )
+
+if TYPE_CHECKING:
+    from .fixing import Fixed
+    from .verification import Report
+    from .verification.verify_written import VerificationError, require_target
+
+_ON_FIRST_USE = {
+    "Fixed": ".fixing",
+    "Report": ".verification",
+    "VerificationError": ".verification.verify_written",
+    "require_target": ".verification.verify_written",
+}
+"""Name -> the module that has it, which what is not compared does not wait for."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    return getattr(import_module(_ON_FIRST_USE[name], __package__), name)
+
 
 __all__ = [
     "UNIQUE",
@@ -77,6 +95,7 @@ __all__ = [
     "Removal",
     "Repaired",
     "Report",
+    "Reporter",
     "Rewritten",
     "Runs",
     "UnsupportedError",
@@ -109,6 +128,7 @@ __all__ = [
     "read_arrays",
     "removal",
     "repair_checkpoint",
+    "reporting",
     "require_output",
     "require_target",
     "rewrite",
@@ -123,6 +143,7 @@ __all__ = [
 ]
 
 
+@phase("load")
 @guarded()
 @pause_collector()
 def load(
@@ -196,6 +217,7 @@ def load_tree(
     return read_tree(model, loading_options(params=params, arguments=arguments, trust=trust))
 
 
+@phase("rewrite")
 @guarded()
 @pause_collector()
 def rewrite(
@@ -226,6 +248,7 @@ def rewrite(
     return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))
 
 
+@phase("verify")
 @guarded()
 def verify(
     source: object,
@@ -276,12 +299,19 @@ def verify(
         ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
             more than Dropout and batch statistics.
     """
+    from .verification import Recipes, read_pair_map
+    from .verification import verify as compare
+    from .verification.verify_written import is_written
+
     settle_beside(source, target, map)
     scripts = None if recipes is None else Recipes(*recipes, steps)
     train = train or scripts is not None
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
-    given = _by_name(graph, inputs if inputs is not None or expected is None else graph.origin.inputs)
+    given = by_input_name(
+        inputs if inputs is not None or expected is None else graph.origin.inputs,
+        [node.name for node in graph.input_nodes()],
+    )
     if (map or write_map) is not None and (isinstance(target, Graph) or is_written(target)):
         raise UsageError(
             "E001",
@@ -341,6 +371,7 @@ def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Gr
             raise error from None
 
 
+@phase("check")
 def check(
     model: object,
     inputs: Inputs = None,
@@ -372,6 +403,7 @@ def check(
     return check_model(model, inputs, loading_options(**options), wanted)
 
 
+@phase("check")
 def check_file(
     path: str | Path,
     inputs: Inputs = None,
@@ -412,17 +444,6 @@ def fix(
         UsageError: when `model` names no file, and for `like` without inputs.
         ModelError: when the edited file is not what it should be; nothing is written then.
     """
+    from .fixing import fix as fix_model
+
     return fix_model(model, inputs, loading_options(**options), like=like, write=write)
-
-
-def _by_name(graph: Graph, inputs: Inputs) -> dict[str, Array] | None:
-    """The inputs a caller gave, by the graph's input names; None for none."""
-    if inputs is None:
-        return None
-    names = [n.name for n in graph.input_nodes()]
-    given = [
-        (name if isinstance(value, np.ndarray) else "", array)
-        for name, value in as_arrays(inputs)
-        for array in arrays_of(value)
-    ]
-    return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}

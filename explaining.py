@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import cleandoc
 from typing import NamedTuple
 
@@ -38,10 +38,15 @@ class Explained(NamedTuple):
     found_by: str
 
     def __str__(self) -> str:
+        return self.render()
+
+    def render(self, say: Callable[[str], str] = str) -> str:
+        """Return it as text; `say` gives each part in the reader's language."""
         page = self.page
         parts = [("Cause", page.cause), ("Example", page.example), ("What to do", page.fix)]
-        body = "\n\n".join(f"{title}:\n{_indented(text)}" for title, text in parts)
-        return f"{self.code}: {self.meaning}\n\n{body}\n\nreported by {self.found_by}\n"
+        body = "\n\n".join(f"{say(title)}:\n{_indented(say(text))}" for title, text in parts)
+        by = say(f"reported by {self.found_by}")
+        return f"{self.code}: {say(self.meaning)}\n\n{body}\n\n{by}\n"
 
 
 def _indented(text: str) -> str:

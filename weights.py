@@ -20,8 +20,6 @@ from .checkpoints.runs import diff_runs as compare_runs
 from .frontends import read_tree
 from .guarding import guarded
 from .ir import TensorData, UsageError
-from .verification import read_pair_map
-from .verification.two_nets.written_map import map_like
 
 __all__ = ["convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
 
@@ -49,6 +47,9 @@ def convert_checkpoint(
     settle_beside(source, map_)
     if like is None:
         return convert(source, target, map_, **options)
+    from .verification import read_pair_map
+    from .verification.two_nets.written_map import map_like
+
     if options.pop("reverse", None):
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
     pairs, fused = None, list[Fused | Join]()

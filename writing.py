@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .backends import (
     TARGETS,
@@ -20,18 +20,19 @@ from .backends import (
 )
 from .backends.files import settle, staged
 from .backends.renames import Rename
+from .frontends.registry import is_installed
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
-from .ir import Graph, UsageError
+from .ir import Graph, ModelError, UsageError
 from .ir.collector import pause_collector
 from .ir.validation import verifying_each
 from .passes import available_passes, parse_pass, prepare
 from .passes import describe as describe_pass
 from .passes.base import Change, Pass
-from .verification import Recipes, Report
-from .verification.recipes.emitting import write_script
-from .verification.recording import record_calls
-from .verification.verify_written import VerificationError, choose_comparable, verify_written
+from .phases import phase
+
+if TYPE_CHECKING:
+    from .verification import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def save(
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
     target = target_of(path, to)
-    with verifying_each(verify_each):
+    with phase("write"), verifying_each(verify_each):
         emitted = _prepared(graph, target, options)
         return write(emitted, Path(path), target, force=force, **options)
 
@@ -192,6 +193,12 @@ def require_output(
         )
     if recipe is not None and not (row.writes_tests and verified):
         raise _no_recipe(target)
+    if verified and row.runs_in and not is_installed(row.runs_in):
+        raise ModelError(
+            "E105",
+            f"expected `{row.runs_in}` to be installed, to compare the output, got no such module",
+            hint=f'pip install "regraft[{row.runs_in}]"; --no-verify writes it all the same',
+        )
     return target
 
 
@@ -242,6 +249,8 @@ def rewrite_file(
             recorded for.
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
+    from .verification.verify_written import choose_comparable
+
     final = Path(path)
     target = require_output(
         final, to, verified=verified, force=force, emit_tests=emit_tests, recipe=recipe, **options
@@ -254,10 +263,15 @@ def rewrite_file(
         raise _no_recipe(target)
     if not verified:
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
+    from .verification import Recipes
+    from .verification.recipes.emitting import write_script
+    from .verification.recording import record_calls
+    from .verification.verify_written import VerificationError, verify_written
+
     names: list[str] = []
     with staged(parent, names, force=force) as stage:
         inner = stage / final.name if row.suffix else stage
-        with verifying_each(verify_each):
+        with phase("write"), verifying_each(verify_each):
             emitted = _prepared(rewritten.graph, target, options)
             files = write(emitted, inner, target, **options)
         scripts = None
@@ -265,7 +279,8 @@ def rewrite_file(
             script = write_script(graph, inner, recipe)
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
-        report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts)
+        with phase("verify"):
+            report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:

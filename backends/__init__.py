@@ -53,6 +53,7 @@ class Target:
         writes_tests: whether its package has `write_tests`.
         further: names of files that depend on options; ``{}`` stands for the first file's name.
         is_read_back: whether verification reads the first file back by our own frontend.
+        runs_in: the framework that verification runs it in; empty for one that is always installed.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Target:
     writes_tests: bool = False
     further: tuple[str, ...] = ()
     is_read_back: bool = False
+    runs_in: str = ""
 
     def load(self, module: str = "") -> ModuleType:
         """Import the package, or one of its modules, on first use."""
@@ -90,6 +92,7 @@ TARGETS = {
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
+            runs_in="mindspore",
             further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz", "train.py"),
         ),
         Target(

@@ -59,7 +59,7 @@ class TorchFile:
             importlib.import_module("torch")
         except ImportError as error:
             raise ModelError(
-                "E105", "PyTorch is needed to read its checkpoints", hint="pip install regraft[torch]"
+                "E105", "PyTorch is needed to read its checkpoints", hint='pip install "regraft[torch]"'
             ) from error
         require_file(path)
         self.path, self._content = path, _loaded(path)

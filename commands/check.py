@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=MODEL_HELP, short_help="Say what is wrong with MODEL, where, and what to type.")
-@click.argument("model", type=ModelName())
+@click.argument("models", type=ModelName(), nargs=-1, required=True, metavar="MODEL...")
 @model_options
 @click.option(
     "--from",
@@ -36,10 +38,15 @@ if TYPE_CHECKING:
     default="text",
     help="github: annotations of GitHub Actions; sarif: SARIF 2.1.0, for code scanning; json: as --json.",
 )
+@click.option(
+    "--if-any",
+    is_flag=True,
+    help="Pass over .py files that name no Cell or Module, without running them: for lists of files.",
+)
 @click.pass_context
 def check(
     ctx: click.Context,
-    model: str,
+    models: tuple[str, ...],
     loading: Loading,
     ported_from: str | None,
     select: str | None,
@@ -47,6 +54,7 @@ def check(
     verbose: bool,
     as_json: bool,
     form: str,
+    if_any: bool,
 ) -> None:
     """Say what is wrong with MODEL: the cause, its line, what to write (exit code 1 when something is).
 
@@ -61,37 +69,55 @@ def check(
 
     ctx.params["as_json"] = as_json = as_json or form == "json"  # an error is a document then too
     with report_errors(ctx):
-        if model.endswith(".py"):
+        given, options = loading.parse_inputs(), loading.options()
+        found: dict[str, Findings | FileFindings] = {}
+        for model in models:
+            if if_any and model.endswith(".py") and not _names_a_model(model):
+                continue
             with doing(f"checking {model}"):
-                found = api.check_file(model, loading.parse_inputs(), **wanted, **loading.options())
-            if form in ("github", "sarif"):
-                _print_for_machines(found.models, model, form)
-            else:
-                _print_file(found, verbose=verbose, as_json=as_json)
-            ctx.exit(0 if found.clean else 1)
-        with doing(f"checking {model}"):
-            findings = api.check(model, loading.parse_inputs(), **wanted, **loading.options())
+                look = api.check_file if model.endswith(".py") else api.check
+                found[model] = look(model, given, **wanted, **options)
         if form in ("github", "sarif"):
-            _print_for_machines({"": findings}, model.rpartition(":")[0] or model, form)
+            _print_for_machines(found, form)
         elif as_json:
-            print_json(_as_json(findings))
+            documents = {model: _document(each) for model, each in found.items()}
+            clean = all(each.clean for each in found.values())
+            one = len(models) == 1 and documents
+            print_json(documents[models[0]] if one else {"clean": clean, "checked": documents})
         else:
-            print_verdict(_verdict(findings))
-            _print(findings, verbose=verbose)
-        ctx.exit(0 if findings.clean else 1)
+            for model, each in found.items():
+                _print_one(each, "" if len(models) == 1 else f"{model}: ", verbose=verbose)
+        ctx.exit(0 if all(each.clean for each in found.values()) else 1)
 
 
-def _print_for_machines(found: Mapping[str, Findings], file: str, form: str) -> None:
+def _names_a_model(path: str) -> bool:
+    """Whether a file may define a Cell or Module, by its text; one that cannot be read is looked at."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return re.search(r"\b(?:\w*Cell|\w*Module|Sequential)\b", text) is not None
+
+
+def _print_for_machines(found: Mapping[str, Findings | FileFindings], form: str) -> None:
     from importlib.metadata import version
 
     from .. import api
-    from .finding_formats import github_lines, sarif
+    from .finding_formats import github_lines, rows_of, sarif
 
+    rows = [
+        row
+        for model, each in found.items()
+        for row in rows_of(
+            getattr(each, "models", {"": each}),
+            model if model.endswith(".py") else model.rpartition(":")[0] or model,
+        )
+    ]
     if form == "sarif":
         meanings = {code: text for codes in api.known_codes().values() for code, text in codes.items()}
-        print_json(sarif(found, file, meanings, version("regraft")))
+        print_json(sarif(rows, meanings, version("regraft")))
         return
-    for line in github_lines(found, file):
+    for line in github_lines(rows):
         print_verdict(line)
 
 
@@ -127,19 +153,26 @@ def _as_json(findings: Findings) -> dict[str, object]:
     }
 
 
-def _print_file(found: FileFindings, *, verbose: bool, as_json: bool) -> None:
-    """What was found in the models of a file, the broken ones first, and what was left out."""
-    if as_json:
-        print_json(
-            {
-                "clean": found.clean,
-                "models": {name: _as_json(findings) for name, findings in found.models.items()},
-                "left_out": found.left_out,
-            }
-        )
+def _document(found: Findings | FileFindings) -> dict[str, object]:
+    """What was found in a model, or in the models of a file and what was left out."""
+    from ..api import FileFindings
+
+    if not isinstance(found, FileFindings):
+        return _as_json(found)
+    documents = {name: _as_json(findings) for name, findings in found.models.items()}
+    return {"clean": found.clean, "models": documents, "left_out": found.left_out}
+
+
+def _print_one(found: Findings | FileFindings, label: str, *, verbose: bool) -> None:
+    """What was found in a model, or in the models of a file, the broken ones first."""
+    from ..api import FileFindings
+
+    if not isinstance(found, FileFindings):
+        print_verdict(f"{label}{_verdict(found)}")
+        _print(found, verbose=verbose)
         return
     for name, findings in sorted(found.models.items(), key=lambda row: row[1].clean):
-        print_verdict(f"{name}: {_verdict(findings)}")
+        print_verdict(f"{label}{name}: {_verdict(findings)}")
         _print(findings, verbose=verbose)
     for name, why in found.left_out.items():
-        echo(f"{name}: left out: {why}")
+        echo(f"{label}{name}: left out: {why}")

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from .language import LANGUAGE, LANGUAGES
 from .printing import QUIET
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "check": (
-        "regraft check net.py",
+        "regraft check net.py other_net.py",
         "regraft check net.py:Net --input 2x3x32x32 --from torch",
         "regraft check net.py:Net --select RP,PT101 --output-format github",
     ),
@@ -77,6 +78,16 @@ def add_common_options(command: click.Command) -> click.Command:
             help="Colours: auto has them on a terminal, unless NO_COLOR is set.",
         )
     )
+    command.params.append(
+        click.Option(
+            ["--lang"],
+            type=click.Choice(LANGUAGES),
+            expose_value=False,
+            is_eager=True,
+            callback=_set_language,
+            help="Language of messages; else that of LC_ALL or LANG. Codes and JSON stay.",
+        )
+    )
     examples = EXAMPLES.get(command.name, ())
     if examples:
         shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)])
@@ -86,6 +97,10 @@ def add_common_options(command: click.Command) -> click.Command:
 
 def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[QUIET] = value
+
+
+def _set_language(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    ctx.meta[LANGUAGE] = value
 
 
 def _set_color(ctx: click.Context, _: click.Parameter, value: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..api import Change, Findings
@@ -14,33 +14,58 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 _ANNOTATIONS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def github_lines(found: Mapping[str, Findings], file: str) -> list[str]:
-    """One workflow command for each finding, which GitHub shows at its line.
+class Row(NamedTuple):
+    """A finding with where it is.
+
+    Attributes:
+        model: the model's name in its file; empty where one was named.
+        change: the finding.
+        places: (file, line) of what it names; the file and 0 where it names no line.
+    """
+
+    model: str
+    change: Change
+    places: list[tuple[str, int]]
+
+
+def rows_of(found: Mapping[str, Findings], file: str) -> list[Row]:
+    """The findings in the models of a file.
 
     Args:
         found: name of a model -> its findings.
         file: the file that was checked, for findings that name no line.
     """
+    from .. import api
+
+    rows: list[Row] = []
+    for name, findings in found.items():
+        for change in findings:
+            lines = [(findings.files.get(named), int(line)) for named, line in api.lines_of(change)]
+            places = [(_shown(path), line) for path, line in lines if path is not None]
+            rows.append(Row(name, change, places or [(_shown(Path(file)), 0)]))
+    return rows
+
+
+def github_lines(rows: Iterable[Row]) -> list[str]:
+    """One workflow command for each finding, which GitHub shows at its line."""
     lines: list[str] = []
-    for name, change, places in _rows(found):
-        path, line = places[0] if places else (file, 0)
+    for name, change, places in rows:
+        path, line = places[0]
         where = f"file={_property(path)}" + (f",line={line}" if line else "")
         text = "\n".join(filter(None, [_message(name, change), change.advice and f"write: {change.advice}"]))
         lines.append(f"::{_ANNOTATIONS[change.severity]} {where},title={change.code}::{_data(text)}")
     return lines
 
 
-def sarif(found: Mapping[str, Findings], file: str, meanings: Mapping[str, str], version: str) -> object:
+def sarif(rows: Sequence[Row], meanings: Mapping[str, str], version: str) -> object:
     """A SARIF log of one run.
 
     Args:
-        found: name of a model -> its findings.
-        file: the file that was checked, for findings that name no line.
+        rows: the findings.
         meanings: code -> what it means.
         version: of regraft.
     """
-    rows = list(_rows(found))
-    codes = sorted({change.code for _, change, _ in rows})
+    codes = sorted({row.change.code for row in rows})
     results: list[dict[str, Any]] = []
     for name, change, places in rows:
         text = _message(name, change) + (f"\nwrite: {change.advice}" if change.advice else "")
@@ -50,7 +75,7 @@ def sarif(found: Mapping[str, Findings], file: str, meanings: Mapping[str, str],
                 "ruleIndex": codes.index(change.code),
                 "level": _LEVELS[change.severity],
                 "message": {"text": text},
-                "locations": [_location(*place) for place in places[:1] or [(file, 0)]],
+                "locations": [_location(*places[0])],
                 **({"relatedLocations": [_location(*p) for p in places[1:]]} if places[1:] else {}),
             }
         )
@@ -58,16 +83,6 @@ def sarif(found: Mapping[str, Findings], file: str, meanings: Mapping[str, str],
     driver = {"name": "regraft", "version": version, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _rows(found: Mapping[str, Findings]) -> Iterable[tuple[str, Change, list[tuple[str, int]]]]:
-    """(model, finding, (file, line) of the places that it names)."""
-    from .. import api
-
-    for name, findings in found.items():
-        for change in findings:
-            lines = [(findings.files.get(file), int(line)) for file, line in api.lines_of(change)]
-            yield name, change, [(_shown(path), line) for path, line in lines if path is not None]
 
 
 def _message(name: str, change: Change) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .completion import CodeOrPass
+from .language import say
 from .loading import TARGET
 from .printing import add_row, console, echo, print_json, report_errors, table_of
 
@@ -42,12 +43,13 @@ def explain(ctx: click.Context, name: str | None) -> None:
 
     with report_errors(ctx):
         if name is not None:
-            echo(api.describe(name).rstrip())
+            found = api.explain(name)
+            echo((api.describe(name) if found is None else found.render(say)).rstrip())
             return
         for title, codes in api.known_codes().items():
             echo(f"{title}:")
             for code, meaning in sorted(codes.items()):
-                echo(f"  {code}  {meaning}")
+                echo(f"  {code}  {say(meaning)}")
 
 
 def _first_line(of: object) -> str:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from .language import say, say_lines
 from .own_output import foreign_output_diverted, own_output
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
     from rich.table import Table
 
     from ..api import Change, Report
@@ -31,7 +33,8 @@ def report_errors(ctx: click.Context) -> Iterator[None]:
 
     with foreign_output_diverted():
         try:
-            with as_it_was(), system_errors_told():  # what a model sets when imported holds for all of it
+            # what a model sets when imported holds for all of it
+            with as_it_was(), system_errors_told(), _missing_frameworks_told():
                 yield
         except RegraftError as error:
             if ctx.obj and ctx.obj.get("debug"):
@@ -43,8 +46,33 @@ def report_errors(ctx: click.Context) -> Iterator[None]:
             elif report is not None:
                 print_report(report, verbose=bool(ctx.params.get("verbose")))
             told = error.for_command_line()
-            echo(f"{click.style('error', fg='red', bold=True)} {told}", err=True)
+            echo(f"{click.style(say('error'), fg='red', bold=True)} {told}", err=True)
             ctx.exit(1 if isinstance(error, MismatchError) else 2)
+
+
+_EXTRAS = ("mindspore", "torch")
+
+
+@contextmanager
+def _missing_frameworks_told() -> Iterator[None]:
+    """Turn the import of a framework that is not installed into an error of the user's.
+
+    Raises:
+        ModelError: E105, with what to install.
+    """
+    from ..ir import ModelError
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        framework = (error.name or "").partition(".")[0]
+        if framework not in _EXTRAS:
+            raise
+        raise ModelError(
+            "E105",
+            f"expected `{framework}` to be installed, got no such module",
+            hint=f'pip install "regraft[{framework}]"',
+        ) from error
 
 
 QUIET = "regraft.quiet"
@@ -76,7 +104,7 @@ def echo(text: object, *, err: bool = False) -> None:
 def _echo(text: object, to: TextIO) -> None:
     from ..ir.outside.display import printable
 
-    parts = _STYLE.split(str(text))
+    parts = _STYLE.split(say_lines(str(text)))
     parts[::2] = map(printable, parts[::2])
     click.echo("".join(parts), to)
 
@@ -89,10 +117,33 @@ def doing(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
+    from ..api import reporting
     from ..ir.outside.display import shorten_words
 
-    with Console(stderr=True, markup=False, emoji=False).status(shorten_words(what)):
+    shown = shorten_words(what)
+    status = Console(stderr=True, markup=False, emoji=False).status(shown)
+    with status, reporting(_Spinner(status, shown)):
         yield
+
+
+class _Spinner:
+    """Shows the phase of a call behind what is being done."""
+
+    def __init__(self, status: Status, what: str) -> None:
+        self.status, self.what, self.phases = status, what, list[str]()
+
+    def began(self, phase: str) -> None:
+        """Show a phase."""
+        self.phases.append(phase)
+        self._show()
+
+    def ended(self, phase: str, seconds: float) -> None:  # noqa: ARG002 - of `Reporter`
+        """Show the phase around it again."""
+        self.phases.pop()
+        self._show()
+
+    def _show(self) -> None:
+        self.status.update(f"{self.what}: {self.phases[-1]}" if self.phases else self.what)
 
 
 def console() -> Console:
@@ -171,15 +222,17 @@ def print_changes(changes: list[Change], *, rewritten: bool = False, verbose: bo
             folded[label, change.code] = folded.get((label, change.code), 0) + 1
             if folded[label, change.code] > _SHOWN and not verbose:
                 continue
-        echo(f"{click.style(label, fg=_COLOURS[label], bold=True)} {change}")
+        at = f" - at {change.place}" if change.place else ""
+        styled = click.style(say(label), fg=_COLOURS[label], bold=True)
+        echo(f"{styled} {change.code} {say(change.message)}{at}")
         if change.advice and not rewritten:
             echo(f"  write: {change.advice}")
         for member in change.members if verbose else ():
             echo(f"  {member}")
     for (label, code), count in folded.items():
         if count > _SHOWN and not verbose:
-            styled = click.style(label, fg=_COLOURS[label], bold=True)
-            echo(f"{styled} {code} and {count - _SHOWN} more (-v lists all)")
+            styled = click.style(say(label), fg=_COLOURS[label], bold=True)
+            echo(f"{styled} {say(f'{code} and {count - _SHOWN} more (-v lists all)')}")
 
 
 def print_table(table: Table) -> None:

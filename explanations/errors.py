@@ -44,7 +44,7 @@ PAGES: dict[str, Page] = {
     "E105": Page(
         "The model is of a framework, or needs a part of one, that is not installed.",
         "regraft check net.py:Net  # a torch model where only MindSpore is installed",
-        "Install what the message names: pip install torch, or pip install mindspore.",
+        'Install what the message names: pip install "regraft[torch]", or "regraft[mindspore]".',
     ),
     "E106": Page(
         "A file states, or a command asks for, a size beyond what is computed here or beyond the memory.",

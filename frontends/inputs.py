@@ -280,3 +280,15 @@ def _spelling(name: str, shape: str, dtype: str) -> str:
     if not all(size.isascii() and size.isdigit() for size in sizes) or len(shape) > _DIGITS * 8:
         return ""
     return f"write `{name + '=' if name else ''}{'x'.join(sizes)}{':' + dtype if dtype else ''}`"
+
+
+def by_input_name(inputs: Inputs, names: Sequence[str]) -> dict[str, Array] | None:
+    """The inputs a caller gave, by the graph's input names; None for none."""
+    if inputs is None:
+        return None
+    given = [
+        (name if isinstance(value, np.ndarray) else "", array)
+        for name, value in as_arrays(inputs)
+        for array in arrays_of(value)
+    ]
+    return {name or names[at]: array for at, (name, array) in enumerate(given) if name or at < len(names)}

@@ -7,6 +7,8 @@ Graph; it is imported when a model is read.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +66,14 @@ FRONTENDS = (
     ),
     Frontend("mxnet", "MXNet", "mxnet_symbol", files={".json": "x-symbol.json"}, has_modules=False),
 )
+
+
+def is_installed(framework: str) -> bool:
+    """Whether a framework can be imported, without importing it."""
+    try:
+        return framework in sys.modules or importlib.util.find_spec(framework) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def frontend(framework: str) -> Frontend:

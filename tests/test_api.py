@@ -176,3 +176,38 @@ def test_dir_shows_the_api() -> None:
     assert {"load", "rewrite", "save", "verify", "check", "Pass", "default_pipeline", "add_lowering"} <= shown
     assert "TYPE_CHECKING" not in shown
     assert all(hasattr(regraft, name) for name in shown)
+
+
+class Log:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def began(self, phase: str) -> None:
+        self.told.append(phase)
+
+    def ended(self, phase: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.told.append(f"/{phase}")
+
+
+def test_a_reporter_is_told_of_phases_and_of_their_end_in_an_error(
+    graph: regraft.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log()
+    with regraft.reporting(log):
+        result = regraft.rewrite(graph)
+        regraft.rewrite_file(graph, result, tmp_path / "out.onnx")
+        with pytest.raises(regraft.RegraftError):
+            regraft.load("no_such_file.py:Net")
+    regraft.rewrite(graph)
+    phases = ["rewrite", "/rewrite", "write", "/write", "verify", "/verify", "load", "/load"]
+    assert log.told == phases
+    assert capsys.readouterr().out == ""
+
+
+def test_no_module_of_ours_has_the_name_of_a_function() -> None:
+    modules = {path.stem for path in Path(regraft.__file__).parent.glob("*.py")}
+    modules |= {path.parent.name for path in Path(regraft.__file__).parent.glob("*/__init__.py")}
+    assert not modules & set(regraft.__all__)

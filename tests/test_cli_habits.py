@@ -181,10 +181,10 @@ class TestForMachines:
 
     def test_text_that_would_end_an_annotation_is_escaped(self) -> None:
         from regraft.api import Change, Findings
-        from regraft.commands.finding_formats import github_lines
+        from regraft.commands.finding_formats import github_lines, rows_of
 
         found = Findings([Change("RP101", "100%\n::error::mine", severity="error")])
-        (line,) = github_lines({"": found}, "a,b:c.py")
+        (line,) = github_lines(rows_of({"": found}, "a,b:c.py"))
         assert line == "::error file=a%2Cb%3Ac.py,title=RP101::100%25%0A::error::mine"
 
     def test_an_error_is_a_document_with_json_as_the_format(self) -> None:
@@ -196,6 +196,18 @@ class TestForMachines:
         model = f"{findings[0] / 'net.py'}:Net"
         result = invoke("check", model, "--input", "2x4", "--select", "DU", "--output-format", "json")
         assert {row["code"] for row in json.loads(result.stdout)["findings"]} == {"DU101"}
+
+    def test_a_list_of_files_of_which_some_define_no_model(
+        self, findings: tuple[Path, Result, Result]
+    ) -> None:
+        folder = findings[0]
+        (folder / "tool.py").write_text("raise SystemExit('was run')")
+        result = invoke("check", folder / "tool.py", folder / "net.py", "--if-any", "--quiet")
+        assert result.exit_code == 1, result.output
+        assert result.stdout == f"{folder / 'net.py'}: Net: 1 finding\n"
+        document = json.loads(invoke("check", folder / "net.py", folder / "net.py", "--json").stdout)
+        assert list(document["checked"]) == [str(folder / "net.py")]
+        assert invoke("check", folder / "tool.py", "--if-any").exit_code == 0
 
 
 class TestCompletion:

@@ -31,6 +31,8 @@ def test_rewrite_and_verify_from_mindspore(tmp_path: Path) -> None:
         "-m", "regraft", "rewrite", model, "--input", "2x3x16x16", "--to", "mindspore", "-o", tmp_path / "out"
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "NumPy 1.x" not in done.stderr
     assert (tmp_path / "out" / "model.ckpt").stat().st_size > 0
 
 
@@ -50,3 +52,5 @@ def test_rewrite_and_verify_from_torch(tmp_path: Path) -> None:
         tmp_path / "out",
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "NumPy 1.x" not in done.stderr

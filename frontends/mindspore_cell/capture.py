@@ -7,9 +7,10 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,11 @@ def start_mindspore() -> None:
         raise ModelError(
             "E105",
             "expected MindSpore to be installed, got no module `mindspore`",
-            hint="pip install mindspore",
+            hint='pip install "regraft[mindspore]"',
         ) from error
-    with suppress(
-        SystemError
-    ):  # built against NumPy 1: under NumPy 2 the first call with scalars fails, once
+    # built against NumPy 1: under NumPy 2 the first call with scalars fails, once, and NumPy prints two
+    # tracebacks of what then works
+    with suppress(SystemError), redirect_stderr(StringIO()):
         ops.transpose(Tensor(np.ones((2, 3), np.float32)), (1, 0))
 
 

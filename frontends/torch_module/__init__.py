@@ -236,7 +236,7 @@ def _require_torch() -> None:
         raise ModelError(
             "E105",
             "expected PyTorch to be installed, got no module `torch`",
-            hint="pip install torch==2.13.0",
+            hint='pip install "regraft[torch]"',
         ) from error
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ....ir import ModelError
 
 TRUST = (
-    "it opens with --trust (trust=True), which runs whatever code the file holds: "
-    "only for files whose author you trust"
+    "it opens with --trust, which runs whatever code the file holds: only for files whose author you trust"
 )
 
 
