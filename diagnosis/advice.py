@@ -127,8 +127,10 @@ def _fold_aliases(subject: Subject, found: Sequence[Change]) -> list[Change]:
     """
     aliased = [change for change in found if change.code == "DM101"]
     counts = Counter(top for change in aliased for top in _tops(change))
-    top, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
-    if count < 2:
+    uncalled = {change.place for change in found if change.code == "DU101"}
+    idle = {top for top in counts if top in uncalled or not _is_called(subject, top)}
+    top = max(counts, key=lambda name: (counts[name], name in idle), default="")
+    if counts[top] < 2:
         return list(found)
     folded = [change for change in aliased if top in _tops(change)]
     others = [next(p for p in c.modules if not p.startswith(f"{top}.")) for c in folded]
@@ -137,8 +139,7 @@ def _fold_aliases(subject: Subject, found: Sequence[Change]) -> list[Change]:
     advice = (
         "call one of the two and delete the line that registers the other; leave them where sharing is meant"
     )
-    idle = any(change.code == "DU101" and change.place == top for change in found)
-    if idle or not _is_called(subject, top):
+    if top in idle:
         advice = (
             f"`{top} = …` in place of `self.{top} = …`" + (f" at {where}" if where else "") + ": a local "
             "name does not register what nothing calls there; leave it where sharing is meant"
@@ -167,10 +168,10 @@ _LISTED = 4
 """Names that a finding lists."""
 
 
-def _tops(change: Change) -> set[str]:
+def _tops(change: Change) -> list[str]:
     """The parts of the root in which a module is registered, where another path of it lies outside."""
-    tops = {path.partition(".")[0] for path in change.modules if "." in path}
-    return {top for top in tops if any(not path.startswith(f"{top}.") for path in change.modules)}
+    tops = dict.fromkeys(path.partition(".")[0] for path in change.modules if "." in path)
+    return [top for top in tops if any(not path.startswith(f"{top}.") for path in change.modules)]
 
 
 def _is_called(subject: Subject, name: str) -> bool:

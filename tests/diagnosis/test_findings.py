@@ -182,6 +182,19 @@ def test_parts_of_a_kept_model_that_are_registered_again_are_one_finding(
     assert len(found[0].members) == 2
 
 
+@pytest.mark.parametrize("order", [("first", "base"), ("base", "first")])
+def test_of_two_parts_that_hold_the_same_the_one_that_nothing_calls_is_the_cause(
+    order: tuple[str, str], tmp_path: Path
+) -> None:
+    made = {"first": "nn.Sequential(*base.children())", "base": "base"}
+    init = "base = Base()\n" + "\n".join(f"self.{name} = {made[name]}" for name in order)
+    path = tmp_path / "kept.py"
+    path.write_text(torch(init, "return self.first(x)", before=KEPT))
+    found = [c for c in regraft.check(f"{path}:Net", ["2x3"]) if c.code == "DM101"]
+    assert [c.message for c in found if c.message.startswith("3 modules in `base` are registered again")]
+    assert "`base = …` in place of `self.base = …`" in found[0].advice
+
+
 def test_a_list_that_nothing_calls_says_how_to_call_it(tmp_path: Path) -> None:
     path = tmp_path / "idle.py"
     path.write_text(
