@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills golden clean
+.PHONY: help demo docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## set everything up, then rewrite a real model for MindSpore and ONNX and prove both equal
 	PATH="$(abspath $(BIN)):$$PATH" bash examples/demo.sh
+
+docs: $(READY)  ## the site in both languages: out/site/index.html
+	$(BIN)/python docs/build.py out/site
 
 test: $(READY)  ## set everything up, then run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

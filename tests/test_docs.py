@@ -12,8 +12,8 @@ from regraft.cli import main
 from regraft.ir import parse, render, validate
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = sorted((ROOT / "docs").glob("*.md"))
-WRITTEN = [path for path in DOCS if path.name in ("architecture.md", "ir.md", "adding.md", "glossary.md")]
+PAGES = sorted((ROOT / "docs" / "en").rglob("*.md"))
+WRITTEN = [path for path in PAGES if path.name in ("architecture.md", "ir.md", "adding.md", "glossary.md")]
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -68,7 +68,7 @@ def test_paths_are_there(path: Path) -> None:
 
 def test_words_of_the_glossary_are_in_the_code() -> None:
     found = 0
-    for line in (ROOT / "docs/glossary.md").read_text().splitlines():
+    for line in (ROOT / "docs/en/explanation/glossary.md").read_text().splitlines():
         for name in re.findall(r"`((?:ir|passes|frontends|backends|checkpoints|verification)[\w.]*)`", line):
             module, attributes = name, []
             while True:
@@ -84,15 +84,28 @@ def test_words_of_the_glossary_are_in_the_code() -> None:
     assert found > 20
 
 
-@pytest.mark.parametrize("path", WRITTEN, ids=lambda p: p.name)
-def test_commands_are_there(path: Path) -> None:
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_commands_and_their_options_are_there(path: Path) -> None:
     text = path.read_text()
-    lines = re.findall(r"^\$ (.*)$|`((?:regraft|make) [^`\n]+)`", text, re.MULTILINE)
-    for words in (shlex.split(shown or named) for shown, named in lines):
+    code = "\n".join(body for info, body in FENCE.findall(text) if info in ("console", "sh"))
+    lines = re.findall(r"^(?:\$ )?((?:regraft|make) [^;\n]*)", code, re.MULTILINE)
+    lines += [found for found in quoted(path) if found.startswith(("regraft ", "make "))]
+    for words in (shlex.split(line, comments=True) for line in lines):
         if words[0] == "make":
             assert words[1] in TARGETS, words
             continue
         assert isinstance(main, click.Group)
         command = main.commands[words[1]]
-        options = {name for parameter in command.params for name in parameter.opts}
+        options = {
+            name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)
+        }
         assert {word for word in words[2:] if word.startswith("-")} <= options, words
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_options_that_are_quoted_alone_are_there(path: Path) -> None:
+    assert isinstance(main, click.Group)
+    known = {name for c in main.commands.values() for p in c.params for name in (*p.opts, *p.secondary_opts)}
+    known |= {"--help"}
+    quoted_alone = {found.split()[0] for found in quoted(path) if found.startswith("--")}
+    assert quoted_alone - known == set()

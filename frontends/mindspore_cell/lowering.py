@@ -264,7 +264,7 @@ class _Run:
                 "E203",
                 f"expected result {index} of `{maker}` to be unread",
                 place=self.place_of(node),
-                hint="leave it out of the model, or add it to the lowering (docs/extending.md)",
+                hint="leave it out of the model, or add it to the lowering (docs/en/guides/extending.md)",
             )
         return sequence[index]
 

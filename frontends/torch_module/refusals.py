@@ -78,7 +78,7 @@ _OF_DEVICES = ("_", "cudnn", "miopen", "mkldnn", "mps")
 
 _OTHERS = (
     "nobody has written a lowering for it",
-    "write it in operators that have one, or add a lowering (docs/extending.md)",
+    "write it in operators that have one, or add a lowering (docs/en/guides/extending.md)",
 )
 
 
@@ -193,7 +193,7 @@ def refused_operators() -> dict[str, list[str]]:
 
 
 def refusals_page() -> str:
-    """Return the page docs/torch-refusals.md."""
+    """Return the page docs/en/reference/torch-refusals.md."""
     instead = {why: advice for _, why, advice in _RULES} | dict([_OTHERS])
     rows = [
         f"| {', '.join(f'`{n}`' for n in names)} | {why} | {instead[why]} |"

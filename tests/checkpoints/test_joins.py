@@ -139,16 +139,17 @@ def test_joins_of_a_map_go_both_ways(tmp_path):
     assert torch.load(tmp_path / "e.pth")["y"].tolist() == [1, 0, 3, 2]
 
 
-def documented(readme):
-    """The record that a README shows."""
-    text = (Path(__file__).parents[2] / readme).read_text(encoding="utf-8")
+def documented(language):
+    """The record that a page of the documentation shows."""
+    page = Path(__file__).parents[2] / "docs" / language / "guides" / "checkpoints.md"
+    text = page.read_text(encoding="utf-8")
     (found,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
     return json.loads(found)
 
 
-@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
-def test_the_record_that_the_readme_shows_splits_rows_that_alternate_by_two_heads(readme, tmp_path):
-    path = renames(tmp_path, [documented(readme)])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_record_that_the_page_shows_splits_rows_that_alternate_by_two_heads(language, tmp_path):
+    path = renames(tmp_path, [documented(language)])
     rows = torch.randn(2, 3, 4, 8)  # heads, parts, rows of a head
     whole = {"qkv.weight": rows.reshape(24, 8), "out": torch.ones(2)}
     torch.save(whole, tmp_path / "a.pth")
@@ -166,11 +167,11 @@ def test_the_record_that_the_readme_shows_splits_rows_that_alternate_by_two_head
     with pytest.raises(ModelError, match=r"expected float32 \[24, 8\], got float32 \[23, 8\]"):
         convert_checkpoint(tmp_path / "f.pth", tmp_path / "e.pth", path)
     with pytest.raises(ModelError, match="every name of the source in one join"):
-        read_map(renames(tmp_path, [documented(readme)] * 2))
+        read_map(renames(tmp_path, [documented(language)] * 2))
 
 
 def test_diff_by_a_record_compares_other_types_and_says_where_shapes_are_others(tmp_path):
-    path = renames(tmp_path, [documented("README.md")])
+    path = renames(tmp_path, [documented("en")])
     whole = {"qkv.weight": torch.randn(24, 8), "out": torch.ones(2)}
     torch.save(whole, tmp_path / "a.pth")
     convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", path)

@@ -12,7 +12,7 @@ import regraft
 from regraft.frontends.torch_module.refusals import refusals_page, refused_operators
 from regraft.ir import ModelError, UnsupportedError
 
-PAGE = Path(__file__).parents[3] / "docs" / "torch-refusals.md"
+PAGE = Path(__file__).parents[3] / "docs" / "en" / "reference" / "torch-refusals.md"
 
 
 class Block(nn.Module):
