@@ -1,12 +1,17 @@
 """The site of the documentation: it builds without a warning, in two languages with the same pages."""
 
+import functools
+import http.server
 import importlib.util
 import json
 import re
+import shutil
+import subprocess
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import click
 import pytest
@@ -16,6 +21,7 @@ from regraft.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = sorted(p.relative_to(DOCS / "en").as_posix() for p in (DOCS / "en").rglob("*.md"))
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
@@ -44,6 +50,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     assert imported(DOCS / "build.py").build(folder) == ""
     return folder
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder and logs nothing."""
+
+    def log_message(self, *_args: object) -> None:
+        pass
 
 
 class Loads(HTMLParser):
@@ -172,8 +185,33 @@ class TestBuild:
         index = (site / "zh" / "searchindex.js").read_text(encoding="utf-8")
         terms = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["terms"]
         assert {"算子", "检查", "查点", "图", "mindspor"} <= set(terms)
-        script = (site / "zh" / "_static" / "language_data.js").read_text(encoding="utf-8")
-        assert "function splitQuery" in script
+        for language in ("en", "zh"):
+            script = (site / language / "_static" / "language_data.js").read_text(encoding="utf-8")
+            stemmer = re.search(r"window\.Stemmer = (\w+);", script)
+            assert stemmer is not None
+            assert f"{stemmer[1]}=function" in script
+            assert ("function splitQuery" in script) == (language == "zh")
+
+    @pytest.mark.skipif(BROWSER is None, reason="no chromium: the search was not tried in a browser")
+    @pytest.mark.parametrize("words", ["zh/search.html?q=检查点", "en/search.html?q=checkpoint"])
+    def test_search_in_a_browser(self, words: str, site: Path) -> None:
+        handler = functools.partial(Quiet, directory=str(site))
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            page, _, query = words.partition("=")
+            shown = subprocess.run(
+                [
+                    *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu"),
+                    *("--virtual-time-budget=30000", "--dump-dom"),
+                    f"http://127.0.0.1:{server.server_port}/{page}={quote(query)}",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=True,
+            ).stdout
+            server.shutdown()
+        assert len(re.findall(r'<li class="kind-', shown)) >= 3
 
     def test_lines_of_chinese_are_joined_and_code_is_not(self, site: Path) -> None:
         """So that no space stands where a line of the source ends."""

@@ -51,7 +51,7 @@ class SearchChinese(SearchEnglish):
     """English words by their stems, and Chinese by pairs of characters."""
 
     lang = "zh"
-    language_name = "Chinese"
+    language_name = "English"  # of the stemmer: in the browser it is called `EnglishStemmer`
     js_splitter_code = SPLIT_QUERY
 
     def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx's name

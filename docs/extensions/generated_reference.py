@@ -85,10 +85,19 @@ def write_commands(writer: Writer) -> None:
         context = click.Context(command, info_name=f"regraft {name}")
         writer.add(f"## `regraft {name}`")
         writer.add("```text", context.get_usage().removeprefix("Usage: "), "```")
-        for paragraph in (command.help or "").replace("\b\n", "").split("\n\n"):
-            writer.add(prose(" ".join(paragraph.split())))
+        _write_paragraphs(writer, command.help)
         rows = [r for p in command.params if (r := p.get_help_record(context)) is not None]
         writer.table(("argument or option", "meaning"), [(f"`{o}`", prose(m)) for o, m in rows])
+        _write_paragraphs(writer, command.epilog)
+
+
+def _write_paragraphs(writer: Writer, text: str | None) -> None:
+    """Paragraphs of a help text; one that click is told to leave as it is, by a backspace, is code."""
+    for paragraph in filter(None, inspect.cleandoc(text or "").split("\n\n")):
+        if paragraph.startswith("\b"):
+            writer.add("```text", textwrap.dedent(paragraph.removeprefix("\b\n")), "```")
+        else:
+            writer.add(prose(" ".join(paragraph.split())))
 
 
 def write_codes(writer: Writer) -> None:
