@@ -13,6 +13,7 @@ from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
 from .hoist_calls import HoistCalls
+from .index_unit_slices import IndexUnitSlices
 from .inline_empty_parameters import InlineEmptyParameters
 from .keep_rows_apart import KeepRowsApart
 from .lower_control_flow import LowerControlFlow
@@ -41,6 +42,7 @@ LOWERING: tuple[Pass, ...] = (
     LowerConvTranspose(),
     LowerUnique(),
     WidenPlaces(),
+    IndexUnitSlices(),
     UnstackSlices(),
     ChoosePreciseActivations(),
     AdoptProjections(),  # which says whether an attention is one layer
