@@ -43,6 +43,7 @@ from .two_nets.nets import NetComparison
 from .two_nets.pair_map import PairMap
 from .two_nets.report import Nets
 from .two_nets.written_map import write_pairing
+from .zero_parameters import compare_redrawn
 
 _ALONE = 64
 """Tensors that are not the source's, up to which the source is given each of them alone."""
@@ -150,6 +151,10 @@ def verify(
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
         nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, gradients)
         outputs = [*before, *outputs]
+        unproven = find_unproven(source, outputs, rows)
+        if unproven and paired is None and all(row.passed for row in outputs):
+            outputs += compare_redrawn(sides, target, renames, inputs, seed)
+            unproven = find_unproven(source, outputs, rows)
         agreed = None
         if all(row.passed for row in outputs):
             agreed = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
@@ -173,7 +178,7 @@ def verify(
             divergence(source, trained),
             nets,
             drawn,
-            unproven=find_unproven(source, outputs, rows),
+            unproven=unproven,
             coverage=cases.covered.of(rows),
             structure=structure,
             proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",

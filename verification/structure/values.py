@@ -7,7 +7,7 @@ themselves are compared bit by bit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -100,6 +100,43 @@ def expected_in(
         if expected is None or differing.max_relative is None:
             return None
         found[differing.target] = _cast(expected, held[differing.target].dtype).numpy()
+    return found
+
+
+def expected_from(
+    source: Graph, values: Mapping[str, TensorData], target: Sequence[Held], mapping: Map
+) -> dict[str, np.ndarray]:
+    """Return what a target should hold if some of the source's parameters had other values.
+
+    Args:
+        source: the source's graph, before any pass.
+        values: first path of a parameter -> its other values.
+        target: the target's tensors.
+        mapping: its ``renames.json``.
+
+    Returns:
+        Name of a tensor of the target -> its values; none where the map does not say what one of them holds.
+    """
+    paths = source.parameter_paths()
+    other = {path: values[known[0]] for known in paths.values() if known[0] in values for path in known}
+    given = _source_tensors(source, mapping)
+    changed: set[str] = set()
+    for row in mapping.rows:
+        if row.source_path in other and row.source:
+            given[mapping.source_name(row)] = other[row.source_path]
+            changed.add(mapping.source_name(row))
+    held = {name: tensor for tensor in target for name in tensor.names}
+    found: dict[str, np.ndarray] = {}
+    for row in mapping.rows:
+        reads = (
+            set(mapping.read_by(row)) if row.norms else {mapping.source_name(row)} if row.source else set()
+        )
+        if row.target not in held or not reads & changed:
+            continue
+        expected = _find_expected(row, mapping, given)
+        if expected is None or expected.shape != held[row.target].shape:
+            return {}
+        found[row.target] = _cast(expected, held[row.target].dtype).numpy()
     return found
 
 

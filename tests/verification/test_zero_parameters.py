@@ -1,0 +1,78 @@
+"""A last layer that is drawn as zeros hides what lies before it: other values on both sides show that."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+
+import regraft
+from regraft.verification import verify
+
+
+class Modulated(nn.Module):
+    """A block whose shift, scale and gate, and the net's last layer, start from zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8, elementwise_affine=False)
+        self.modulation = nn.Sequential(nn.SiLU(), nn.Linear(8, 24))
+        self.layer = nn.Linear(8, 8)
+        self.out = nn.Linear(8, 4)
+        for layer in (self.modulation[1], self.out):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        shift, scale, gate = self.modulation(c).chunk(3, -1)
+        return self.out(torch.relu(x + gate * self.layer(self.norm(x) * (1 + scale) + shift)))
+
+
+@pytest.fixture(scope="module")
+def graph() -> regraft.Graph:
+    x, c = np.random.default_rng(0).standard_normal((2, 2, 8)).astype(np.float32)
+    return regraft.load(Modulated(), (x, c))
+
+
+def test_a_file_behind_zeros_is_proved(graph: regraft.Graph, tmp_path: Path) -> None:
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    before = {n: p.clone() for n, p in graph.origin.model.named_parameters()}  # type: ignore[union-attr]
+    report = verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.summary()
+    assert any("`modulation.1.weight`" in note and "all zero" in note for note in report.notes)
+    after = dict(graph.origin.model.named_parameters())  # type: ignore[union-attr]
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize(("old", "new"), [("Relu", "Abs"), ("Mul", "Add")])
+def test_a_fault_behind_zeros_is_found(graph: regraft.Graph, tmp_path: Path, old: str, new: str) -> None:
+    file = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph).graph, file)
+    model = onnx.load(file)
+    next(n for n in reversed(model.graph.node) if n.op_type == old).op_type = new
+    onnx.save(model, file)
+    report = verify(graph, file, modules=False)
+    assert report.differs
+    assert "zero parameters drawn" in next(row.case for row in report.outputs if not row.passed)
+
+
+def test_without_a_map_nothing_is_proved(graph: regraft.Graph, tmp_path: Path) -> None:
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx")
+    (tmp_path / "net.renames.json").unlink()
+    report = verify(graph, tmp_path / "net.onnx", modules=False)
+    assert not report.passed
+    assert not report.differs
+
+
+@pytest.mark.xdist_group("mindspore")
+def test_source_behind_zeros_is_proved_and_its_faults_found(graph: regraft.Graph, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    regraft.save(regraft.rewrite(graph).graph, folder, to="mindspore")
+    assert verify(graph, folder).passed
+    text = (folder / "model.py").read_text()
+    assert text.count("ops.relu(") == 1
+    (folder / "model.py").write_text(text.replace("ops.relu(", "ops.abs("))
+    report = verify(graph, folder, modules=False)
+    assert report.differs, report.summary()

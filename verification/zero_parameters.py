@@ -1,0 +1,126 @@
+"""Compares both sides with other values of parameters that are all zero, which hide what lies behind them.
+
+A last layer that is drawn as zeros makes every output 0, whatever is computed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from ..checkpoints.mapping import Map, read_map
+from ..ir import Array, Graph, ModelError, TensorData, numpy_dtype
+from .cases import case_of
+from .inputs import bindings, make_inputs
+from .report import OutputRow
+from .runners.onnx_runner import OnnxRunner
+from .runners.runs import ModelRunner, Runner
+from .runners.select_runner import Target, paired_runner, target_runner
+from .sides import Sides
+from .structure.comparing import Describing
+from .structure.sharing import Held, held_by_graph
+from .structure.values import expected_from
+
+_SIZE = 0.25
+"""Standard deviation of the other values: of the order in which layers are drawn."""
+
+_MOST = 1 << 28
+"""Bytes of such parameters above which they are left as they are."""
+
+
+def compare_redrawn(
+    sides: Sides,
+    target: Target,
+    renames: Path | None,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+) -> list[OutputRow]:
+    """Compare outputs with other values of the parameters that are all zero, the same on both sides.
+
+    Args:
+        sides: the two sides; they stay as they are.
+        target: what was written from the source.
+        renames: its ``renames.json``, where that does not lie beside it.
+        inputs: arrays by input name; None draws them.
+        seed: of inputs and values.
+
+    Returns:
+        The outputs' rows; none where no parameter is all zero, or the files do not tell where one went.
+    """
+    source = sides.graph
+    values = _other_values(source, seed)
+    found = _find_map(sides, target, renames) if values else None
+    if found is None:
+        return []
+    mapping, held = found
+    theirs = expected_from(source, values, held, mapping)
+    if not theirs:
+        return []
+    given = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
+    mine: Runner | None = None
+    other: Runner | None = None
+    try:
+        mine = paired_runner(source, {name: data.numpy() for name, data in values.items()}, modules={})
+        other = _holding(sides, target, theirs)
+        both = Sides(source, mine, other, None)
+        run = mine.run(given, calls=False)
+        case = f"{case_of(bindings(source, given))}, zero parameters drawn"
+        rows = both.outputs(case, run, other.run(given, calls=False), both.rounding(given, run))
+    except ModelError as error:
+        sides.notes.append(f"parameters that are all zero were not given other values: {error.message}")
+        return []
+    finally:
+        for runner in (other, mine):
+            if runner is not None:
+                runner.close()
+    names = ", ".join(f"`{name}`" for name in list(values)[:3])
+    more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+    sides.notes.append(f"compared with other values of {names}{more} too, which are all zero")
+    return rows
+
+
+def _other_values(source: Graph, seed: int) -> dict[str, TensorData]:
+    """Return first path -> other values, of the floating-point parameters that are all zero."""
+    found: dict[str, TensorData] = {}
+    paths, size = source.parameter_paths(), 0
+    for parameter in source.parameters():
+        data = parameter.data
+        if parameter.is_buffer or data.load is None or numpy_dtype(data.dtype).kind != "f":
+            continue
+        array = data.numpy()
+        if not array.size or np.any(array):
+            continue
+        size += data.nbytes
+        drawn = np.random.default_rng([seed, len(found), *array.shape]).standard_normal(array.shape) * _SIZE
+        name = paths.get(parameter.key, [parameter.declared])[0]
+        found[name] = TensorData.of(drawn.astype(numpy_dtype(data.dtype)))
+    return found if size <= _MOST else {}
+
+
+def _find_map(sides: Sides, target: Target, renames: Path | None) -> tuple[Map, Sequence[Held]] | None:
+    """Return which tensor of the target is which, and those tensors; None where nothing says it."""
+    runner = sides.target
+    held: Sequence[Held] | None = None
+    if isinstance(target, Graph):
+        held = held_by_graph(target)
+    elif isinstance(target, (str, Path)) and isinstance(runner, OnnxRunner):
+        renames, held = Path(target).with_suffix(".renames.json"), runner.held()
+    elif isinstance(target, (str, Path)) and isinstance(runner, Describing):
+        renames, held = Path(target) / "renames.json", runner.held()
+    if held is None or renames is None or not renames.is_file():
+        return None
+    return read_map(renames), held
+
+
+def _holding(sides: Sides, target: Target, values: Mapping[str, Array]) -> Runner:
+    """Return a runner of the target with other values of some of its tensors."""
+    if isinstance(sides.target, OnnxRunner) and not isinstance(target, Graph):
+        return sides.target.holding(values)
+    if isinstance(target, Graph):
+        return paired_runner(target, values, modules={})
+    runner = cast(ModelRunner, target_runner(target))
+    runner.fill(values)
+    return runner
