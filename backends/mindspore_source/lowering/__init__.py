@@ -21,6 +21,7 @@ from .lower_conv_transpose import LowerConvTranspose
 from .lower_gather_nd import LowerGatherNd
 from .lower_resize import LowerResize
 from .lower_unique import LowerUnique
+from .measure_sizes import MeasureSizes
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
@@ -61,6 +62,7 @@ LOWERING: tuple[Pass, ...] = (
     RegisterCalledLeaves(),
     SplitSharedLayers(),
     HoistCalls(),
+    MeasureSizes(),
     DissolveCalls(),  # last: every call is a step of its caller from here on
 )
 """The passes in order; `regraft passes --to mindspore` lists them."""

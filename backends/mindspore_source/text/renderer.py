@@ -74,13 +74,31 @@ class Renderer:
         if isinstance(part, Quoted):
             return literal_source(part.text)
         if isinstance(part, Tuple):
-            inner = ", ".join(map(self.text, part.items))
-            return f"({inner},)" if len(part.items) == 1 else f"({inner})"
+            members = self._members(part)
+            return f"({members[0]},)" if len(members) == 1 else f"({', '.join(members)})"
         if isinstance(part, Element):
             return self._element(part)
         if isinstance(part, Slice):
             return f"{self.text(part.owner)}[{self._bound(part.start)}:{self._bound(part.stop)}]"
         return f"({self.text(part.inner)})" if isinstance(part, Brackets) else self.text(part.part)
+
+    def _members(self, part: Tuple) -> list[str]:
+        """Return the members of a tuple: ``x.shape[1]`` for ``*x.shape[1:2]``, ``n, 3`` for ``*(n, 3)``."""
+        members: list[str] = []
+        for item in part.items:
+            starred = isinstance(item, Expression) and len(item.parts) == 2 and item.parts[0] == "*"
+            inner = self.resolve(item.parts[1]) if isinstance(item, Expression) and starred else None
+            if isinstance(inner, Tuple):
+                members += self._members(inner)
+                continue
+            if isinstance(inner, Slice) and self._is_shape(inner.owner):
+                start = 0 if inner.start is None else self._number(inner.start)
+                stop = self._number(inner.stop)
+                if start is not None and stop == start + 1:
+                    members.append(f"{self.text(inner.owner)}[{start}]")
+                    continue
+            members.append(self.text(item))
+        return members
 
     def _bound(self, bound: Part | int | None) -> str:
         return "" if bound is None else str(bound) if isinstance(bound, int) else self.text(bound)
