@@ -565,3 +565,53 @@ def test_half_normalisation_without_parameters(tmp_path: Path, rank: int, layer:
     graph = regraft.rewrite(regraft.load(layer(3, affine=False).half(), (example,))).graph
     regraft.save(graph, tmp_path / "out", to="mindspore")
     load_emitted(tmp_path / "out").build()  # which loads strictly
+
+
+class Cut(torch.nn.Module):
+    """A table cut at the number of tokens, and heads of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(9, 8))
+        self.layer = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, n, c = x.shape
+        return (self.layer(x) + self.table[:n]).reshape(b, n, 2, c // 2).transpose(1, 2).reshape(b, -1, c)
+
+
+def test_a_layer_on_several_sizes_is_called_on_each(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cut = Cut()
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.cut(x), self.cut(y)
+
+    text = assert_same(Net(), tmp_path / "out", floats(2, 4, 8), floats(2, 6, 8))
+    assert "x = self.cut(x)\n        y = self.cut(y)\n" in text
+    assert "self.table[: x.shape[1]]" in text
+    assert "x.reshape(-1, x.shape[1], 2, 4)" in text
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_layer_in_a_sequence_and_outside(first: bool, listed: bool, tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = torch.nn.Linear(4, 4)
+            if first:
+                self.layer = layer
+            body = torch.nn.Sequential(layer, torch.nn.ReLU(), torch.nn.Linear(4, 4))
+            self.bodies = torch.nn.ModuleList([body]) if listed else body
+            self.layer = layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) + (self.bodies[0](x) if listed else self.bodies(x))
+
+    text = assert_same(Net(), tmp_path / "out", floats(2, 4))
+    assert re.search(r"nn\.SequentialCell\(\s*self\.layer,\s*nn\.ReLU\(\)", text)
+    assert text.index("self.layer = ") < text.index("self.bodies = ")
+    assert text.count("self.layer(") == 1

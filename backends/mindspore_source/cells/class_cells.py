@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....ir import BackendError, Graph, Module
 from ....ir.nesting import Nest, is_flat, names_in
+from ..borrowed_layers import sort_borrowed
 from ..emitters.initializers import law_of, own_parameter
 from ..emitting import State
 from ..naming import attribute_name
@@ -79,7 +80,7 @@ def _adopt_children(
             parts.append(found)
         definition.attributes.append(("", Call(LIST, tuple(Argument("", p) for p in parts))))
         return
-    for name, child in emitted.items():
+    for name, child in sort_borrowed(cells.tree, emitted).items():
         attribute = attribute_name(f"layer{name}" if name.isdigit() else name, taken)
         taken.add(attribute)
         if attribute != name:

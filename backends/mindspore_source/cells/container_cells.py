@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ....ir import Module
+from ..borrowed_layers import PLAIN_SEQUENCES, borrowed_layers
 from ..naming import attribute_name
-from ..text.expressions import CELL_LIST, IDENTITY, LIST, SEQUENTIAL, Argument, Call, Expression, Part
+from ..text.expressions import CELL_LIST, IDENTITY, LIST, SEQUENTIAL, Access, Argument, Call, Expression, Part
 from .cell_definition import Cell
 from .cells import Cells
 from .contraction import Body
-
-_PLAIN_CONTAINERS = ("Sequential", "SequentialCell", "HybridSequential")
 
 
 def make_container(cells: Cells, module: Module) -> Cell | None:
@@ -34,6 +33,7 @@ def make_container(cells: Cells, module: Module) -> Cell | None:
         ),
         default=-1,
     )
+    borrowed = borrowed_layers(cells.tree, module.key)
     cell, renamed = Cell(module.key, is_sequence=True), dict[str, str]()
     parts: dict[str, Part] = {}
     for name, child in list(cells.modules.named_children(module.key).items())[: last + 1]:
@@ -45,6 +45,8 @@ def make_container(cells: Cells, module: Module) -> Cell | None:
             assert known.constructor is not None
             cell.children[child] = int(name) if ordinal else attribute
             parts[attribute] = known.constructor
+        elif child in borrowed and body is not None:
+            parts[attribute] = Access((borrowed[child],))
         elif child in cells.contraction.used:
             return None
         if attribute != name:
@@ -64,7 +66,7 @@ def make_container(cells: Cells, module: Module) -> Cell | None:
 
 def _is_chain_of_its_own(cells: Cells, module: Module) -> bool:
     """Whether a container is the whole net, or of a class that its author derived and named."""
-    named = module.container == "sequential" and module.class_name not in _PLAIN_CONTAINERS
+    named = module.container == "sequential" and module.class_name not in PLAIN_SEQUENCES
     names = list(cells.modules.named_children(module.key))
     ordinal = bool(names) and names == [str(i) for i in range(len(names))]
     body = cells.modules.bodies.get(module.key)

@@ -8,17 +8,19 @@ from ..emitters import can_emit
 from .adopt_projections import AdoptProjections
 from .call_idle_leaves import CallIdleLeaves
 from .choose_precise_activations import ChoosePreciseActivations
-from .count_indices_from_front import CountIndicesFromFront
 from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
 from .hoist_calls import HoistCalls
-from .index_unit_slices import IndexUnitSlices
+from .indexing.count_indices_from_front import CountIndicesFromFront
+from .indexing.index_unit_slices import IndexUnitSlices
+from .indexing.lower_gather_nd import LowerGatherNd
+from .indexing.unstack_slices import UnstackSlices
+from .indexing.widen_places import WidenPlaces
 from .inline_empty_parameters import InlineEmptyParameters
 from .keep_rows_apart import KeepRowsApart
 from .lower_control_flow import LowerControlFlow
 from .lower_conv_transpose import LowerConvTranspose
-from .lower_gather_nd import LowerGatherNd
 from .lower_resize import LowerResize
 from .lower_unique import LowerUnique
 from .measure_sizes import MeasureSizes
@@ -27,10 +29,8 @@ from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
 from .return_size_tensors import ReturnSizeTensors
 from .split_shared_layers import SplitSharedLayers
-from .unstack_slices import UnstackSlices
 from .unwrap_flatten import UnwrapFlatten
 from .unwrap_recurrent import UnwrapRecurrent
-from .widen_places import WidenPlaces
 
 LOWERING: tuple[Pass, ...] = (
     EncloseInRootCall(),  # first: regions are registered in the module of a call

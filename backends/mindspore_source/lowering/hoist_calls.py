@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ....ir import Graph, ModuleTree
 from ....passes.base import Change, Pass
+from ..borrowed_layers import borrowed_layers
 from ..regions import home_of, is_region
 
 
@@ -22,7 +23,8 @@ class HoistCalls(Pass):
         branch is written where both can be reached.
 
     Leaves alone:
-        Regions, which move with their operator.
+        Regions, which move with their operator, and layers that a plain sequence is given by the class around
+        it: ``SequentialCell(self.conv, nn.ReLU())``.
 
     Refuses:
         Nothing.
@@ -64,9 +66,10 @@ def _hoist(tree: ModuleTree, key: int) -> bool:
     path = tree.path(call.module)
     before = call.parent
     while call.parent is not None:
-        above = tree.path(home_of(tree, tree.call(call.parent).module))
+        caller = home_of(tree, tree.call(call.parent).module)
+        above, held = tree.path(caller), borrowed_layers(tree, caller)
         up = tree.call(call.parent).parent
-        if up is None or path.startswith(f"{above}." if above else ""):
+        if up is None or path.startswith(f"{above}." if above else "") or call.module in held:
             break
         tree.replace_call(key, module=call.module, parent=up)
         call = tree.call(key)

@@ -101,11 +101,24 @@ def _measure(graph: Graph, bodies: list[list[Operator]]) -> bool:
             sizes[unknown[0]] = -1
         elif unknown:
             return False
-        found.append((at, slot, [size for size in sizes if size is not None]))
+        known = [size for size in sizes if size is not None]
+        if bodies[0][at].op_type == "Reshape" and not bodies[0][at].int("allowzero"):
+            known = _without_zeros(at, known)
+        found.append((at, slot, known))
     for at, slot, sizes in found:
         for body in bodies:
             _write(graph, body, at, slot, sizes)
     return bool(found)
+
+
+def _without_zeros(at: int, sizes: list[Size | int]) -> list[Size | int]:
+    """Write a Reshape's 0, which only a constant has, as -1, or as the size that it keeps."""
+    if all(isinstance(size, int) for size in sizes):
+        return sizes
+    kept: list[Size | int] = [(at, 0, i) if size == 0 else size for i, size in enumerate(sizes)]
+    if 0 in sizes and -1 not in sizes:
+        kept[sizes.index(0)] = -1
+    return kept
 
 
 def _differing(graph: Graph, bodies: list[list[Operator]]) -> Iterator[tuple[int, int]]:

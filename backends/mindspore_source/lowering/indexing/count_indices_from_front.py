@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....ir import Graph, Operator
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from .....ir import Graph, Operator
+from .....passes.base import Change, Pass
+from .....passes.places import Places
 
 _SELECTING = ("Gather", "GatherElements", "GatherND")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, TensorType, Value, onnx_dtype
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-from ..operators import DOMAIN
+from .....ir import Builder, Graph, TensorType, Value, onnx_dtype
+from .....passes.base import Change, Pass
+from .....passes.places import Places
+from ...operators import DOMAIN
 
 _NARROW = {"ArgMin": 0, "TopK": 1}
 """Operator -> its output of indices, which MindSpore's function returns as int32."""

@@ -1,0 +1,1 @@
+"""Passes that write subscripts, slices and indices in the forms that MindSpore has."""
