@@ -62,6 +62,11 @@ PATCHES = (
     ),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch(
+        "torch._higher_order_ops.flex_attention:FlexAttentionHOP",
+        "__call__",
+        "computed as in eager mode, in operators on whole tensors",
+    ),
+    Patch(
         "torch.nn.modules.transformer",
         "_detect_is_causal_mask",
         "compares values of masks, for a hint that changes no result",

@@ -22,6 +22,9 @@ TABLE = LoweringTable[Call]("torch")
 def to(call: Call) -> Value:
     """A cast; devices, layouts and copies are not part of a graph."""
     call.ignore("dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format", "other")
+    given = call.arg("self")
+    if isinstance(given, (bool, int, float)):  # a number among tensors in a region of vmap
+        return call.constant(given, call.dtype)
     return call.cast(call.value("self"), call.dtype)
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.torch_module import read
@@ -264,3 +265,43 @@ def test_a_key_of_the_layers_own_behind_is_causal_is_refused(extra):
     model = Attend(weights=False, mask=mask, causal=True, batch_first=True, **{extra: True})
     with pytest.raises(UnsupportedError, match=f"{extra}.*hides that key"):
         read(model, [("", floats(BATCH, ROWS, WIDTH))], LoadOptions())
+
+
+class Flexible(nn.Module):
+    """`flex_attention` by a function of scores, a mask, or both; grouped keys."""
+
+    def __init__(self, score: bool, mask: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(WIDTH, 2 * WIDTH)
+        self.score, self.mask = score, mask
+        self.register_buffer("slopes", torch.tensor([0.5, 0.25]))
+        self.register_buffer("document", torch.tensor([0, 0, 1, 1, 2]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, rows, _ = x.shape
+        slopes, document = self.slopes, self.document
+        query, key, value = self.layer(x).split((WIDTH, WIDTH // 2, WIDTH // 2), -1)
+        query = query.view(batch, rows, HEADS, -1).transpose(1, 2)
+        key, value = key.unsqueeze(1), value.unsqueeze(1)
+
+        def bent(score, b, head, q, k):
+            return torch.tanh(score / 5) * 5 - slopes[head] * (q - k) + 0.1 * b
+
+        def visible(b, head, q, k):
+            return (document[q] == document[k]) & (q >= k) & (k != 2)  # query 2 sees nothing
+
+        found = flex_attention(
+            query,
+            key,
+            value,
+            score_mod=bent if self.score else None,
+            block_mask=create_block_mask(visible, None, None, rows, rows, "cpu") if self.mask else None,
+            enable_gqa=True,
+        )
+        return found.transpose(1, 2).reshape(batch, rows, WIDTH)
+
+
+@pytest.mark.parametrize(("score", "mask"), [(True, True), (False, True), (True, False)])
+def test_flex_attention(check, score: bool, mask: bool) -> None:
+    check(Flexible(score, mask), floats(BATCH, ROWS, WIDTH))
