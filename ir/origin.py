@@ -26,7 +26,8 @@ class Origin:
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
-        arguments: (key of a module call, value that enters it) -> the name of that argument in the source.
+        arguments: (key of a module call, value that enters it) -> the name of that argument in the source;
+            those of one call in the source's order.
         results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         trusted: whether the file at `model`, which was read as data, may be run by its framework.

@@ -73,6 +73,7 @@ class Lowerer:
             i for n in program.all_nodes() if n.op not in ("UpdateState", "Load") for i in n.inputs
         )
         self.reads = results_read(program)
+        self.positions: dict[tuple[int, Value], int] = {}
         self.root = _Run(self, program.nodes, program.output, environment, attribution, self.builder)
 
     def run(self) -> Any:
@@ -84,7 +85,11 @@ class Lowerer:
         """
         nodes = [n for n in self.program.all_nodes() if n.op not in _STRUCTURE and n.op not in _REFUSED]
         TABLE.require(((n.op, self.root.place_of(n)) for n in nodes), explain=explain)
-        return self.root.run()
+        found = self.root.run()
+        named = self.graph.origin.arguments
+        inputs = sorted(named, key=self.positions.__getitem__)
+        self.graph.origin.arguments = {given: named[given] for given in inputs}
+        return found
 
     def lower(self, run: _Run, node: Node) -> Any:
         """Return what a node gives in a run of what it is in."""
@@ -107,6 +112,7 @@ class Lowerer:
             names = inspect.getfullargspec(type(cell).construct).args[1:]
             if position < len(names):
                 self.graph.origin.arguments[call, value] = names[position]
+                self.positions.setdefault((call, value), position)
 
     def as_output(self, found: Any) -> Value:
         """A value for a graph output that may be a constant."""

@@ -28,10 +28,10 @@ class Activated(nn.Cell):
 class Normed(nn.Cell):
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.norm = nn.Dense(8, 6), nn.BatchNorm1d(6)
+        self.a, self.norm, self.act = nn.Dense(8, 6), nn.BatchNorm1d(6), nn.LeakyReLU(0.3)
 
     def construct(self, x):
-        return ops.relu(self.norm(self.a(x)))
+        return self.act(self.norm(self.a(x)))
 
 
 class Padded(nn.Cell):
@@ -49,7 +49,7 @@ class Join(nn.Cell):
         self.conv = nn.Conv2d(6, 3, 3)
 
     def construct(self, x, skip):
-        return self.conv(ops.cat((x, skip), 1))
+        return self.conv(ops.cat((skip, x), 1))  # the second argument is read first
 
 
 class Skipping(nn.Cell):
@@ -83,7 +83,26 @@ class Staged(nn.Cell):
         return x
 
 
+class Taken(nn.Cell):
+    """Parts by index, and a sequence that is given a layer of the class around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Dense(8, 24)
+        self.body = nn.SequentialCell(self.a, nn.ReLU())
+
+    def construct(self, x):
+        b, n, _ = x.shape
+        parts = (self.a(x) + self.body(x)).reshape(b, n, 3, 8).transpose(2, 0, 1, 3)
+        return ops.bmm(parts[0], parts[1].swapaxes(1, 2)), parts[2]
+
+
 CASES = {
+    "indices and a shared layer": (
+        Taken,
+        WORDS,
+        ["nn.SequentialCell(self.a, nn.ReLU())", "ops.unstack("],
+    ),
     "loops over lists in a list": (
         Staged,
         ROWS,
@@ -99,12 +118,16 @@ CASES = {
         WORDS,
         ["activation=nn.GELU(approximate=True)", "activation=nn.ReLU()", "activation=nn.Tanh()"],
     ),
-    "BatchNorm1d": (Normed, ROWS, ["self.norm = nn.BatchNorm1d(6, eps=1e-05, momentum=0.9)"]),
+    "BatchNorm1d": (
+        Normed,
+        ROWS,
+        ["self.norm = nn.BatchNorm1d(6, eps=1e-05, momentum=0.9)", "self.act = nn.LeakyReLU(alpha=0.3)"],
+    ),
     "padding_idx": (Padded, np.array([[1, 3, 9]], np.int32), ["nn.Embedding(10, 8", "padding_idx=3"]),
     "names of arguments": (
         Skipping,
         IMAGES,
-        ["def construct(self, x, skip):", "def construct(self, image):"],
+        ["def construct(self, x, skip):", "def construct(self, image):", "self.up2(x, image)"],
     ),
 }
 

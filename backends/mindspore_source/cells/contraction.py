@@ -127,8 +127,9 @@ class Contraction:
         for column in zip(*rows, strict=True):
             if self._is_external(column[0], bodies[0], inside[0]):
                 groups.setdefault(tuple(column))
+        given = self._sort_as_given(bodies[0], list(groups))
         for at, body in enumerate(bodies):
-            body.inputs = [group[at] for group in groups]
+            body.inputs = [group[at] for group in given]
         results = [self._results(body) for body in bodies]
         needed = [
             any(self._leaves(column[at], inside[at]) for at in range(len(bodies)))
@@ -140,6 +141,22 @@ class Contraction:
                 body.inputs = [Value(key) for key in self.graph.inputs]
                 body.outputs = [value for _, value in self.graph.outputs]
         return []
+
+    def _sort_as_given(self, body: Body, groups: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
+        """Return the arguments in the source's order, where it is known of all; else in that of their use."""
+        said = self._given.get(body.call, {})
+        if not all(group[0] in said for group in groups):
+            return groups
+        return sorted(groups, key=lambda group: said[group[0]])
+
+    @cached_property
+    def _given(self) -> dict[int, dict[Value, int]]:
+        """Call -> the values that the source gives it, with their positions."""
+        found: dict[int, dict[Value, int]] = {}
+        for call, value in self.graph.origin.arguments:
+            known = found.setdefault(call, {})
+            known[value] = len(known)
+        return found
 
     def _describe(self, body: Body) -> object:
         """Return the description that all calls of one module must share."""

@@ -27,6 +27,7 @@ from .measure_sizes import MeasureSizes
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
+from .restore_leaky_relu import RestoreLeakyRelu
 from .return_size_tensors import ReturnSizeTensors
 from .split_shared_layers import SplitSharedLayers
 from .unwrap_flatten import UnwrapFlatten
@@ -37,6 +38,7 @@ LOWERING: tuple[Pass, ...] = (
     LowerControlFlow(),  # then operators of nested graphs are met like all others
     InlineEmptyParameters(),
     FoldPreluSlopes(),
+    RestoreLeakyRelu(),
     CountIndicesFromFront(),
     LowerGatherNd(),
     LowerResize(),
