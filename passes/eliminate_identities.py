@@ -23,7 +23,8 @@ class EliminateIdentities(Pass):
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
         nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
         a Slice of everything, a Concat of one, and a module's Relu of its own Abs. Also an Expand, and what
-        only computes its shape, where every user is elementwise and has another operand of that shape.
+        only computes its shape, where every user is elementwise and has another operand of that shape; and a
+        Transpose that undoes the one before it in the same call.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
@@ -53,6 +54,7 @@ class EliminateIdentities(Pass):
     codes: ClassVar[dict[str, str]] = {
         "EI101": "an operator gives back its input",
         "EI102": "a value is expanded for operators that broadcast",
+        "EI103": "a transpose undoes the one before it",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -71,6 +73,13 @@ class EliminateIdentities(Pass):
                     message = "its users broadcast themselves"
                     changes.append(Change("EI102", message, place=places.of(part, node.key)))
                     bypass(part, node)
+                elif (source := _turned_back(part, node)) is not None:
+                    place = places.of(part, node.key)
+                    changes.append(Change("EI103", "undoes the one before it", place=place))
+                    part.replace_uses(Value(node.key), source)
+                    before = part.operands(node.key)
+                    part.remove(node.key)
+                    drop_idle(part, before)
         return changes
 
 
@@ -107,6 +116,23 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return _takes_everything([None if v is None else part.constant_value(v) for v in operands[1:]])
         case _:
             return False
+
+
+def _turned_back(part: Graph, node: Operator) -> Value | None:
+    """Return the value whose axes a Transpose puts back in order; None for any other operator."""
+    value = part.operands(node.key)[0] if node.qualified_name == "Transpose" else None
+    first = None if value is None else part.producer(value)
+    if not isinstance(first, Operator) or first.qualified_name != "Transpose" or first.call != node.call:
+        return None
+    inner, outer = first.ints("perm"), node.ints("perm")
+    if not inner or len(inner) != len(outer) or not moves_nothing([inner[axis] for axis in outer]):
+        return None
+    source = part.operands(first.key)[0]
+    if part.is_output(Value(node.key)) and (
+        source is None or not isinstance(part.producer(source), Operator) or part.is_output(source)
+    ):
+        return None
+    return source
 
 
 def _is_broadcast_anyway(part: Graph, node: Operator) -> bool:
