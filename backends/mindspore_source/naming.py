@@ -29,6 +29,7 @@ MODULE_NAMES = frozenset(
         "tanh",
         "Softmax",
         "softmax",
+        "log_softmax",
         "ON_CPU",
     }
 )

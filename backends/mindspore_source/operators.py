@@ -147,6 +147,14 @@ TABLE.add(
     traits=Traits(activation=True),
 )
 TABLE.add(
+    "LogSoftmax",
+    inputs="X",
+    attributes=[AttributeSpec("axis", "int", default=-1)],
+    infer=_first,
+    summary="LogSoftmax that is as precise on CPU as elsewhere: written as a function of the file's own",
+    traits=Traits(activation=True),
+)
+TABLE.add(
     "Entry",
     inputs="",
     outputs="entered state*",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, Operator, expand
+from ....ir import Builder, Graph, Operator, Value, expand
 from ....passes.base import Change, Pass
 from ....passes.places import Places
 from ..operators import DOMAIN
@@ -17,12 +17,14 @@ class ChoosePreciseActivations(Pass):
 
     What it does:
         Makes each float32 Tanh a `regraft.mindspore.Tanh`. Where a net has more sigmoids than `sigmoids`,
-        those of its Swishes too, each is a `regraft.mindspore.Sigmoid`. Both are written as functions that a
-        file has of its own, which take another way on CPU.
+        those of its Swishes too, each is a `regraft.mindspore.Sigmoid`. A LogSoftmax that is computed with is
+        a `regraft.mindspore.LogSoftmax`. All are written as functions that a file has of its own, which take
+        another way on CPU.
 
     Why:
         MindSpore's tanh is 1e-4 off near 5; its sigmoid is 8e-7 off near zero, which adds up in a deep net:
-        EfficientNet-B1 with 92 is 1e-4 off, B0 with 65 is 3e-5.
+        EfficientNet-B1 with 92 is 1e-4 off, B0 with 65 is 3e-5. Its log_softmax is 4e-6 off near 0, which is
+        much of a small loss.
 
     Leaves alone:
         A net that was MindSpore's: it has been computed with those kernels all along. Any other element type.
@@ -53,6 +55,7 @@ class ChoosePreciseActivations(Pass):
         if graph.origin.framework == "mindspore":
             return []
         coarse = _in_single(graph, "Tanh")
+        coarse += [n for n in _in_single(graph, "LogSoftmax") if graph.users(Value(n.key))]
         sigmoids = _in_single(graph, "Sigmoid", "regraft.Swish")
         if len(sigmoids) > self.sigmoids:
             for node in sigmoids:

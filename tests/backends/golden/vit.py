@@ -87,7 +87,7 @@ class ViT(nn.Cell):
     def construct(self, x):
         x = self.patches(x)
         x = x.reshape(-1, 24, 16).transpose(0, 2, 1)
-        out = ops.broadcast_to(self.class_token, (*x.shape[:1], 1, 24))
+        out = ops.broadcast_to(self.class_token, (x.shape[0], 1, 24))
         out = self.dropout(ops.cat((out, x), axis=1) + self.positions)
         out = self.norm(self.blocks(out))
         out = out[:, 0]
