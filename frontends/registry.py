@@ -65,6 +65,14 @@ FRONTENDS = (
         nested_inputs=True,
     ),
     Frontend("mxnet", "MXNet", "mxnet_symbol", files={".json": "x-symbol.json"}, has_modules=False),
+    Frontend(
+        "onnx",
+        "ONNX",
+        "onnx_model",
+        files={".onnx": "x.onnx"},
+        classes=(("ModelProto", "onnx"),),
+        has_modules=False,
+    ),
 )
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import onnx
 
 from ..ir import (
-    OPSET,
     Array,
     Constant,
     Graph,
@@ -22,8 +20,8 @@ from ..ir import (
     numpy_dtype,
     onnx_dtype,
 )
-from ..ir.inference import attribute_proto
-from ..ir.types import dtype_name, is_array
+from ..ir.analysis.evaluation import evaluate
+from ..ir.types import dtype_name
 from .base import Change, Pass
 from .eliminate_identities import bypass, drop_idle, drop_idle_constants
 from .places import Places
@@ -190,32 +188,6 @@ def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, output
         return
     for user, slot in part.users(value):
         part.set_operand(user, slot, constant)
-
-
-def evaluate(node: Operator, arrays: list[Array | None]) -> Array | None:
-    """Return the first output of an operator by ONNX's reference evaluator; None where it has none."""
-    from onnx.reference import ReferenceEvaluator  # half a second to import, and most graphs need none
-
-    proto = onnx.NodeProto()
-    proto.op_type = node.op_type
-    proto.input.extend("" if a is None else f"i{i}" for i, a in enumerate(arrays))
-    proto.output.append("o")
-    for name, value in node.attributes.items():
-        proto.attribute.append(attribute_proto(name, value))
-    infos = [
-        onnx.helper.make_tensor_value_info(f"i{i}", onnx_dtype(dtype_name(a.dtype)), a.shape)
-        for i, a in enumerate(arrays)
-        if a is not None
-    ]
-    graph = onnx.helper.make_graph([proto], "fold", infos, [onnx.ValueInfoProto(name="o")])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
-    try:
-        evaluator: Any = ReferenceEvaluator(model)  # what it gives is in no annotation
-        (result,) = evaluator.run(None, feeds)
-    except Exception:  # foreign code: whatever it cannot evaluate stays in the graph
-        return None
-    return np.asarray(result) if is_array(result) or isinstance(result, np.generic) else None
 
 
 def _fits(shape: tuple[int | str | None, ...] | None, limit: int) -> bool:

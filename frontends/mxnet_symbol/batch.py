@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, dtype_name
-from ...ir.dims import at_sizes
-from ...ir.types import contradicts
+from ..alike import require_alike, with_numbers
 from ..options import LoadOptions
 
 Types = Mapping[str, TensorType]
@@ -50,10 +49,10 @@ def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower:
             graph = lower(types, batch)
             for sizes in _sizes(types, static, arrays):
                 own = all(sizes[n] == s for n, s in _example_sizes(types, static).items())
-                numbers = {n: t.with_shape(_with_numbers(t, sizes)) for n, t in types.items()}
+                numbers = {n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}
                 other = lower(numbers, sizes.get("N", batch))
                 fixed = other if own else fixed
-                _require_alike(graph, other, sizes)
+                require_alike(graph, other, sizes)
         except (UnsupportedError, ModelError) as error:
             failure = failure or error
             continue
@@ -72,8 +71,8 @@ def _note_single(graph: Graph, types: Types, lower: Lower) -> None:
         return
     sizes = {s: 2 for type_ in types.values() for s in type_.shape or () if isinstance(s, str)} | {"N": 1}
     try:
-        single = lower({n: t.with_shape(_with_numbers(t, sizes)) for n, t in types.items()}, 1)
-        _require_alike(graph, single, sizes)
+        single = lower({n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}, 1)
+        require_alike(graph, single, sizes)
     except (UnsupportedError, ModelError) as error:
         why = f"a batch of 1 is another function: {error.message} - at {error.place}"
         graph.origin.notes.append(f"{why}; what is written is the one of larger batches")
@@ -140,27 +139,3 @@ def _sizes(types: Types, static: Types, arrays: Mapping[str, np.ndarray]) -> Ite
     primes = [p for p in _PRIMES if not any(d % p == 0 for d in used if d)] or _PRIMES
     for start in range(2):
         yield {symbol: primes[(start + i) % len(primes)] for i, symbol in enumerate(examples)}
-
-
-def _with_numbers(type_: TensorType, sizes: Mapping[str, int]) -> tuple[Dim, ...]:
-    return tuple(at_sizes(d, sizes) for d in type_.shape or ())
-
-
-def _require_alike(symbolic: Graph, static: Graph, sizes: Mapping[str, int]) -> None:
-    """Require that the nodes of the symbol have the types that they have at these sizes.
-
-    Raises:
-        UnsupportedError: naming the first node that has not.
-    """
-    for (name, output), value in symbolic.origin.landmarks.items():
-        at = static.origin.landmarks.get((name, output))
-        stated = symbolic.type_of(value)
-        found = None if at is None else static.type_of(at)
-        if stated is None or found is None:
-            continue
-        expected = stated if stated.shape is None else stated.with_shape(_with_numbers(stated, sizes))
-        if contradicts(expected, found):
-            shown = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
-            raise UnsupportedError(
-                "E203", f"expected {stated} to hold at {shown}, got {found}", place=f"node `{name}`"
-            )

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ....ir import Array, Graph, Operator, Parameter, Value
+from ....ir.analysis.evaluation import evaluate
 from ....passes.base import Change, Pass
-from ....passes.fold_constants import evaluate
 from ....passes.places import Places
 from ..operators import DOMAIN
 

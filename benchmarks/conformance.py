@@ -1,0 +1,224 @@
+"""How much of ONNX's own test suite is read and written again: node tests, converted cases, light models.
+
+    python benchmarks/conformance.py [--mode onnx,rewritten,mindspore] [--only REGEX] [--rows FILE]
+
+Cases and expected outputs are those of the `onnx` package. A case is right when every output has the
+suite's shape, type and values, within the case's own tolerance. `onnx` writes what was read, `rewritten` what
+the default passes made of it, `mindspore` emits source and runs it. The first two are judged on what ONNX
+Runtime computes rightly from the original file, the third on cases whose types MindSpore has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from workers import Worker
+
+MODES = ("onnx", "rewritten", "mindspore")
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
+_OTHER = re.compile("float8|float4|int4|int2|e8m0|bfloat16", re.IGNORECASE)
+_LIGHT = {"rtol": 1e-3, "atol": 1e-5}
+
+
+@cache
+def suite() -> dict[str, Any]:
+    """Every case by its kind and name, with its model and its data sets; light models without expectation."""
+    import onnx.backend.test.loader as stored
+    from onnx.backend.test.case.node import collect_testcases
+
+    warnings.simplefilter("ignore")
+    found: dict[str, Any] = {}
+    for case in collect_testcases(None):
+        found[f"node/{case.name}"] = case
+    for kind in KINDS[1:]:
+        if kind != "light":
+            for case in stored.load_model_tests(kind=kind):
+                found[f"{kind}/{case.name}"] = case
+    folder = Path(os.fspath(stored.__file__)).parent.parent / "data" / "light"
+    for path in sorted(folder.glob("*.onnx")):
+        found[f"light/{path.stem}"] = path
+    return found
+
+
+def load_case(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]], dict[str, float]]:
+    """(model, [(inputs, expected outputs)], tolerance) of a case."""
+    import onnx
+    import onnxruntime
+    from onnx import numpy_helper
+
+    case = suite()[name]
+    if isinstance(case, Path):
+        model = onnx.load(case)
+        draw = np.random.default_rng(0)
+        names = {t.name for t in model.graph.initializer}
+        shapes = [
+            [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input if i.name not in names
+        ]
+        inputs = [draw.random(shape, np.float32) for shape in shapes]
+        session = onnxruntime.InferenceSession(str(case), providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), inputs, strict=True)})
+        return model, [(inputs, list(outputs))], _LIGHT
+    model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
+    sets = list(case.data_sets or ())
+    if not sets:
+        for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+            both = []
+            for what, infos in (("input", model.graph.input), ("output", model.graph.output)):
+                files = sorted(folder.glob(f"{what}_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+                both.append(
+                    [_read(p, info, numpy_helper) for p, info in zip(files, infos, strict=False)]
+                )
+            sets.append(tuple(both))
+    return model, [(list(a), list(b)) for a, b in sets], {"rtol": case.rtol, "atol": case.atol}
+
+
+def _read(path: Path, info: Any, helper: Any) -> Any:
+    import onnx
+
+    if info.type.HasField("sequence_type"):
+        return helper.to_list(onnx.SequenceProto.FromString(path.read_bytes()))
+    return helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+
+
+def differences(got: list[Any], want: list[Any], tolerance: dict[str, float]) -> list[str]:
+    """What differs from the suite's outputs."""
+    found = [] if len(got) == len(want) else [f"{len(got)} outputs, not {len(want)}"]
+    for number, (a, b) in enumerate(zip(got, want, strict=False)):
+        if not isinstance(b, (np.ndarray, np.generic)):
+            found.append(f"output {number}: no tensor is expected")
+            continue
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype != b.dtype and not (a.dtype.kind in "OUS" and b.dtype.kind in "OUS"):
+            found.append(f"output {number}: {a.dtype}, not {b.dtype}")
+        elif a.shape != b.shape:
+            found.append(f"output {number}: {a.shape}, not {b.shape}")
+        elif b.dtype.kind in "OUSbiu":
+            if not (a.astype(str) == b.astype(str)).all():
+                found.append(f"output {number}: other values")
+        else:
+            wide = np.complex128 if b.dtype.kind == "c" else np.float64
+            close = np.isclose(a.astype(wide), b.astype(wide), **tolerance, equal_nan=True)
+            if not close.all():
+                apart = np.abs(a.astype(wide) - b.astype(wide))[~close]
+                found.append(f"output {number}: {(~close).sum()} values apart, up to {np.nanmax(apart):.2g}")
+    return found
+
+
+def run_onnx(model: Any, inputs: list[Any]) -> list[Any]:
+    """A model in ONNX Runtime on its inputs in order."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    given = model if isinstance(model, str) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    return list(session.run(None, dict(zip(names, inputs, strict=False))))
+
+
+def judge(name: str, mode: str) -> list[str]:
+    """What is wrong with a case in a mode; `original` is ONNX Runtime on the file as it is."""
+    model, sets, tolerance = load_case(name)
+    if mode == "original":
+        return [d for inputs, want in sets for d in differences(run_onnx(model, inputs), want, tolerance)]
+    import regraft
+
+    found: list[str] = []
+    for inputs, want in sets:
+        stored = {t.name for t in model.graph.initializer}
+        names = [i.name for i in model.graph.input if i.name not in stored]
+        graph = regraft.load(model, dict(zip(names, inputs, strict=False)))
+        if mode != "onnx":
+            graph = regraft.rewrite(graph).graph
+        with tempfile.TemporaryDirectory() as folder:
+            if mode == "mindspore":
+                got = _mindspore(graph, Path(folder))
+            else:
+                path = Path(folder) / "model.onnx"
+                regraft.save(graph, path)
+                given = [graph.origin.inputs[n.name] for n in graph.input_nodes()]
+                got = run_onnx(str(path), given)
+        found += differences(got, want, tolerance)
+    return found
+
+
+def _mindspore(graph: Any, folder: Path) -> list[Any]:
+    from corpus_torch import emitted_net
+
+    import regraft
+
+    regraft.save(graph, folder / "emitted", to="mindspore")
+    return emitted_net(folder / "emitted" / "model.py")(*graph.origin.inputs.values())
+
+
+def has_types(name: str) -> bool:
+    """Whether MindSpore has the types of a case: numbers of 8 bits or more, and bools."""
+    model, sets, _ = load_case(name)
+    arrays = [a for pair in sets for side in pair for a in side]
+    if _OTHER.search(name) or any(not isinstance(a, (np.ndarray, np.generic)) for a in arrays):
+        return False
+    if any(np.asarray(a).dtype.kind not in "fiub" or np.asarray(a).dtype.name == "bfloat16" for a in arrays):
+        return False
+    return all(node.domain in ("", "ai.onnx") for node in model.graph.node)
+
+
+def found_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One record a case: what is wrong with it in each mode."""
+    modes = options.mode.split(",")
+    workers = {mode: Worker(judge, options.timeout, options.memory) for mode in ("original", *modes)}
+    for name in suite():
+        if not re.search(options.only, name) or name.split("/")[0] not in options.kind.split(","):
+            continue
+        yield {"id": name, **{mode: worker.run(name, mode) for mode, worker in workers.items()}}
+
+
+def main() -> None:
+    """Print every case that fails with the reason, then the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mode", default=",".join(MODES))
+    parser.add_argument("--kind", default=",".join(KINDS))
+    parser.add_argument("--only", default="", help="a regular expression on kind/name")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds a case")
+    parser.add_argument("--memory", type=float, default=8, help="GiB a process")
+    parser.add_argument("--rows", type=Path, help="keep what is found in this file of JSON lines")
+    options = parser.parse_args()
+    counts: Counter[tuple[str, str, str]] = Counter()
+    with (options.rows or Path(os.devnull)).open("w") as kept:
+        for row in found_rows(options):
+            kept.write(json.dumps(row) + "\n")
+            kept.flush()
+            kind = row["id"].split("/")[0]
+            runs = not row["original"]
+            counts[kind, "original", "right"] += runs
+            for mode in options.mode.split(","):
+                judged = has_types(row["id"]) if mode == "mindspore" else runs
+                counts[kind, mode, "judged"] += judged
+                counts[kind, mode, "right"] += judged and not row[mode]
+                if judged and row[mode]:
+                    text = " ".join("; ".join(row[mode]).split())[:240]
+                    print(f"{row['id']} {mode}: {text}", flush=True)
+    for kind in KINDS:
+        cells = [
+            f"{mode} {counts[kind, mode, 'right']:4} of {counts[kind, mode, 'judged']:<4}"
+            for mode in options.mode.split(",")
+            if counts[kind, mode, "judged"]
+        ]
+        if cells:
+            print(f"{kind:18}  " + "  ".join(cells))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""Reads ONNX models, of any exporter and opset, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name
+from ...ir.dims import at_sizes
+from ...ir.outside.names import near_names
+from ...ir.types import dtype_name
+from ..alike import require_alike
+from ..inputs import InputSpec
+from ..options import LoadOptions
+from ..registry import note_framework
+from ..size_limits import Budget
+from .initializers import find_weights, stored_tensors
+from .lowering import Lowering, type_of_info
+from .scopes import class_of, root_class, scopes_of
+
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+_BATCH, _LENGTH, _SIDE = 2, 8, 32  # of examples where the file leaves a size open
+
+
+def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
+    """Read a model into a graph.
+
+    Sizes that the file names are symbolic where the model reads alike with numbers there; else the graph has
+    those of the examples, and a note in its origin says so.
+
+    Args:
+        model: path of an ``.onnx`` file, or an `onnx.ModelProto`.
+        inputs: example inputs; those whose sizes the file states or names may be left out.
+        options: how to load.
+
+    Raises:
+        ModelError: when the file is malformed (E101) or the inputs do not fit (E103).
+        UnsupportedError: listing every operator without a lowering.
+    """
+    proto, path = _open(model)
+    stored = stored_tensors(proto.graph, None if path is None else path.parent)
+    notes: list[str] = []
+    declared = _declared(proto, set(stored))
+    arrays = _bind(inputs, declared, notes)
+    types = _symbolic(declared, arrays, options)
+    weights = find_weights(proto.graph, stored)
+    scopes = scopes_of(proto)
+
+    def lowered(types: dict[str, TensorType]) -> Graph:
+        graph = _graph(proto, path, has_modules=scopes is not None)
+        held = sum(prod(data.shape) for data in stored.values())
+        values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
+        given = sum(a.size for a in arrays.values())
+        budget = Budget(_BATCH, max(given, 1), held)
+        Lowering(proto, graph, stored, weights, scopes, budget).run(values)
+        return graph
+
+    graph = _read_at_sizes(types, arrays, lowered)
+    graph.origin.inputs = arrays
+    graph.origin.notes += notes
+    return graph
+
+
+def read_tree(model: object, options: LoadOptions) -> Graph:
+    """Read the modules and parameters alone, with the sizes of the examples that the file allows."""
+    return read(model, [], options)
+
+
+def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
+    if isinstance(model, onnx.ModelProto):
+        proto, path = model, None
+    else:
+        path = Path(str(model))
+        try:
+            proto = onnx.load(path, load_external_data=False)
+        except OSError as error:
+            raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
+        except Exception as error:  # protobuf's DecodeError, whose class differs between implementations
+            raise ModelError(
+                "E101", f"expected an ONNX model, got a malformed file: {error}", place=str(path)
+            ) from error
+    if not proto.graph.node and not proto.graph.output:
+        raise ModelError("E101", "expected an ONNX model with a graph, got none", place=str(path or ""))
+    for node in proto.graph.node:
+        if not node.output:
+            raise ModelError("E101", f"expected outputs of every node, got none of `{node.name}`")
+    return proto, path
+
+
+def _declared(proto: onnx.ModelProto, stored: set[str]) -> dict[str, TensorType]:
+    """The types of the inputs that no initializer gives."""
+    found: dict[str, TensorType] = {}
+    for info in proto.graph.input:
+        if info.name in stored:
+            continue
+        require_name(info.name, "the name of an input", "the model")
+        type_ = type_of_info(info)
+        if type_ is None:
+            raise UnsupportedError(
+                "E203", "expected tensors as inputs, got a sequence, map or optional", place=f"`{info.name}`"
+            )
+        if info.name in found:
+            raise ModelError("E101", f"expected every input once, got `{info.name}` again")
+        found[info.name] = type_
+    return found
+
+
+def _bind(
+    inputs: Sequence[tuple[str, np.ndarray | None]], declared: dict[str, TensorType], notes: list[str]
+) -> dict[str, np.ndarray]:
+    """The example of every input by name, in the file's order."""
+    known = list(declared)
+    given: dict[str, np.ndarray] = {}
+    for position, (name, array) in enumerate(inputs):
+        if not name:
+            if position >= len(known):
+                raise ModelError(
+                    "E103", f"expected at most {len(known)} inputs ({', '.join(known)}), got {len(inputs)}"
+                )
+            name = known[position]
+        if name not in declared:
+            near = near_names(name, known, 1)
+            raise ModelError(
+                "E103",
+                f"expected an input among {', '.join(known) or 'none'}, got `{name}`",
+                hint=f"did you mean `{near[0]}`?" if near else "",
+            )
+        if name in given:
+            raise ModelError("E103", f"expected the input `{name}` once, got it twice")
+        if array is not None:
+            given[name] = _fitted(name, array, declared[name])
+    sizes = _sizes_of(given, declared)
+    missing = [n for n, t in declared.items() if n not in given and t.shape is None]
+    if missing:
+        raise ModelError(
+            "E103",
+            f"expected the shape of {', '.join(f'`{n}`' for n in missing)}, got none",
+            hint=f"give {' '.join(f'--input {n}=2x3x224x224' for n in missing)} with the shape it has",
+        )
+    chosen: list[str] = []
+    found: dict[str, np.ndarray] = {}
+    for seed, (name, type_) in enumerate(declared.items()):
+        if name not in given:
+            shape = tuple(_example(d, axis, type_, sizes) for axis, d in enumerate(type_.shape or ()))
+            if not type_.is_static:
+                chosen.append(f"{name}={'x'.join(map(str, shape))}")
+            given[name] = InputSpec(name, shape, type_.dtype).array(seed)
+        found[name] = given[name]
+    if chosen:
+        notes.append(
+            f"sizes of examples that the file leaves open: {', '.join(chosen)}; --input gives others"
+        )
+    return found
+
+
+def _fitted(name: str, array: np.ndarray, type_: TensorType) -> np.ndarray:
+    """An example as the file declares it."""
+    shape = type_.shape
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
+    )
+    if not fits:
+        raise ModelError("E103", f"expected {type_} as `{name}`, got {list(array.shape)}")
+    if dtype_name(array.dtype) != type_.dtype:
+        if array.dtype.kind not in "fiub" or "string" in type_.dtype:
+            raise ModelError("E103", f"expected {type_} as `{name}`, got {array.dtype}")
+        array = array.astype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(_number(type_.dtype))))
+    return array
+
+
+def _number(dtype: str) -> int:
+    from ...ir import onnx_dtype
+
+    return onnx_dtype(dtype)
+
+
+def _sizes_of(given: dict[str, np.ndarray], declared: dict[str, TensorType]) -> dict[str, int]:
+    """What the names of sizes stand for in the examples.
+
+    Raises:
+        ModelError: when one name has two sizes.
+    """
+    sizes: dict[str, int] = {}
+    for name, array in given.items():
+        for dim, size in zip(declared[name].shape or (), array.shape, strict=False):
+            if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
+                raise ModelError("E103", f"expected one size for `{dim}`, got {sizes[dim]} and {size}")
+    return sizes
+
+
+def _example(dim: Dim, axis: int, type_: TensorType, sizes: dict[str, int]) -> int:
+    if isinstance(dim, int):
+        return dim
+    usual = _BATCH if axis == 0 else _SIDE if len(type_.shape or ()) >= 4 else _LENGTH
+    return usual if dim is None else sizes.setdefault(dim, usual)
+
+
+def _symbolic(
+    declared: dict[str, TensorType], arrays: dict[str, np.ndarray], options: LoadOptions
+) -> dict[str, TensorType]:
+    """Types with a symbol wherever the file leaves a size open, or the caller wants one."""
+    names: dict[str, str] = {}
+    taken = {d for t in declared.values() for d in t.shape or () if isinstance(d, str) and d.isidentifier()}
+    for name, axes in options.dynamic.items():
+        if name not in arrays:
+            raise ModelError("E103", f"expected an input among {', '.join(arrays)}, got `{name}`")
+        for axis in axes:
+            if not 0 <= axis < arrays[name].ndim:
+                raise ModelError(
+                    "E103", f"expected an axis below {arrays[name].ndim} of `{name}`, got {axis}"
+                )
+    found: dict[str, TensorType] = {}
+    for name, type_ in declared.items():
+        array = arrays[name]
+        dims: list[Dim] = []
+        for axis, size in enumerate(array.shape):
+            dim = None if type_.shape is None else type_.shape[axis]
+            wanted = options.dynamic.get(name)
+            is_open = axis in wanted if wanted is not None else not isinstance(dim, int)
+            if not is_open or (axis == 0 and not options.dynamic_batch):
+                dims.append(size)
+            elif isinstance(dim, str):
+                dims.append(names.setdefault(dim, _symbol(dim, taken)))
+            else:
+                dims.append(_symbol(f"{name}_{axis}", taken))
+        found[name] = TensorType(dtype_name(array.dtype), tuple(dims))
+    return found
+
+
+def _symbol(text: str, taken: set[str]) -> str:
+    """A name for a size, as types write them."""
+    if text.isidentifier():
+        return text
+    plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in text)
+    plain = plain if plain.isidentifier() else f"d_{plain}"
+    while plain in taken:
+        plain += "_"
+    taken.add(plain)
+    return plain
+
+
+def _read_at_sizes(types: dict[str, TensorType], arrays: dict[str, np.ndarray], lowered: Any) -> Graph:
+    """The graph with symbols where it reads alike with numbers there, else with the sizes of the examples."""
+    static = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
+    symbols = {
+        dim: size
+        for name, type_ in types.items()
+        for dim, size in zip(type_.shape or (), arrays[name].shape, strict=True)
+        if isinstance(dim, str)
+    }
+    if not symbols:
+        return lowered(static)
+    own = lowered(static)  # what is wrong at the sizes of the examples is told of them
+    try:
+        graph = lowered(types)
+        require_alike(graph, own, symbols)
+        used = {d for a in arrays.values() for d in a.shape}
+        primes = [p for p in _PRIMES if p not in used]
+        other = {dim: primes[i % len(primes)] for i, dim in enumerate(symbols)}
+        numbers = {
+            n: t.with_shape(tuple(at_sizes(d, other) for d in t.shape or ())) for n, t in types.items()
+        }
+        require_alike(graph, lowered(numbers), other)
+    except (UnsupportedError, ModelError) as error:
+        place = f" - at {error.place}" if error.place else ""
+        own.origin.notes.append(f"the sizes are fixed: {error.message}{place}")
+        return own
+    return graph
+
+
+def _graph(proto: onnx.ModelProto, path: Path | None, *, has_modules: bool) -> Graph:
+    graph = Graph()
+    note_framework(graph, "onnx")
+    origin = graph.origin
+    origin.has_modules = has_modules
+    origin.model = path if path is not None else proto
+    origin.reference = path.name if path is not None else proto.graph.name or "a model"
+    name = root_class(proto) or class_of(path.stem if path is not None else proto.graph.name or "Model")
+    graph.modules.add(name if name.isidentifier() else "Model")
+    return graph
+
+
+__all__ = ["read", "read_tree"]

@@ -1,0 +1,164 @@
+"""One ONNX node as its lowering sees it: operands, attributes as Python values, and where to build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...ir import Builder, Graph, TensorType, UnsupportedError, Value
+from ...ir.types import dtype_of_onnx
+
+
+class Call:
+    """A node of a file, before it is one of our opset.
+
+    Lowerings may change `operands` and `attributes` and return None, which leaves the rest to the operator of
+    the same name; or they return the outputs.
+
+    Args:
+        b: builds in the module call of the node.
+        node: the node.
+        operands: its inputs by slot; None where one is absent.
+        version: of its domain, as the file imports it.
+        place: for messages.
+        attributes: by name; nested graphs as ONNX has them.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        node: onnx.NodeProto,
+        operands: Sequence[Value | None],
+        version: int,
+        place: str,
+        attributes: dict[str, Any],
+    ) -> None:
+        self.b = b
+        self.node = node
+        self.operator = node.op_type
+        self.operands = list(operands)
+        self.attributes = attributes
+        self.version = version
+        self.place = place
+        outputs = list(node.output)
+        while len(outputs) > 1 and not outputs[-1]:
+            outputs.pop()
+        self.outputs = len(outputs)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is built."""
+        return self.b.graph
+
+    def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
+        """Return the error for a form of the operator that is not lowered."""
+        return UnsupportedError("E203", f"`{self.operator}`: {message}", place=self.place, hint=hint)
+
+    # -- what is given -------------------------------------------------------------------------
+
+    def value(self, slot: int) -> Value:
+        """Return an operand.
+
+        Raises:
+            UnsupportedError: when it is absent.
+        """
+        found = self.optional(slot)
+        if found is None:
+            raise self.unsupported(f"expected operand {slot}, got none")
+        return found
+
+    def optional(self, slot: int) -> Value | None:
+        """Return an operand that may be absent."""
+        return self.operands[slot] if slot < len(self.operands) else None
+
+    def array(self, slot: int) -> np.ndarray | None:
+        """Return the values of an operand that is a constant; None where it is not."""
+        return self.graph.constant_value(self.optional(slot))
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """Take an attribute away and return it."""
+        return self.attributes.pop(name, default)
+
+    def type(self, slot: int = 0) -> TensorType:
+        """Return the type of an operand.
+
+        Raises:
+            UnsupportedError: when not even its rank is known.
+        """
+        found = self.graph.type_of(self.value(slot))
+        if found is None or found.shape is None:
+            raise self.unsupported("expected an operand of known rank")
+        return found
+
+    def rank(self, slot: int = 0) -> int:
+        """Return the rank of an operand."""
+        return len(self.type(slot).shape or ())
+
+    def dtype(self, slot: int = 0) -> str:
+        """Return the element type of an operand, whose rank may be unknown."""
+        found = self.graph.type_of(self.value(slot))
+        if found is None:
+            raise self.unsupported("expected an operand of known element type")
+        return found.dtype
+
+    # -- building ------------------------------------------------------------------------------
+
+    def op(self, op_type: str, *operands: Value | None, **attributes: object) -> Value:
+        """Add an operator with one output."""
+        return self.b.ops(op_type, *operands, outputs=1, types=None, captures=(), **attributes)[0]
+
+    def ops(self, op_type: str, *operands: Value | None, outputs: int, **attributes: object) -> list[Value]:
+        """Add an operator with several outputs."""
+        return self.b.ops(op_type, *operands, outputs=outputs, types=None, captures=(), **attributes)
+
+    def constant(self, value: object, dtype: str | None = None) -> Value:
+        """Add a constant."""
+        return self.b.constant(value, dtype)
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """Add a vector of int64."""
+        return self.b.constant(list(values), "int64")
+
+    def like(self, number: float, value: Value) -> Value:
+        """Add a number of the element type of a value."""
+        return self.b.scalar_like(number, value)
+
+
+def plain_attributes(node: onnx.NodeProto, given: dict[str, onnx.AttributeProto]) -> dict[str, Any]:
+    """Return the attributes of a node as Python values.
+
+    Args:
+        node: the node.
+        given: attributes of the function call around it, to which those of the node may refer.
+    """
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        name = attribute.name
+        if attribute.ref_attr_name:
+            if attribute.ref_attr_name not in given:
+                continue
+            attribute = given[attribute.ref_attr_name]
+        found[name] = _plain(attribute)
+    return found
+
+
+def _plain(attribute: onnx.AttributeProto) -> Any:
+    kinds = onnx.AttributeProto
+    match attribute.type:
+        case kinds.FLOAT:
+            return float(str(np.float32(attribute.f)))
+        case kinds.FLOATS:
+            return [float(str(np.float32(f))) for f in attribute.floats]
+        case kinds.STRING:
+            return attribute.s.decode("utf-8", "replace")
+        case kinds.STRINGS:
+            return [s.decode("utf-8", "replace") for s in attribute.strings]
+        case kinds.TENSOR:
+            dtype_of_onnx(attribute.t.data_type)  # a type that we have
+            return onnx.numpy_helper.to_array(attribute.t)
+        case _:
+            found = onnx.helper.get_attribute_value(attribute)
+            return list(found) if attribute.type in (kinds.INTS, kinds.GRAPHS) else found

@@ -1,0 +1,283 @@
+"""Operators of ONNX Runtime's own domain, written out in ONNX's: what its optimiser leaves in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ...ir import Value
+from .call import Call
+
+FUSED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {}
+"""(domain, operator) -> what it becomes."""
+
+
+def _op(*names: str) -> Callable[[Callable[[Call], Value]], Callable[[Call], Value]]:
+    def register(function: Callable[[Call], Value]) -> Callable[[Call], Value]:
+        for name in names:
+            FUSED["com.microsoft", name] = function
+        return function
+
+    return register
+
+
+def _only_first(call: Call, least: int = 1) -> None:
+    if call.outputs > least:
+        raise call.unsupported(f"expected one output, got {call.outputs}: the others are for training")
+
+
+def _transposed(call: Call, value: Value) -> Value:
+    rank = len(call.graph.known_type(value).shape or ())
+    return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@_op("FusedMatMul", "TransposeMatMul")
+def fused_matmul(call: Call) -> Value:
+    """A product of matrices, transposed where asked, times a number."""
+    a, b = call.value(0), call.value(1)
+    if call.take("transBatchA", 0) or call.take("transBatchB", 0):
+        raise call.unsupported("expected batches in their place")
+    a = _transposed(call, a) if call.take("transA", 0) else a
+    b = _transposed(call, b) if call.take("transB", 0) else b
+    product, alpha = call.op("MatMul", a, b), call.take("alpha", 1.0)
+    return product if alpha == 1.0 else call.op("Mul", product, call.like(alpha, product))
+
+
+@_op("FusedGemm")
+def fused_gemm(call: Call) -> Value:
+    """A Gemm and an activation behind it."""
+    how = {name: call.take(name) for name in ("alpha", "beta", "transA", "transB")}
+    found = call.op("Gemm", *call.operands[:3], **how)
+    return _activated(call, found)
+
+
+@_op("FusedConv")
+def fused_conv(call: Call) -> Value:
+    """A convolution, a sum where there is a fourth operand, and an activation behind it."""
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    found = call.op("Conv", *call.operands[:3], **{name: call.take(name) for name in names})
+    extra = call.optional(3)
+    return _activated(call, found if extra is None else call.op("Add", found, extra))
+
+
+def _activated(call: Call, value: Value) -> Value:
+    kind = call.take("activation", "")
+    numbers = call.take("activation_params") or []
+    numbers += [
+        call.take(f"activation_{n}")
+        for n in ("alpha", "beta", "gamma")
+        if f"activation_{n}" in call.attributes
+    ]
+    match kind:
+        case "":
+            return value
+        case "Relu" | "Sigmoid" | "Tanh":
+            return call.op(kind, value)
+        case "LeakyRelu":
+            return call.op(kind, value, alpha=numbers[0] if numbers else 0.01)
+        case "Clip":
+            return call.op(kind, value, *(call.like(n, value) for n in numbers[:2]))
+        case "HardSigmoid":
+            return call.op(kind, value, **dict(zip(("alpha", "beta"), numbers, strict=False)))
+        case _:
+            raise call.unsupported(f"expected another activation than `{kind}`")
+
+
+@_op("Gelu")
+def gelu(call: Call) -> Value:
+    """GELU by the error function."""
+    return call.op("Gelu", call.value(0))
+
+
+@_op("BiasGelu")
+def bias_gelu(call: Call) -> Value:
+    """GELU by the error function, of a sum."""
+    return call.op("Gelu", call.op("Add", call.value(0), call.value(1)))
+
+
+@_op("FastGelu")
+def fast_gelu(call: Call) -> Value:
+    """GELU by tanh, of a sum where there is a bias."""
+    x, bias = call.value(0), call.optional(1)
+    return call.op("Gelu", x if bias is None else call.op("Add", x, bias), approximate="tanh")
+
+
+@_op("QuickGelu")
+def quick_gelu(call: Call) -> Value:
+    """The operand times the sigmoid of a multiple of it."""
+    x = call.value(0)
+    return call.op("Mul", x, call.op("Sigmoid", call.op("Mul", x, call.like(call.take("alpha", 1.702), x))))
+
+
+def _normalised(
+    call: Call, x: Value, gamma: Value, beta: Value | None, *, simple: bool, epsilon: float
+) -> Value:
+    if simple:
+        found = call.op("RMSNormalization", x, gamma, axis=-1, epsilon=epsilon)
+        return found if beta is None else call.op("Add", found, beta)
+    return call.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=epsilon)
+
+
+@_op("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_layer_norm(call: Call) -> list[Value] | Value:
+    """A normalisation of a sum, which is the fourth output."""
+    simple = call.operator == "SkipSimplifiedLayerNormalization"
+    x, gamma = call.op("Add", call.value(0), call.value(1)), call.value(2)
+    beta, bias = (None, call.optional(3)) if simple else (call.optional(3), call.optional(4))
+    x = x if bias is None else call.op("Add", x, bias)
+    found = _normalised(call, x, gamma, beta, simple=simple, epsilon=call.take("epsilon", 1e-12))
+    if any(call.node.output[1:3]):
+        raise call.unsupported("expected no output of means and variances")
+    return [found, found, found, x]
+
+
+@_op("SimplifiedLayerNormalization")
+def simplified_layer_norm(call: Call) -> Value:
+    """RMSNormalization by its first name."""
+    _only_first(call)
+    how = {"axis": call.take("axis", -1), "epsilon": call.take("epsilon", 1e-5)}
+    return call.op("RMSNormalization", call.value(0), call.value(1), **how)
+
+
+FUSED["", "SimplifiedLayerNormalization"] = simplified_layer_norm
+
+
+@_op("LayerNormalization")
+def layer_norm(call: Call) -> Value:
+    """ONNX's own, before it was there."""
+    _only_first(call)
+    return call.op("LayerNormalization", *call.operands, **call.attributes)
+
+
+@_op("EmbedLayerNormalization")
+def embed_layer_norm(call: Call) -> list[Value]:
+    """Words, positions and segments, added and normalised."""
+    words, segments = call.value(0), call.optional(1)
+    total = call.op("Gather", call.value(2), words, axis=0)
+    given = call.optional(8)
+    if given is None:
+        length = call.graph.known_type(words).shape
+        if length is None or not isinstance(length[1], int):
+            raise call.unsupported("expected positions, or a static length")
+        rows = call.op("Slice", call.value(3), call.ints([0]), call.ints([length[1]]), call.ints([0]))
+    else:
+        rows = call.op("Gather", call.value(3), given, axis=0)
+    total = call.op("Add", total, rows)
+    table = call.optional(4)
+    if table is not None and segments is not None:
+        total = call.op("Add", total, call.op("Gather", table, segments, axis=0))
+    epsilon = call.take("epsilon", 1e-12)
+    found = call.op("LayerNormalization", total, call.value(5), call.value(6), axis=-1, epsilon=epsilon)
+    mask = call.optional(7)
+    if mask is None:
+        index = call.constant(0, "int32")
+    else:
+        index = call.op("ReduceSum", mask, call.ints([1]), keepdims=0)
+    return [found, index, total]
+
+
+def _heads(call: Call, value: Value, heads: int) -> Value:
+    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    shape = call.graph.known_type(value).shape
+    if shape is None or not isinstance(shape[2], int):
+        raise call.unsupported("expected a static width")
+    apart = call.op("Reshape", value, call.ints([0, 0, heads, shape[2] // heads]))
+    return call.op("Transpose", apart, perm=[0, 2, 1, 3])
+
+
+def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value | None, scale: float | None) -> Value:
+    """softmax(q k' * scale + bias) v of heads, put together again."""
+    shape = call.graph.known_type(q).shape
+    assert shape is not None
+    width = shape[3]
+    if not isinstance(width, int):
+        raise call.unsupported("expected heads of a static width")
+    scores = call.op("MatMul", q, call.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = call.op("Mul", scores, call.like(scale or 1.0 / math.sqrt(width), scores))
+    scores = scores if bias is None else call.op("Add", scores, bias)
+    mixed = call.op("MatMul", call.op("Softmax", scores, axis=-1), v)
+    out = call.graph.known_type(mixed).shape
+    assert out is not None
+    joined = call.op("Transpose", mixed, perm=[0, 2, 1, 3])
+    if not isinstance(out[1], int) or not isinstance(out[3], int):
+        raise call.unsupported("expected heads of a static width")
+    return call.op("Reshape", joined, call.ints([0, 0, out[1] * out[3]]))
+
+
+def _mask_bias(call: Call, mask: Value, like: Value) -> Value:
+    """What a mask of 1 for kept and 0 for hidden adds to the scores."""
+    filter_value = call.take("mask_filter_value", -10000.0)
+    rank = len(call.graph.known_type(mask).shape or ())
+    if rank == 2:
+        mask = call.op("Unsqueeze", mask, call.ints([1, 2]))
+    elif rank == 3:
+        mask = call.op("Unsqueeze", mask, call.ints([1]))
+    else:
+        raise call.unsupported(f"expected a mask of 2 or 3 dimensions, got {rank}")
+    kept = call.op("Cast", mask, to=1)
+    hidden = call.op("Sub", call.constant(1.0, "float32"), kept)
+    found = call.op("Mul", hidden, call.constant(filter_value, "float32"))
+    return call.op("CastLike", found, like)
+
+
+@_op("Attention")
+def attention(call: Call) -> list[Value]:
+    """Self-attention of a projection: x W + b, in heads."""
+    heads, scale = call.take("num_heads"), call.take("scale")
+    if call.optional(4) is not None or any(call.node.output[1:]):
+        raise call.unsupported("expected no keys and values of earlier runs")
+    sizes = call.take("qkv_hidden_sizes")
+    if call.take("unidirectional", 0) or call.take("do_rotary", 0):
+        raise call.unsupported("expected attention without causal masks or rotation of its own")
+    fused = call.op("MatMul", call.value(0), call.value(1))
+    bias = call.optional(2)
+    fused = fused if bias is None else call.op("Add", fused, bias)
+    shape = call.graph.known_type(fused).shape
+    if shape is None or not isinstance(shape[-1], int):
+        raise call.unsupported("expected a projection of static width")
+    parts = sizes or [shape[-1] // 3] * 3
+    q, k, v = call.ops("Split", fused, call.ints(parts), outputs=3, axis=-1)
+    mask = call.optional(3)
+    added = call.optional(5)
+    total = None if mask is None else _mask_bias(call, mask, fused)
+    if added is not None:
+        total = added if total is None else call.op("Add", total, added)
+    return [_attended(call, *(_heads(call, part, heads) for part in (q, k, v)), total, scale)]
+
+
+@_op("MultiHeadAttention")
+def multi_head_attention(call: Call) -> list[Value]:
+    """Attention of projections that are made before it."""
+    heads, scale = call.take("num_heads"), call.take("scale")
+    if any(call.optional(slot) is not None for slot in (6, 7)) or any(call.node.output[1:]):
+        raise call.unsupported("expected no keys and values of earlier runs")
+    if call.take("unidirectional", 0):
+        raise call.unsupported("expected attention without a causal mask of its own")
+    q, k, v = call.value(0), call.optional(1), call.optional(2)
+    if k is None or v is None or any(len(call.graph.known_type(each).shape or ()) != 3 for each in (q, k, v)):
+        raise call.unsupported("expected query, key and value of 3 dimensions")
+    bias = call.optional(3)
+    if bias is not None:
+        widths = [call.graph.known_type(each).shape[-1] for each in (q, k, v)]  # type: ignore[index]
+        if not all(isinstance(width, int) for width in widths):
+            raise call.unsupported("expected static widths")
+        biases = call.ops("Split", bias, call.ints(widths), outputs=3, axis=0)  # type: ignore[arg-type]
+        q, k, v = (call.op("Add", each, b) for each, b in zip((q, k, v), biases, strict=True))
+    mask, added = call.optional(4), call.optional(5)
+    total = None if mask is None else _mask_bias(call, mask, q)
+    if added is not None:
+        total = added if total is None else call.op("Add", total, added)
+    return [_attended(call, *(_heads(call, part, heads) for part in (q, k, v)), total, scale)]
+
+
+@_op("RotaryEmbedding")
+def rotary_embedding(call: Call) -> Value:
+    """ONNX's own of opset 23, whose operands stand in another order."""
+    how = {name: call.take(name) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}
+    if call.take("scale", 1.0) != 1.0:
+        raise call.unsupported("expected a scale of 1")
+    positions = call.value(1)
+    if call.rank(1) == 1:
+        raise call.unsupported("expected a position for each element")
+    how = {name: value for name, value in how.items() if value}
+    return call.op("RotaryEmbedding", call.value(0), call.value(2), call.value(3), positions, **how)

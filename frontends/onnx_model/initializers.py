@@ -1,0 +1,122 @@
+"""Which tensors of a file are weights, and which are numbers that belong to the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from ...ir import ModelError, TensorData, UnsupportedError, require_name, require_shape
+from ...ir.types import dtype_of_onnx
+from .scopes import SLOTS
+
+_SETTINGS: dict[str, tuple[int, ...]] = {
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "Clip": (1, 2),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "OneHot": (1, 2),
+    "Dropout": (1, 2),
+    "NonMaxSuppression": (2, 3, 4),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "Where": (0, 1, 2),
+    "Pow": (1,),
+    "Equal": (0, 1),
+    "Less": (0, 1),
+    "Greater": (0, 1),
+    "Cast": (0,),
+}
+"""Operator -> operands that are no weights, whatever their sizes."""
+
+_LARGE = 1 << 12  # elements from which integers, of a quantised layer say, are state and no literal
+
+
+def stored_tensors(graph: onnx.GraphProto, folder: Path | None) -> dict[str, TensorData]:
+    """Return the initializers of a graph by name, none of them read that lies in another file.
+
+    Args:
+        graph: the graph.
+        folder: where the model's external data lie; None for a model in memory.
+
+    Raises:
+        ModelError: for a name or shape that cannot be (E101).
+        UnsupportedError: for an element type that the IR lacks, or a sparse tensor.
+    """
+    found: dict[str, TensorData] = {}
+    if graph.sparse_initializer:
+        name = graph.sparse_initializer[0].values.name
+        raise UnsupportedError("E203", "expected dense initializers, got a sparse one", place=f"`{name}`")
+    for tensor in graph.initializer:
+        require_name(tensor.name, "the name of an initializer", "the model")
+        if tensor.name in found:
+            raise ModelError("E101", f"expected every initializer once, got `{tensor.name}` again")
+        shape = tuple(tensor.dims)
+        require_shape(shape, f"`{tensor.name}`")
+        found[tensor.name] = TensorData(
+            element_type(tensor.data_type, f"`{tensor.name}`"), shape, _loader(tensor, folder), id(tensor)
+        )
+    return found
+
+
+def element_type(number: int, place: str) -> str:
+    """Return the name of an element type.
+
+    Raises:
+        UnsupportedError: for one that the IR lacks.
+    """
+    try:
+        return dtype_of_onnx(number)
+    except KeyError:
+        names = onnx.TensorProto.DataType
+        name = names.Name(number) if number in names.values() else str(number)
+        raise UnsupportedError(
+            "E203", f"expected an element type of 8 bits or more, got {name}", place=place
+        ) from None
+
+
+def _loader(tensor: onnx.TensorProto, folder: Path | None) -> Callable[[], np.ndarray]:
+    def load() -> np.ndarray:
+        try:
+            return onnx.numpy_helper.to_array(tensor, "" if folder is None else str(folder))
+        except (DecodeError, OSError, ValueError, TypeError, onnx.checker.ValidationError) as error:
+            raise ModelError(
+                "E101",
+                f"cannot read the elements of `{tensor.name}`: {str(error).strip()}",
+                hint="an ONNX model's external data lie beside it",
+            ) from error
+
+    return load
+
+
+def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> set[str]:
+    """Return the names of initializers that are weights: floating point, and used as no setting."""
+    uses: dict[str, list[tuple[str, int]]] = {}
+    for node in _nodes(graph):
+        for slot, name in enumerate(node.input):
+            if name in stored:
+                uses.setdefault(name, []).append((node.op_type, slot))
+    return {name for name, used in uses.items() if _is_weight(name, stored[name], used)}
+
+
+def _is_weight(name: str, data: TensorData, used: list[tuple[str, int]]) -> bool:
+    count = int(np.prod(data.shape, dtype=np.int64))
+    if "float" not in data.dtype:
+        return data.dtype not in ("bool", "string") and count >= _LARGE
+    if any(slot < len(SLOTS.get(kind, ())) and SLOTS[kind][slot] for kind, slot in used):
+        return True
+    if all(slot in _SETTINGS.get(kind, ()) for kind, slot in used):
+        return count >= _LARGE
+    return bool(data.shape) and (count > 1 or name.endswith((".weight", ".bias")))
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g)

@@ -1,0 +1,182 @@
+"""Modules of an ONNX file: from the scopes that exporters leave, else one for each layer that has weights.
+
+A scope says of which module a node is, not in which of its calls: nodes of one scope are one call as long as
+nothing outside of it lies between two of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from ...ir import Graph, Value
+
+Scope = tuple[tuple[str, str], ...]
+"""(name in the module above, class) of every module around a node, the outermost first; the root left out."""
+
+SLOTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "ConvInteger"), ("", "weight", "bias")),
+    "MatMul": ("", "weight"),
+    "PRelu": ("", "weight"),
+    "Gather": ("weight",),
+    "BatchNormalization": ("", "gamma", "beta", "moving_mean", "moving_var"),
+    **dict.fromkeys(
+        ("LayerNormalization", "InstanceNormalization", "GroupNormalization"), ("", "gamma", "beta")
+    ),
+    "RMSNormalization": ("", "gamma"),
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), ("", "weight_ih", "weight_hh", "bias")),
+}
+"""Operator -> what its operands are to a layer; empty for data."""
+
+_PLAIN = re.compile(r"\W+")
+
+
+def scopes_of(model: onnx.ModelProto) -> list[Scope] | None:
+    """Return the scope of every node of the main graph; None for a file without scopes."""
+    nodes = model.graph.node
+    found = [_stated(node) for node in nodes]
+    if any(scope for scope in found):
+        return [scope or () for scope in found]
+    named = [_named(node.name) for node in nodes]
+    if sum(bool(scope) for scope in named) * 2 > len(named):
+        return [scope or () for scope in named]
+    return None
+
+
+def root_class(model: onnx.ModelProto) -> str:
+    """Return the class that an exporter stated for the whole model, or an empty text."""
+    for node in model.graph.node:
+        classes = _listed(node, "pkg.torch.onnx.class_hierarchy")
+        if classes:
+            return _short(classes[0])
+    return ""
+
+
+def _listed(node: onnx.NodeProto, key: str) -> list[str]:
+    """A list of texts that torch's exporter writes as Python does."""
+    text = next((p.value for p in node.metadata_props if p.key == key), "")
+    if not text or len(text) > 1 << 14:
+        return []
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def _stated(node: onnx.NodeProto) -> Scope | None:
+    """The scope of torch's newer exporter: full paths of the modules, and their classes."""
+    paths = _listed(node, "pkg.torch.onnx.name_scopes")
+    classes = _listed(node, "pkg.torch.onnx.class_hierarchy")
+    if len(paths) < 2 or len(paths) != len(classes):
+        return None
+    scope: list[tuple[str, str]] = []
+    before = paths[0]
+    for path, kind in zip(paths[1:-1], classes[1:-1], strict=True):
+        prefix = f"{before}." if before else ""
+        name = path.removeprefix(prefix)
+        scope += [(part, "") for part in name.split(".")[:-1]]
+        scope.append((_clean(name.split(".")[-1]), _short(kind)))
+        before = path
+    return tuple((_clean(name), kind) for name, kind in scope)
+
+
+def _named(name: str) -> Scope | None:
+    """The scope of names such as ``/layer1/layer1.0/conv1/Conv`` and ``model/dense/MatMul``."""
+    parts = [part for part in name.split("/") if part][:-1]
+    if not parts or "/" not in name:
+        return None
+    scope: list[tuple[str, str]] = []
+    before = ""
+    for part in parts:
+        own = part.removeprefix(f"{before}.") if before else part
+        scope += [(_clean(piece), "") for piece in own.split(".") if piece]
+        before = part
+    return tuple(scope)
+
+
+def _clean(name: str) -> str:
+    return _PLAIN.sub("_", name).strip("_") or "_"
+
+
+def _short(kind: str) -> str:
+    name = re.split(r"[.:]", kind)[-1]
+    return name if name.isidentifier() else ""
+
+
+def class_of(name: str) -> str:
+    """Return a class name made of a module's name: ``conv_block`` -> ``ConvBlock``; for a number, `Block`."""
+    words = "".join(w[0].upper() + w[1:] for w in re.split(r"[^0-9A-Za-z]+", name) if w)
+    return words if words[:1].isalpha() else f"Block{words}" if words else "Block"
+
+
+@dataclass(slots=True)
+class _Level:
+    module: int
+    call: int
+
+
+class Modules:
+    """Gives every node the module call that it belongs to.
+
+    Args:
+        graph: the root graph; its module tree has a root.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.root = graph.modules.add_call(0)
+        self._modules: dict[tuple[str, ...], int] = {(): 0}
+        self._last: dict[tuple[int, int], int] = {}  # (call around, module) -> its last call
+        self._around: dict[int, int] = {}  # node -> bits of the calls that it is in
+        self._left: dict[int, int] = {}  # node -> bits of the calls that something before it has left
+
+    def module(self, scope: Scope) -> int:
+        """Return the module of a scope, made where it is new."""
+        path: tuple[str, ...] = ()
+        found = 0
+        for name, kind in scope:
+            path = (*path, name)
+            if path not in self._modules:
+                self._modules[path] = self.graph.modules.add(kind or class_of(name), found, name)
+            found = self._modules[path]
+        return found
+
+    def find(self, path: Sequence[str]) -> int | None:
+        """Return the module at a path; None where there is none."""
+        return self._modules.get(tuple(path))
+
+    def enter(self, scope: Scope, operands: Sequence[Value | None]) -> int:
+        """Return the call for a node of a scope that reads these values."""
+        left = 0
+        for value in operands:
+            if value is not None:
+                left |= self._left.get(value.node, 0)
+        call = self.root
+        for depth in range(1, len(scope) + 1):
+            module = self.module(scope[:depth])
+            known = self._last.get((call, module))
+            if known is None or left >> known & 1:
+                known = self._last[call, module] = self.graph.modules.add_call(module, call)
+            call = known
+        return call
+
+    def settle(self, keys: Sequence[int], call: int) -> None:
+        """State that nodes, in the order of their making, are in a call."""
+        inside = 0
+        chain: int | None = call
+        while chain is not None:
+            inside |= 1 << chain
+            chain = self.graph.modules.call(chain).parent
+        for key in keys:
+            left = 0
+            for value in self.graph.operands(key):
+                if value is not None:
+                    left |= self._left.get(value.node, 0) | self._around.get(value.node, 0) & ~inside
+            for value in self.graph.captured(key):
+                left |= self._left.get(value.node, 0) | self._around.get(value.node, 0) & ~inside
+            self._around[key], self._left[key] = inside, left

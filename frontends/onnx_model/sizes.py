@@ -1,0 +1,360 @@
+"""Sizes that operators compute with: what small integer tensors hold, as symbols, and shapes made of them.
+
+ONNX's own rules keep a symbol through Shape, Gather and Concat of one operator after the other only where
+they see the whole model, and lose it at the first sum, quotient or window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ir import Graph, Operator, TensorType, Value
+from ...ir.dims import Dim, Size, broadcast, product
+
+Content = tuple[Size | None, ...]
+"""The elements of a vector, or the one of a scalar; None for one that is not known."""
+
+_MOST = 64  # elements
+_FAR = 1 << 31  # a bound of a slice from here on means the end
+
+_ALIKE = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")
+
+
+class Sizes:
+    """What is known of the small integer tensors of one graph."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Content] = {}
+
+    def of(self, graph: Graph, value: Value | None) -> Content | None:
+        """Return what a value holds; None where it is nothing that was followed."""
+        if value is None:
+            return None
+        if value in self._known:
+            return self._known[value]
+        array = graph.constant_value(value)
+        if array is None or array.dtype.kind not in "iu" or array.size > _MOST or array.ndim > 1:
+            return None
+        return tuple(Size.of(int(n)) for n in array.reshape(-1))
+
+    def note(self, value: Value, content: Content) -> None:
+        """State what a value holds."""
+        self._known[value] = content
+
+    def computed(self, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content | None:
+        """Return what an operator's first output holds; None where that is not followed."""
+        rule = _CONTENTS.get(operator.op_type)
+        if rule is None or operator.domain:
+            return None
+        try:
+            found = rule(self, graph, operator, operands)
+        except (ArithmeticError, LookupError, ValueError, TypeError):
+            return None
+        return None if found is None or len(found) > _MOST else found
+
+    def typed(
+        self, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+    ) -> tuple[Dim, ...] | None:
+        """Return the shape of an operator's first output; None where no rule here says more than ONNX's."""
+        rule = _SHAPES.get(operator.op_type)
+        if rule is None or operator.domain:
+            return None
+        try:
+            return rule(self, graph, operator, operands)
+        except (ArithmeticError, LookupError, ValueError, TypeError):
+            return None
+
+
+def shape_of(graph: Graph, value: Value | None) -> tuple[Dim, ...]:
+    """Return the shape of a value.
+
+    Raises:
+        ValueError: when not even its rank is known.
+    """
+    found = None if value is None else graph.type_of(value)
+    if found is None or found.shape is None:
+        raise ValueError("no rank")
+    return found.shape
+
+
+# -- what tensors hold ---------------------------------------------------------------------------------
+
+
+def _shape(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content:
+    dims = shape_of(graph, operands[0])
+    end = operator.attributes.get("end")
+    dims = dims[operator.int("start") : None if end is None else operator.int("end")]
+    return tuple(None if d is None else Size.of(d) for d in dims)
+
+
+def _size(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content:
+    count = product(shape_of(graph, operands[0]))
+    return (None if count is None else Size.of(count),)
+
+
+def _gather(
+    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+) -> Content | None:
+    data, at = known.of(graph, operands[0]), known.of(graph, operands[1])
+    if data is None or at is None or len(shape_of(graph, operands[0])) != 1:
+        return None
+    return tuple(data[n.number] if n is not None and n.number is not None else None for n in at)
+
+
+def _slice(
+    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+) -> Content | None:
+    data = known.of(graph, operands[0])
+    start, end = (_number(known, graph, v) for v in operands[1:3])
+    step = _number(known, graph, operands[4]) if len(operands) > 4 and operands[4] is not None else 1
+    if data is None or start is None or end is None or step is None:
+        return None
+    if end <= -_FAR:
+        return data[start::step]
+    return data[start:end:step]
+
+
+def _number(known: Sizes, graph: Graph, value: Value | None) -> int | None:
+    found = known.of(graph, value)
+    return found[0].number if found is not None and len(found) == 1 and found[0] is not None else None
+
+
+def _joined(
+    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+) -> Content | None:
+    parts = [known.of(graph, v) for v in operands]
+    found: list[Size | None] = []
+    for part, value in zip(parts, operands, strict=True):
+        if part is None:
+            (count,) = shape_of(graph, value)
+            if not isinstance(count, int):
+                return None
+            part = (None,) * count
+        found += part
+    return tuple(found)
+
+
+def _same(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content | None:
+    return known.of(graph, operands[0])
+
+
+def _arithmetic(
+    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+) -> Content | None:
+    left, right = known.of(graph, operands[0]), known.of(graph, operands[1])
+    if left is None or right is None:
+        return None
+    count = max(len(left), len(right))
+    pairs = zip(left * (count // len(left)), right * (count // len(right)), strict=True)
+    compute: Callable[[Size, Size], Size] = {
+        "Add": Size.__add__,
+        "Sub": Size.__sub__,
+        "Mul": Size.__mul__,
+        "Div": _divided,
+    }[operator.op_type]
+    return tuple(None if a is None or b is None else compute(a, b) for a, b in pairs)
+
+
+def _divided(a: Size, b: Size) -> Size:
+    """Sizes are not negative, so that rounding towards zero is rounding down."""
+    if a.number is not None and b.number is not None and (a.number < 0 or b.number < 0):
+        return Size.of(int(a.number / b.number))
+    return a // b
+
+
+def _product(
+    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
+) -> Content | None:
+    data = known.of(graph, operands[0])
+    if data is None or None in data or (len(operands) > 1 and operands[1] is not None and len(data) != 1):
+        axes = known.of(graph, operands[1]) if len(operands) > 1 else None
+        if data is None or None in data or axes != (Size.of(0),):
+            return None
+    total = Size.of(1)
+    for each in data:
+        assert each is not None
+        total *= each
+    return (total,)
+
+
+_Rule = Callable[[Sizes, Graph, Operator, Sequence[Value | None]], Any]
+
+_CONTENTS: dict[str, _Rule] = {
+    "Shape": _shape,
+    "Size": _size,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _joined,
+    **dict.fromkeys(_ALIKE, _same),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
+    "ReduceProd": _product,
+}
+
+
+# -- shapes --------------------------------------------------------------------------------------------
+
+
+def _dims(content: Content | None) -> list[Dim]:
+    if content is None:
+        raise ValueError("not known")
+    return [None if size is None else size.dim for size in content]
+
+
+def _reshape(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    before, wanted = shape_of(graph, operands[0]), _dims(known.of(graph, operands[1]))
+    zeros = bool(operator.int("allowzero"))
+    dims = [before[i] if d == 0 and not zeros else d for i, d in enumerate(wanted)]
+    if -1 in dims:
+        rest = product(d for d in dims if d != -1)
+        whole = product(before)
+        if rest is None or whole is None or rest == 0:
+            left: Dim = None
+        else:
+            left = (Size.of(whole) // Size.of(rest)).dim
+        dims[dims.index(-1)] = left
+    return tuple(dims)
+
+
+def _expand(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    return broadcast(shape_of(graph, operands[0]), _dims(known.of(graph, operands[1])))
+
+
+def _filled(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    return tuple(_dims(known.of(graph, operands[0])))
+
+
+def _tile(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    repeats = _dims(known.of(graph, operands[1]))
+    return tuple(product(pair) for pair in zip(shape_of(graph, operands[0]), repeats, strict=True))
+
+
+def _range(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    (start,), (end,), (step,) = (known.of(graph, v) or (None,) for v in operands)
+    if start is None or end is None or step is None or step.number != 1:
+        return None
+    return ((end - start).dim,)
+
+
+def _sliced(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    dims = list(shape_of(graph, operands[0]))
+    starts, ends = known.of(graph, operands[1]), known.of(graph, operands[2])
+    if starts is None or ends is None:
+        return None
+    axes = known.of(graph, operands[3]) if len(operands) > 3 and operands[3] is not None else None
+    steps = known.of(graph, operands[4]) if len(operands) > 4 and operands[4] is not None else None
+    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        axis = at if axes is None else (axes[at] or Size.of(0)).number
+        step = 1 if steps is None else (steps[at] or Size.of(0)).number
+        assert axis is not None
+        dims[axis] = _slice_size(dims[axis], start, end, step)
+    return tuple(dims)
+
+
+def _slice_size(dim: Dim, start: Size | None, end: Size | None, step: int | None) -> Dim:
+    if dim is None or start is None or end is None or step is None or step == 0:
+        return None
+    if isinstance(dim, int) and start.number is not None and end.number is not None:
+        return len(range(dim)[slice(start.number, None if end.number < -_FAR else end.number, step)])
+    size = Size.of(dim)
+    first = start.number
+    if step == -1 and first == -1 and end.number is not None and end.number < -_FAR:
+        return dim
+    if step < 1 or (first is not None and first < 0 and end.number is not None and end.number < _FAR):
+        return None
+    if first is not None and first < 0:
+        count = Size.of(-first)
+    else:
+        last = size if end.number is not None and end.number >= _FAR else end
+        if last.number is not None and last.number < 0:
+            last = size + last
+        count = last - start
+    return count.dim if step == 1 else ((count + (step - 1)) // step).dim
+
+
+def _concat(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    shapes = [shape_of(graph, v) for v in operands]
+    rank = len(shapes[0])
+    axis = operator.int("axis") % rank
+    total: Size | None = Size.of(0)
+    for shape in shapes:
+        dim = shape[axis]
+        total = None if total is None or dim is None else total + Size.of(dim)
+    dims = [next((s[i] for s in shapes if isinstance(s[i], int)), shapes[0][i]) for i in range(rank)]
+    dims[axis] = None if total is None else total.dim
+    return tuple(dims)
+
+
+def _window(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    """Convolutions and pools along symbolic axes; those that are numbers are left to ONNX's rule."""
+    before = shape_of(graph, operands[0])
+    rank = len(before) - 2
+    if operator.op_type == "Conv":
+        weight = shape_of(graph, operands[1])
+        kernel, channels = list(weight[2:]), weight[0]
+    else:
+        kernel, channels = list(operator.ints("kernel_shape")), before[1]
+    if not any(isinstance(d, str) for d in before[2:]) or any(not isinstance(k, int) for k in kernel):
+        return None
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    pads, auto = operator.spatial("pads", rank), operator.str("auto_pad")
+    if operator.attributes.get("ceil_mode"):
+        return None
+    dims: list[Dim] = [before[0], channels]
+    for i, dim in enumerate(before[2:]):
+        if dim is None:
+            dims.append(None)
+            continue
+        size = Size.of(dim)
+        if auto.startswith("SAME"):
+            dims.append(((size + (strides[i] - 1)) // strides[i]).dim)
+            continue
+        reach = dilations[i] * (int(kernel[i] or 1) - 1) + 1
+        around = 0 if auto == "VALID" else pads[i] + pads[rank + i]
+        dims.append(((size + (around - reach)) // strides[i] + 1).dim)
+    return tuple(dims)
+
+
+def _resize(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+    before = shape_of(graph, operands[0])
+    if operator.attributes.get("axes") or operator.str("keep_aspect_ratio_policy") != "stretch":
+        return None
+    if len(operands) > 3 and operands[3] is not None:
+        return tuple(_dims(known.of(graph, operands[3])))
+    scales = graph.constant_value(operands[2])
+    if scales is None:
+        return None
+    dims: list[Dim] = []
+    for dim, scale in zip(before, scales.tolist(), strict=True):
+        if isinstance(dim, int):
+            dims.append(int(dim * scale))
+        else:
+            dims.append(None if dim is None or scale != int(scale) else (Size.of(dim) * int(scale)).dim)
+    return tuple(dims)
+
+
+_SHAPES: dict[str, _Rule] = {
+    "Reshape": _reshape,
+    "Expand": _expand,
+    "ConstantOfShape": _filled,
+    "Tile": _tile,
+    "Range": _range,
+    "Slice": _sliced,
+    "Concat": _concat,
+    "Resize": _resize,
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), _window),
+}
+
+
+def refined(stated: TensorType | None, shape: tuple[Dim, ...] | None) -> TensorType | None:
+    """Return a type with unknown dimensions, or an unknown rank, taken from a shape."""
+    if stated is None or shape is None:
+        return stated
+    if stated.shape is None:
+        return stated.with_shape(shape)
+    if len(stated.shape) != len(shape):
+        return stated
+    return stated.with_shape(tuple(b if a is None else a for a, b in zip(stated.shape, shape, strict=True)))
+
+
+__all__ = ["Content", "Sizes", "refined", "shape_of"]

@@ -1,0 +1,331 @@
+"""What operators of other opsets are in ours: a function for each operator whose form has changed.
+
+ONNX's own version converter goes through a C++ copy of the model, weights included, stops at the first
+operator that it lacks, and drops names of scopes; here each node is brought up as it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir import Value
+from .call import Call
+
+Outputs = list[Value] | Value | None
+"""What an operator becomes; None leaves it to the operator of the same name, with what is left of the call."""
+
+Adapter = Callable[[Call], Outputs]
+
+ADAPTERS: dict[str, list[tuple[int, Adapter]]] = {}
+"""Operator -> (opset below which it applies, adapter), in the order in which they apply."""
+
+OLDEST = 1
+_ALWAYS = 1 << 30
+
+
+def _below(version: int, *operators: str) -> Callable[[Adapter], Adapter]:
+    def register(function: Adapter) -> Adapter:
+        for operator in operators:
+            ADAPTERS.setdefault(operator, []).append((version, function))
+        return function
+
+    return register
+
+
+def adapt(call: Call) -> Outputs:
+    """Bring a call up to our opset; returns outputs, or None when the operator of the same name is left."""
+    call.attributes.pop("consumed_inputs", None)  # of opsets below 6: a hint for in-place runs
+    for version, adapter in ADAPTERS.get(call.operator, ()):
+        if call.version < version:
+            found = adapter(call)
+            if found is not None:
+                return found
+    return None
+
+
+# -- attributes that became operands --------------------------------------------------------------------
+
+
+def _to_operand(call: Call, name: str, slot: int, dtype: str = "int64") -> None:
+    found = call.take(name)
+    if found is not None:
+        call.operands += [None] * (slot + 1 - len(call.operands))
+        call.operands[slot] = call.constant(found, dtype)
+
+
+@_below(13, "Squeeze", "Unsqueeze", "ReduceSum")
+@_below(
+    18,
+    *("ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2"),
+    *("ReduceLogSum", "ReduceLogSumExp"),
+)
+def axes(call: Call) -> Outputs:
+    """Axes were an attribute."""
+    _to_operand(call, "axes", 1)
+    return None
+
+
+@_below(13, "Split")
+def split_sizes(call: Call) -> Outputs:
+    """Sizes were an attribute."""
+    _to_operand(call, "split", 1)
+    return None
+
+
+@_below(18, "Split")
+def split_count(call: Call) -> Outputs:
+    """Parts of one size were as many as there are outputs, which is an attribute now."""
+    if call.optional(1) is None:
+        call.attributes["num_outputs"] = call.outputs
+    return None
+
+
+@_below(11, "Clip")
+def clip(call: Call) -> Outputs:
+    """Bounds were attributes, with the largest float32 for none."""
+    for slot, name in enumerate(("min", "max"), 1):
+        bound = call.take(name)
+        if bound is not None and abs(bound) < float(np.finfo(np.float32).max):
+            call.operands += [None] * (slot + 1 - len(call.operands))
+            call.operands[slot] = call.like(bound, call.value(0))
+    return None
+
+
+@_below(11, "Pad")
+def pad(call: Call) -> Outputs:
+    """Widths and value were attributes."""
+    if call.version < 2:
+        call.attributes["pads"] = call.take("paddings")
+    value = call.take("value", 0.0)
+    _to_operand(call, "pads", 1)
+    if call.attributes.get("mode", "constant") == "constant":
+        call.operands.append(call.like(value, call.value(0)))
+    return None
+
+
+@_below(10, "Slice")
+def slice_(call: Call) -> Outputs:
+    """Bounds and axes were attributes."""
+    for slot, name in enumerate(("starts", "ends", "axes"), 1):
+        _to_operand(call, name, slot)
+    return None
+
+
+@_below(10, "TopK")
+def top_k(call: Call) -> Outputs:
+    """The count was an attribute."""
+    call.operands = [call.value(0), call.ints([call.take("k")])]
+    return None
+
+
+@_below(12, "Dropout")
+def dropout(call: Call) -> Outputs:
+    """The ratio was an attribute; below 7, so was whether it is a test."""
+    ratio = call.take("ratio", 0.5)
+    if not call.take("is_test", 1) and call.version < 7:
+        raise call.unsupported("expected a model for inference, got is_test=0")
+    call.operands.append(call.constant(ratio, "float32"))
+    return None
+
+
+@_below(20, "DFT")
+def dft(call: Call) -> Outputs:
+    """The axis was an attribute."""
+    axis = call.take("axis", 1)
+    call.operands += [None] * (2 - len(call.operands))
+    call.operands.append(call.constant(axis, "int64"))
+    return None
+
+
+@_below(5, "Reshape")
+def reshape(call: Call) -> Outputs:
+    """The shape was an attribute."""
+    _to_operand(call, "shape", 1)
+    return None
+
+
+# -- meanings that changed ------------------------------------------------------------------------------
+
+
+@_below(13, "Softmax", "LogSoftmax", "Hardmax")
+def softmax(call: Call) -> Outputs:
+    """Every axis from the given one on was one axis."""
+    axis, rank = call.take("axis", 1), call.rank()
+    axis += rank if axis < 0 else 0
+    if axis == rank - 1:
+        call.attributes["axis"] = -1
+        return None
+    flat = call.op("Flatten", call.value(0), axis=axis)
+    return call.op("Reshape", call.op(call.operator, flat, axis=-1), call.op("Shape", call.value(0)))
+
+
+@_below(4, "Concat")
+def concat(call: Call) -> Outputs:
+    """The axis was 1 where none was given."""
+    call.attributes.setdefault("axis", 1)
+    return None
+
+
+@_below(
+    7,
+    *("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"),
+)
+def broadcast(call: Call) -> Outputs:
+    """The second operand spread from an axis on, where that was asked for."""
+    axis, spreads = call.take("axis"), call.take("broadcast", 0)
+    if spreads and axis is not None:
+        rank, own = call.rank(0), call.rank(1)
+        behind = rank - (axis + rank if axis < 0 else axis) - own
+        if behind > 0:
+            wanted = list(range(own, own + behind))
+            call.operands[1] = call.op("Unsqueeze", call.value(1), call.ints(wanted))
+    return None
+
+
+@_below(7, "Gemm")
+def gemm(call: Call) -> Outputs:
+    """Whether the third operand spreads was an attribute."""
+    call.take("broadcast")
+    return None
+
+
+@_below(7, "PRelu")
+def prelu(call: Call) -> Outputs:
+    """A slope for each channel spread from axis 1 on."""
+    behind = call.rank(0) - 2
+    if call.rank(1) == 1 and behind > 0 and call.type(1).shape != (1,):
+        call.operands[1] = call.op("Unsqueeze", call.value(1), call.ints(range(1, 1 + behind)))
+    return None
+
+
+@_below(9, "Cast")
+def cast(call: Call) -> Outputs:
+    """The element type was a word below 6."""
+    import onnx
+
+    to = call.attributes.get("to")
+    if isinstance(to, str):
+        call.attributes["to"] = onnx.TensorProto.DataType.Value(to.upper())
+    return None
+
+
+@_below(14, "BatchNormalization")
+def batch_normalization(call: Call) -> Outputs:
+    """The statistics of a batch were meant where there are outputs for them, or by `is_test`."""
+    if not call.take("spatial", 1):
+        raise call.unsupported("expected statistics of channels, got spatial=0")
+    tests = call.take("is_test", 0)
+    if call.outputs > 1 or (call.version < 7 and not tests):
+        raise call.unsupported(
+            "expected a model for inference, got one that computes statistics of the batch",
+            hint="export it in inference mode",
+        )
+    return None
+
+
+@_below(21, "GroupNormalization")
+def group_normalization(call: Call) -> Outputs:
+    """Scale and bias were of groups, and are of channels."""
+    channels, groups = (call.type().shape or ())[1], call.attributes["num_groups"]
+    if not isinstance(channels, int):
+        raise call.unsupported(f"expected a static number of channels, got {call.type()}")
+    for slot in (1, 2):
+        rows = call.op("Unsqueeze", call.value(slot), call.ints([1]))
+        wide = call.op("Expand", rows, call.ints([groups, channels // groups]))
+        call.operands[slot] = call.op("Reshape", wide, call.ints([channels]))
+    return None
+
+
+@_below(20, "GridSample")
+def grid_sample(call: Call) -> Outputs:
+    """Modes had the names of images."""
+    mode = call.attributes.get("mode", "bilinear")
+    call.attributes["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return None
+
+
+@_below(11, "Scatter")
+def scatter(call: Call) -> Outputs:
+    """ScatterElements by its first name."""
+    return call.op("ScatterElements", *(call.value(slot) for slot in range(3)), **call.attributes)
+
+
+@_below(10, "Upsample")
+def upsample(call: Call) -> Outputs:
+    """Resize before it could say how."""
+    mode = call.take("mode", "nearest")
+    if call.version < 7:
+        rank = call.rank()
+        factors = [call.take("height_scale"), call.take("width_scale")]
+        scales = call.constant([1.0] * (rank - 2) + factors, "float32")
+    elif call.version < 9:
+        scales = call.constant(call.take("scales"), "float32")
+    else:
+        scales = call.value(1)
+    return _resized(call, scales, "linear" if "linear" in mode else mode)
+
+
+@_below(11, "Resize")
+def resize(call: Call) -> Outputs:
+    """Resize before it could say how."""
+    return _resized(call, call.value(1), call.take("mode", "nearest"))
+
+
+def _resized(call: Call, scales: Value, mode: str) -> Value:
+    how: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "mode": mode}
+    if mode == "nearest":
+        how["nearest_mode"] = "floor"
+    return call.op("Resize", call.value(0), None, scales, **how)
+
+
+@_below(_ALWAYS, "Resize")
+def resize_without_empty(call: Call) -> Outputs:
+    """An operand without elements stands for none where opset 11 asked for all of them."""
+    if call.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize":
+        call.attributes.pop("extrapolation_value", None)
+        call.operands[1:2] = [None] if len(call.operands) > 1 else []
+    for slot, operand in enumerate(call.operands):
+        found = call.graph.constant_value(operand) if slot else None
+        if found is not None and not found.size:
+            call.operands[slot] = None
+    return None
+
+
+@_below(_ALWAYS, "Constant")
+def constant(call: Call) -> Outputs:
+    """A constant in any of its forms."""
+    (name, value), *more = call.attributes.items() or [("", None)]
+    call.attributes.clear()
+    if more or not name or name == "sparse_value":
+        raise call.unsupported("expected one dense value")
+    dtypes = {
+        "value_float": "float32",
+        "value_floats": "float32",
+        "value_int": "int64",
+        "value_ints": "int64",
+    }
+    if name == "value":
+        return call.graph.add_constant(np.asarray(value))
+    if name in dtypes:
+        return call.constant(np.asarray(value, dtypes[name]))
+    return call.graph.add_constant(np.asarray(value, object))
+
+
+@_below(_ALWAYS, "Identity")
+def identity(call: Call) -> Outputs:
+    """A name for a value."""
+    return call.value(0)
+
+
+# -- operators that are younger than our opset ----------------------------------------------------------
+
+
+@_below(_ALWAYS, "Swish")
+def swish(call: Call) -> Outputs:
+    """The operand times the sigmoid of a multiple of it."""
+    x, alpha = call.value(0), call.take("alpha", 1.0)
+    inner = x if alpha == 1.0 else call.op("Mul", x, call.like(alpha, x))
+    return call.op("Mul", x, call.op("Sigmoid", inner))
