@@ -63,7 +63,9 @@ def load_case(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]], dict[s
         draw = np.random.default_rng(0)
         names = {t.name for t in model.graph.initializer}
         shapes = [
-            [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input if i.name not in names
+            [d.dim_value for d in i.type.tensor_type.shape.dim]
+            for i in model.graph.input
+            if i.name not in names
         ]
         inputs = [draw.random(shape, np.float32) for shape in shapes]
         session = onnxruntime.InferenceSession(str(case), providers=["CPUExecutionProvider"])
@@ -76,9 +78,7 @@ def load_case(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]], dict[s
             both = []
             for what, infos in (("input", model.graph.input), ("output", model.graph.output)):
                 files = sorted(folder.glob(f"{what}_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
-                both.append(
-                    [_read(p, info, numpy_helper) for p, info in zip(files, infos, strict=False)]
-                )
+                both.append([_read(p, info, numpy_helper) for p, info in zip(files, infos, strict=False)])
             sets.append(tuple(both))
     return model, [(list(a), list(b)) for a, b in sets], {"rtol": case.rtol, "atol": case.atol}
 

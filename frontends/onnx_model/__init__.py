@@ -56,7 +56,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         held = sum(prod(data.shape) for data in stored.values())
         values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
         given = sum(a.size for a in arrays.values())
-        budget = Budget(_BATCH, max(given, 1), held)
+        budget = Budget(_BATCH, 4 * max(given, 1), held)  # light models make their weights
         Lowering(proto, graph, stored, weights, scopes, budget).run(values)
         return graph
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import onnx
@@ -131,6 +132,9 @@ def _merged(types: Sequence[TensorType | None]) -> TensorType | None:
 
 def _if(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
     bodies = [call.take("then_branch"), call.take("else_branch")]
+    decided = call.array(0)
+    if decided is not None and decided.size == 1:
+        return _taken(lowering, frame, bodies[0] if decided.reshape(-1)[0] else bodies[1], call.place)
     made = _Bodies(lowering, frame, call, bodies)
     graphs: list[Graph] = []
     results: list[list[TensorType | None]] = []
@@ -151,6 +155,17 @@ def _if(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
         then_branch=graphs[0],
         else_branch=graphs[1],
     )
+
+
+def _taken(lowering: Lowering, frame: Frame, body: onnx.GraphProto, place: str) -> list[Value]:
+    """What a branch gives that is always taken, in the graph around it."""
+    values = dict(frame.values)
+    for name, data in stored_tensors(body, None).items():
+        values[name] = frame.b.graph.add_constant(data)
+    inner = replace(frame, values=values, depth=frame.depth + 1)
+    for node in body.node:
+        lowering.lower(inner, node, ())
+    return [lowering.lookup(inner, output.name, place) for output in body.output]
 
 
 def _loop(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
@@ -232,7 +247,7 @@ def _scan(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
             value = call.op("Transpose", value, perm=order)
         given.append(value)
     length = call.op("Gather", call.op("Shape", given[0]), call.constant(0, "int64"), axis=0)
-    loop = _turns(body, count, scanned, outputs, turned)
+    loop = _turns(body, count, scanned, turned)
     names = {f"regraft.scanned.{at}": value for at, value in enumerate(given)}
     before = dict(frame.values)
     frame.values |= names | {"regraft.length": length}
@@ -264,9 +279,7 @@ def _scan(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
     return found
 
 
-def _turns(
-    body: onnx.GraphProto, count: int, scanned: int, outputs: int, turned: Sequence[int]
-) -> onnx.GraphProto:
+def _turns(body: onnx.GraphProto, count: int, scanned: int, turned: Sequence[int]) -> onnx.GraphProto:
     """The body of a Loop made of that of a Scan."""
     loop = onnx.GraphProto()
     loop.CopyFrom(body)

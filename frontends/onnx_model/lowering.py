@@ -1,4 +1,4 @@
-"""Lowering a file's nodes in their order: brought up to our opset, typed, in the module calls of their scopes."""
+"""Lowering a file's nodes in order: brought up to our opset, typed, in the module calls of their scopes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from .control_flow import CONTROL_FLOW, lower_control_flow
 from .fused import FUSED
 from .initializers import element_type
 from .scopes import SLOTS, Modules, Scope, class_of
+from .sequences import SEQUENCES
 from .sizes import Sizes, refined
+from .standard_functions import has_function, standard_function
 from .versions import ADAPTERS, adapt
 
 _DOMAINS = ("", "ai.onnx")
@@ -51,6 +53,7 @@ class Frame:
         scope: of the module that a function's body is in.
         outer: the frame of the graph around a nested one.
         depth: how many it lies within.
+        sequences: name -> values, where a name stands for several.
     """
 
     b: Builder
@@ -61,6 +64,7 @@ class Frame:
     scope: Scope = ()
     outer: Frame | None = None
     depth: int = 0
+    sequences: dict[str, list[Value]] = field(default_factory=dict)
 
 
 class Lowering:
@@ -88,8 +92,10 @@ class Lowering:
         self.scopes, self.budget = scopes, budget
         self.modules = Modules(graph)
         self.functions = {(f.domain, f.name): f for f in model.functions}
+        infos = (*model.graph.value_info, *model.graph.output)
+        self._stated = {info.name: type_of_info(info) for info in infos}
         self._parameters: dict[str, Value] = {}
-        self._taken: set[str] = set()
+        self._taken: set[int] = set()
 
     def run(self, inputs: Mapping[str, Value]) -> None:
         """Lower every node of the main graph and state its outputs.
@@ -105,6 +111,11 @@ class Lowering:
         proto = self.model.graph
         for number, node in enumerate(proto.node):
             self.lower(frame, node, self.scopes[number] if self.scopes is not None else None)
+        root = self.graph.modules.module(0).parameters
+        for parameter in self.graph.parameters():  # read in nested graphs alone
+            if parameter.key not in self._taken:
+                root[unique_name(attribute_name(parameter.declared), root)] = parameter.key
+        self.modules.name_layers()
         for output in proto.output:
             self.graph.outputs.append((output.name, self.lookup(frame, output.name, "the outputs")))
 
@@ -120,13 +131,22 @@ class Lowering:
             return frame.values[name]
         if name in self.stored and frame.outer is None:
             data = self.stored[name]
-            if name in self.weights:
-                found = self._parameter(name, data)
-            else:
-                found = self.graph.add_constant(data)
+            is_weight = name in self.weights
+            found = self._parameter(name, data) if is_weight else self.graph.add_constant(data)
             frame.values[name] = found
             return found
         raise ModelError("E101", f"expected a value called `{name}` before it is read, got none", place=place)
+
+    def _operand(self, frame: Frame, name: str, place: str) -> Value:
+        """Return the value of a name that a node reads.
+
+        A name of torch's exporter stands for all tensors that were equal, of layers that do not share it.
+        """
+        found = self.lookup(frame, name, place)
+        if name.startswith("onnx::") and name in self.weights and frame.b.graph is self.graph:
+            del frame.values[name]
+            self._parameters.pop(name, None)
+        return found
 
     def _parameter(self, name: str, data: TensorData) -> Value:
         if name not in self._parameters:
@@ -140,13 +160,9 @@ class Lowering:
         """Register parameters that a node reads first with the module that it is of."""
         for slot, value in enumerate(operands):
             node = None if value is None else self.graph.node(value.node)
-            if (
-                not isinstance(node, Parameter)
-                or node.declared in self._taken
-                or call.graph is not self.graph
-            ):
+            if not isinstance(node, Parameter) or node.key in self._taken or call.graph is not self.graph:
                 continue
-            self._taken.add(node.declared)
+            self._taken.add(node.key)
             names = SLOTS.get(call.operator, ())
             role = names[slot] if slot < len(names) else ""
             if call.operator == "BatchNormalization" and slot > 2:
@@ -158,8 +174,8 @@ class Lowering:
             if stated is not None:
                 home = stated
             held = self.graph.modules.module(home).parameters
-            attribute = last if stated is not None and last.isidentifier() else role or class_name_of(last)
-            held[_unique(attribute, held)] = node.key
+            attribute = last if stated is not None and last.isidentifier() else role or attribute_name(last)
+            held[unique_name(attribute, held)] = node.key
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -168,7 +184,10 @@ class Lowering:
         place = f"node `{node.name}`" if node.name else f"the {node.op_type} that gives `{node.output[0]}`"
         domain = "" if node.domain in _DOMAINS else node.domain
         function = self.functions.get((node.domain, node.op_type))
-        operands = [self.lookup(frame, n, place) if n else None for n in node.input]
+        if domain == "" and node.op_type in SEQUENCES:
+            self._sequence(frame, node, place)
+            return
+        operands = [self._operand(frame, n, place) if n else None for n in node.input]
         while operands and operands[-1] is None:
             operands.pop()
         if function is not None:
@@ -200,6 +219,7 @@ class Lowering:
         for name, value in zip(node.output, outputs, strict=False):
             if name:
                 frame.values[name] = value
+                self._state_rank(frame, name, value)
                 if is_root:
                     self.graph.origin.landmarks.setdefault((name, 0), value)
         if is_root:
@@ -209,8 +229,35 @@ class Lowering:
             self.modules.settle(made, frame.b.call)
             self.budget.spend(self.graph, keys, place)
 
+    def _sequence(self, frame: Frame, node: onnx.NodeProto, place: str) -> None:
+        """Follow an operator on sequences."""
+        given = [self._held(frame, name, place) if name else None for name in node.input]
+        attributes = plain_attributes(node, frame.given)
+        frame.b.call = self.modules.root if frame.b.graph is self.graph else frame.b.call
+        before = self.graph._next
+        call = Call(frame.b, node, (), frame.opsets.get(node.domain, 1), place, attributes)
+        try:
+            found = SEQUENCES[node.op_type](call, given)
+        except InvalidGraphError as error:
+            raise ModelError("E103", f"`{node.op_type}`: {error.message}", place=place) from error
+        if isinstance(found, list):
+            frame.sequences[node.output[0]] = [each for each in found if isinstance(each, Value)]
+        elif found is not None:
+            frame.values[node.output[0]] = found
+        if frame.b.graph is self.graph:
+            made = [k for k in range(before, self.graph._next) if k in self.graph]
+            assert frame.b.call is not None
+            self.modules.settle([k for k in made if isinstance(self.graph.node(k), Operator)], frame.b.call)
+            self.budget.spend(self.graph, made, place)
+
+    def _held(self, frame: Frame, name: str, place: str) -> Value | list[Value]:
+        return frame.sequences[name] if name in frame.sequences else self.lookup(frame, name, place)
+
     def _outputs(self, frame: Frame, call: Call, domain: str) -> list[Value]:
-        if domain:
+        body = None if domain else standard_function(call)
+        if body is not None:
+            return self._inline(frame, call, body)
+        if domain or ("", call.operator) in FUSED:
             found = FUSED[domain, call.operator](call)
         elif call.operator in CONTROL_FLOW:
             return lower_control_flow(self, frame, call)
@@ -271,6 +318,29 @@ class Lowering:
         graph.remove(output.node)
         return graph.add_constant(result)
 
+    def _inline(self, frame: Frame, call: Call, function: onnx.FunctionProto) -> list[Value]:
+        """Lower the body that ONNX states for an operator, in the operator's place."""
+        if frame.depth >= _DEEPEST:
+            raise ModelError("E101", "expected operators of finite bodies", place=call.place)
+        given = {a.name: a for a in function.attribute_proto} | _resolved(call.node, frame.given)
+        values = {n: v for n, v in zip(function.input, call.operands, strict=False) if v is not None}
+        opsets = {o.domain: o.version for o in function.opset_import}
+        body = Frame(frame.b, values, frame.sizes, opsets, given, frame.scope, None, frame.depth + 1)
+        absent = {n for n in function.input if n not in values}
+        self._run_body(body, function.node, absent)
+        return [self.lookup(body, name, call.place) for name in function.output[: call.outputs]]
+
+    def _run_body(self, body: Frame, nodes: Iterable[onnx.NodeProto], absent: set[str]) -> None:
+        """Lower the nodes of a function whose optional inputs `absent` are not given."""
+        for each in nodes:
+            if absent & set(each.input):
+                plain = onnx.NodeProto()
+                plain.CopyFrom(each)
+                del plain.input[:]
+                plain.input.extend("" if name in absent else name for name in each.input)
+                each = plain
+            self.lower(body, each, ())
+
     def _own_scope(self, node: onnx.NodeProto, operands: Sequence[Value | None]) -> Scope:
         """In a file without scopes, a layer with weights is a module."""
         names = SLOTS.get(node.op_type)
@@ -280,10 +350,22 @@ class Lowering:
             held = None if value is None else self.graph.node(value.node)
             if isinstance(held, Parameter) and slot < len(names) and names[slot]:
                 path = held.declared.rsplit(".", 1)[0] if "." in held.declared else node.name
-                return ((class_name_of(path or node.output[0]), node.op_type),)
+                return ((attribute_name(path or node.output[0]), node.op_type),)
         return ()
 
     # -- functions -----------------------------------------------------------------------------
+
+    def _state_rank(self, frame: Frame, name: str, value: Value) -> None:
+        """Take the element type and rank that the file states where no rule gives them."""
+        producer = frame.b.graph.node(value.node)
+        known = producer.types[value.output]
+        if not isinstance(producer, Operator) or (known is not None and known.shape is not None):
+            return
+        stated = self._stated.get(name) if frame.outer is None and not frame.given else None
+        if stated is None or (known is not None and known.dtype != stated.dtype):
+            return
+        dims = [d if isinstance(d, int) else None for d in stated.shape or ()]
+        producer.types[value.output] = stated.with_shape(None if stated.shape is None else tuple(dims))
 
     def _call_function(
         self,
@@ -303,18 +385,12 @@ class Lowering:
         }
         inside = (*frame.scope, *(scope or ()))
         if not function.domain.startswith("pkg.onnxscript") and frame.b.graph is self.graph:
-            inside = (*inside, (class_name_of(node.name or node.output[0]), class_of(function.name)))
+            inside = (*inside, (attribute_name(node.name or node.output[0]), class_of(function.name)))
         values = {n: v for n, v in zip(function.input, operands, strict=False) if v is not None}
         opsets = {o.domain: o.version for o in function.opset_import} or frame.opsets
         absent = {n for n in function.input if n not in values}
         body = Frame(frame.b, values, frame.sizes, opsets, given, inside, None, frame.depth + 1)
-        for each in function.node:
-            plain = onnx.NodeProto()
-            plain.CopyFrom(each)
-            for slot, name in enumerate(plain.input):
-                if name in absent:
-                    plain.input[slot] = ""
-            self.lower(body, plain, ())
+        self._run_body(body, function.node, absent)
         for name, inner in zip(node.output, function.output, strict=False):
             if name:
                 frame.values[name] = self.lookup(body, inner, place)
@@ -353,6 +429,19 @@ class Lowering:
                         stack.append(attribute.g)
 
 
+def _resolved(
+    node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]
+) -> dict[str, onnx.AttributeProto]:
+    """The attributes of a node, with those of the call around it where it refers to them."""
+    found: dict[str, onnx.AttributeProto] = {}
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            found[attribute.name] = attribute
+        elif attribute.ref_attr_name in given:
+            found[attribute.name] = given[attribute.ref_attr_name]
+    return found
+
+
 class _Shaped:
     """A value of static shape, of which only that is asked."""
 
@@ -377,22 +466,7 @@ def _is_static(graph: Graph, value: Value) -> bool:
     return known is not None and known.is_static
 
 
-_UNTYPED = frozenset(
-    [
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceAt",
-        "SequenceInsert",
-        "SequenceErase",
-        "SequenceLength",
-        "SequenceMap",
-        "SplitToSequence",
-        "ConcatFromSequence",
-        "Optional",
-        "OptionalGetElement",
-        "OptionalHasElement",
-    ]
-)
+_UNTYPED = ("SequenceMap", "Optional", "OptionalGetElement", "OptionalHasElement")
 """Operators on sequences and optional values, which the IR does not carry."""
 
 
@@ -402,7 +476,13 @@ def is_known(domain: str, operator: str) -> bool:
         return (domain, operator) in FUSED
     if operator in _UNTYPED:
         return False
-    if operator in ADAPTERS or operator in CONTROL_FLOW:
+    if (
+        operator in SEQUENCES
+        or operator in ADAPTERS
+        or operator in CONTROL_FLOW
+        or ("", operator) in FUSED
+        or has_function(operator)
+    ):
         return True
     try:
         signature(operator)
@@ -411,13 +491,13 @@ def is_known(domain: str, operator: str) -> bool:
     return True
 
 
-def class_name_of(text: str) -> str:
+def attribute_name(text: str) -> str:
     """Return a name of Python's for a text of a file."""
     plain = "".join(c if c.isalnum() or c == "_" else "_" for c in text).strip("_") or "unnamed"
     return plain if plain.isidentifier() or plain.isdigit() else f"n{plain}"
 
 
-def _unique(name: str, taken: Mapping[str, int]) -> str:
+def unique_name(name: str, taken: Mapping[str, int]) -> str:
     found, number = name, 1
     while found in taken:
         number += 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import onnx
 
@@ -109,15 +108,9 @@ def _short(kind: str) -> str:
 
 
 def class_of(name: str) -> str:
-    """Return a class name made of a module's name: ``conv_block`` -> ``ConvBlock``; for a number, `Block`."""
-    words = "".join(w[0].upper() + w[1:] for w in re.split(r"[^0-9A-Za-z]+", name) if w)
-    return words if words[:1].isalpha() else f"Block{words}" if words else "Block"
-
-
-@dataclass(slots=True)
-class _Level:
-    module: int
-    call: int
+    """Return a class name made of a module's name: ``conv_block1`` -> ``ConvBlock``; `Block` for a number."""
+    words = "".join(w[0].upper() + w[1:] for w in re.split(r"[^0-9A-Za-z]+", name) if w).rstrip("0123456789")
+    return words if words[:1].isalpha() else f"Block{words}"
 
 
 class Modules:
@@ -131,6 +124,7 @@ class Modules:
         self.graph = graph
         self.root = graph.modules.add_call(0)
         self._modules: dict[tuple[str, ...], int] = {(): 0}
+        self._guessed: set[int] = set()  # modules whose class nobody stated
         self._last: dict[tuple[int, int], int] = {}  # (call around, module) -> its last call
         self._around: dict[int, int] = {}  # node -> bits of the calls that it is in
         self._left: dict[int, int] = {}  # node -> bits of the calls that something before it has left
@@ -142,7 +136,11 @@ class Modules:
         for name, kind in scope:
             path = (*path, name)
             if path not in self._modules:
-                self._modules[path] = self.graph.modules.add(kind or class_of(name), found, name)
+                around = next((n for n in reversed(path) if not n.isdigit()), "")
+                guess = class_of(name) if not name.isdigit() else f"{class_of(around)}Block"
+                self._modules[path] = self.graph.modules.add(kind or guess, found, name)
+                if not kind:
+                    self._guessed.add(self._modules[path])
             found = self._modules[path]
         return found
 
@@ -180,3 +178,15 @@ class Modules:
             for value in self.graph.captured(key):
                 left |= self._left.get(value.node, 0) | self._around.get(value.node, 0) & ~inside
             self._around[key], self._left[key] = inside, left
+
+    def name_layers(self) -> None:
+        """Call a module of one operator after it, where nobody stated its class."""
+        inside: dict[int, list[str]] = {}
+        tree = self.graph.modules
+        for operator in self.graph.operators():
+            for call in tree.ancestors(operator.call):
+                inside.setdefault(tree.call(call).module, []).append(operator.op_type)
+        for key in self._guessed:
+            kinds = set(inside.get(key, ()))
+            if len(kinds) == 1 and not tree.module(key).children:
+                tree.module(key).class_name = kinds.pop()

@@ -7,7 +7,7 @@ they see the whole model, and lose it at the first sum, quotient or window.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ir import Graph, Operator, TensorType, Value
 from ...ir.dims import Dim, Size, broadcast, product
@@ -48,7 +48,7 @@ class Sizes:
         if rule is None or operator.domain:
             return None
         try:
-            found = rule(self, graph, operator, operands)
+            found = rule(_Use(self, graph, operator, operands))
         except (ArithmeticError, LookupError, ValueError, TypeError):
             return None
         return None if found is None or len(found) > _MOST else found
@@ -61,7 +61,7 @@ class Sizes:
         if rule is None or operator.domain:
             return None
         try:
-            return rule(self, graph, operator, operands)
+            return rule(_Use(self, graph, operator, operands))
         except (ArithmeticError, LookupError, ValueError, TypeError):
             return None
 
@@ -78,36 +78,45 @@ def shape_of(graph: Graph, value: Value | None) -> tuple[Dim, ...]:
     return found.shape
 
 
+class _Use(NamedTuple):
+    """An operator with its operands, as a rule sees it."""
+
+    known: Sizes
+    graph: Graph
+    operator: Operator
+    operands: Sequence[Value | None]
+
+
 # -- what tensors hold ---------------------------------------------------------------------------------
 
 
-def _shape(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content:
-    dims = shape_of(graph, operands[0])
-    end = operator.attributes.get("end")
-    dims = dims[operator.int("start") : None if end is None else operator.int("end")]
+def _shape(use: _Use) -> Content:
+    dims = shape_of(use.graph, use.operands[0])
+    end = use.operator.attributes.get("end")
+    dims = dims[use.operator.int("start") : None if end is None else use.operator.int("end")]
     return tuple(None if d is None else Size.of(d) for d in dims)
 
 
-def _size(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content:
-    count = product(shape_of(graph, operands[0]))
+def _size(use: _Use) -> Content:
+    count = product(shape_of(use.graph, use.operands[0]))
     return (None if count is None else Size.of(count),)
 
 
-def _gather(
-    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
-) -> Content | None:
-    data, at = known.of(graph, operands[0]), known.of(graph, operands[1])
-    if data is None or at is None or len(shape_of(graph, operands[0])) != 1:
+def _gather(use: _Use) -> Content | None:
+    data, at = use.known.of(use.graph, use.operands[0]), use.known.of(use.graph, use.operands[1])
+    if data is None or at is None or len(shape_of(use.graph, use.operands[0])) != 1:
         return None
     return tuple(data[n.number] if n is not None and n.number is not None else None for n in at)
 
 
-def _slice(
-    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
-) -> Content | None:
-    data = known.of(graph, operands[0])
-    start, end = (_number(known, graph, v) for v in operands[1:3])
-    step = _number(known, graph, operands[4]) if len(operands) > 4 and operands[4] is not None else 1
+def _slice(use: _Use) -> Content | None:
+    data = use.known.of(use.graph, use.operands[0])
+    start, end = (_number(use.known, use.graph, v) for v in use.operands[1:3])
+    step = (
+        _number(use.known, use.graph, use.operands[4])
+        if len(use.operands) > 4 and use.operands[4] is not None
+        else 1
+    )
     if data is None or start is None or end is None or step is None:
         return None
     if end <= -_FAR:
@@ -120,14 +129,12 @@ def _number(known: Sizes, graph: Graph, value: Value | None) -> int | None:
     return found[0].number if found is not None and len(found) == 1 and found[0] is not None else None
 
 
-def _joined(
-    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
-) -> Content | None:
-    parts = [known.of(graph, v) for v in operands]
+def _joined(use: _Use) -> Content | None:
+    parts = [use.known.of(use.graph, v) for v in use.operands]
     found: list[Size | None] = []
-    for part, value in zip(parts, operands, strict=True):
+    for part, value in zip(parts, use.operands, strict=True):
         if part is None:
-            (count,) = shape_of(graph, value)
+            (count,) = shape_of(use.graph, value)
             if not isinstance(count, int):
                 return None
             part = (None,) * count
@@ -135,14 +142,12 @@ def _joined(
     return tuple(found)
 
 
-def _same(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content | None:
-    return known.of(graph, operands[0])
+def _same(use: _Use) -> Content | None:
+    return use.known.of(use.graph, use.operands[0])
 
 
-def _arithmetic(
-    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
-) -> Content | None:
-    left, right = known.of(graph, operands[0]), known.of(graph, operands[1])
+def _arithmetic(use: _Use) -> Content | None:
+    left, right = use.known.of(use.graph, use.operands[0]), use.known.of(use.graph, use.operands[1])
     if left is None or right is None:
         return None
     count = max(len(left), len(right))
@@ -152,7 +157,7 @@ def _arithmetic(
         "Sub": Size.__sub__,
         "Mul": Size.__mul__,
         "Div": _divided,
-    }[operator.op_type]
+    }[use.operator.op_type]
     return tuple(None if a is None or b is None else compute(a, b) for a, b in pairs)
 
 
@@ -163,12 +168,14 @@ def _divided(a: Size, b: Size) -> Size:
     return a // b
 
 
-def _product(
-    known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]
-) -> Content | None:
-    data = known.of(graph, operands[0])
-    if data is None or None in data or (len(operands) > 1 and operands[1] is not None and len(data) != 1):
-        axes = known.of(graph, operands[1]) if len(operands) > 1 else None
+def _product(use: _Use) -> Content | None:
+    data = use.known.of(use.graph, use.operands[0])
+    if (
+        data is None
+        or None in data
+        or (len(use.operands) > 1 and use.operands[1] is not None and len(data) != 1)
+    ):
+        axes = use.known.of(use.graph, use.operands[1]) if len(use.operands) > 1 else None
         if data is None or None in data or axes != (Size.of(0),):
             return None
     total = Size.of(1)
@@ -178,7 +185,7 @@ def _product(
     return (total,)
 
 
-_Rule = Callable[[Sizes, Graph, Operator, Sequence[Value | None]], Any]
+_Rule = Callable[[_Use], Any]
 
 _CONTENTS: dict[str, _Rule] = {
     "Shape": _shape,
@@ -201,9 +208,9 @@ def _dims(content: Content | None) -> list[Dim]:
     return [None if size is None else size.dim for size in content]
 
 
-def _reshape(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    before, wanted = shape_of(graph, operands[0]), _dims(known.of(graph, operands[1]))
-    zeros = bool(operator.int("allowzero"))
+def _reshape(use: _Use) -> Any:
+    before, wanted = shape_of(use.graph, use.operands[0]), _dims(use.known.of(use.graph, use.operands[1]))
+    zeros = bool(use.operator.int("allowzero"))
     dims = [before[i] if d == 0 and not zeros else d for i, d in enumerate(wanted)]
     if -1 in dims:
         rest = product(d for d in dims if d != -1)
@@ -216,33 +223,41 @@ def _reshape(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[
     return tuple(dims)
 
 
-def _expand(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    return broadcast(shape_of(graph, operands[0]), _dims(known.of(graph, operands[1])))
+def _expand(use: _Use) -> Any:
+    return broadcast(shape_of(use.graph, use.operands[0]), _dims(use.known.of(use.graph, use.operands[1])))
 
 
-def _filled(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    return tuple(_dims(known.of(graph, operands[0])))
+def _filled(use: _Use) -> Any:
+    return tuple(_dims(use.known.of(use.graph, use.operands[0])))
 
 
-def _tile(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    repeats = _dims(known.of(graph, operands[1]))
-    return tuple(product(pair) for pair in zip(shape_of(graph, operands[0]), repeats, strict=True))
+def _tile(use: _Use) -> Any:
+    repeats = _dims(use.known.of(use.graph, use.operands[1]))
+    return tuple(product(pair) for pair in zip(shape_of(use.graph, use.operands[0]), repeats, strict=True))
 
 
-def _range(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    (start,), (end,), (step,) = (known.of(graph, v) or (None,) for v in operands)
+def _range(use: _Use) -> Any:
+    (start,), (end,), (step,) = (use.known.of(use.graph, v) or (None,) for v in use.operands)
     if start is None or end is None or step is None or step.number != 1:
         return None
     return ((end - start).dim,)
 
 
-def _sliced(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    dims = list(shape_of(graph, operands[0]))
-    starts, ends = known.of(graph, operands[1]), known.of(graph, operands[2])
+def _sliced(use: _Use) -> Any:
+    dims = list(shape_of(use.graph, use.operands[0]))
+    starts, ends = use.known.of(use.graph, use.operands[1]), use.known.of(use.graph, use.operands[2])
     if starts is None or ends is None:
         return None
-    axes = known.of(graph, operands[3]) if len(operands) > 3 and operands[3] is not None else None
-    steps = known.of(graph, operands[4]) if len(operands) > 4 and operands[4] is not None else None
+    axes = (
+        use.known.of(use.graph, use.operands[3])
+        if len(use.operands) > 3 and use.operands[3] is not None
+        else None
+    )
+    steps = (
+        use.known.of(use.graph, use.operands[4])
+        if len(use.operands) > 4 and use.operands[4] is not None
+        else None
+    )
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         axis = at if axes is None else (axes[at] or Size.of(0)).number
         step = 1 if steps is None else (steps[at] or Size.of(0)).number
@@ -272,10 +287,10 @@ def _slice_size(dim: Dim, start: Size | None, end: Size | None, step: int | None
     return count.dim if step == 1 else ((count + (step - 1)) // step).dim
 
 
-def _concat(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    shapes = [shape_of(graph, v) for v in operands]
+def _concat(use: _Use) -> Any:
+    shapes = [shape_of(use.graph, v) for v in use.operands]
     rank = len(shapes[0])
-    axis = operator.int("axis") % rank
+    axis = use.operator.int("axis") % rank
     total: Size | None = Size.of(0)
     for shape in shapes:
         dim = shape[axis]
@@ -285,20 +300,20 @@ def _concat(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[V
     return tuple(dims)
 
 
-def _window(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
+def _window(use: _Use) -> Any:
     """Convolutions and pools along symbolic axes; those that are numbers are left to ONNX's rule."""
-    before = shape_of(graph, operands[0])
+    before = shape_of(use.graph, use.operands[0])
     rank = len(before) - 2
-    if operator.op_type == "Conv":
-        weight = shape_of(graph, operands[1])
+    if use.operator.op_type == "Conv":
+        weight = shape_of(use.graph, use.operands[1])
         kernel, channels = list(weight[2:]), weight[0]
     else:
-        kernel, channels = list(operator.ints("kernel_shape")), before[1]
+        kernel, channels = list(use.operator.ints("kernel_shape")), before[1]
     if not any(isinstance(d, str) for d in before[2:]) or any(not isinstance(k, int) for k in kernel):
         return None
-    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
-    pads, auto = operator.spatial("pads", rank), operator.str("auto_pad")
-    if operator.attributes.get("ceil_mode"):
+    strides, dilations = use.operator.spatial("strides", rank), use.operator.spatial("dilations", rank)
+    pads, auto = use.operator.spatial("pads", rank), use.operator.str("auto_pad")
+    if use.operator.attributes.get("ceil_mode"):
         return None
     dims: list[Dim] = [before[0], channels]
     for i, dim in enumerate(before[2:]):
@@ -315,13 +330,13 @@ def _window(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[V
     return tuple(dims)
 
 
-def _resize(known: Sizes, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Any:
-    before = shape_of(graph, operands[0])
-    if operator.attributes.get("axes") or operator.str("keep_aspect_ratio_policy") != "stretch":
+def _resize(use: _Use) -> Any:
+    before = shape_of(use.graph, use.operands[0])
+    if use.operator.attributes.get("axes") or use.operator.str("keep_aspect_ratio_policy") != "stretch":
         return None
-    if len(operands) > 3 and operands[3] is not None:
-        return tuple(_dims(known.of(graph, operands[3])))
-    scales = graph.constant_value(operands[2])
+    if len(use.operands) > 3 and use.operands[3] is not None:
+        return tuple(_dims(use.known.of(use.graph, use.operands[3])))
+    scales = use.graph.constant_value(use.operands[2])
     if scales is None:
         return None
     dims: list[Dim] = []

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...ir import Value
+from . import younger
 from .call import Call
 
 Outputs = list[Value] | Value | None
-"""What an operator becomes; None leaves it to the operator of the same name, with what is left of the call."""
+"""What an operator becomes; None leaves what is left of the call to the operator of the same name."""
 
 Adapter = Callable[[Call], Outputs]
 
@@ -320,12 +321,16 @@ def identity(call: Call) -> Outputs:
     return call.value(0)
 
 
-# -- operators that are younger than our opset ----------------------------------------------------------
+# -- what came after our opset --------------------------------------------------------------------------
 
-
-@_below(_ALWAYS, "Swish")
-def swish(call: Call) -> Outputs:
-    """The operand times the sigmoid of a multiple of it."""
-    x, alpha = call.value(0), call.take("alpha", 1.0)
-    inner = x if alpha == 1.0 else call.op("Mul", x, call.like(alpha, x))
-    return call.op("Mul", x, call.op("Sigmoid", inner))
+for _name, _adapter in {
+    "Swish": younger.swish,
+    "CastLike": younger.cast_like,
+    "CumProd": younger.cum_prod,
+    "TensorScatter": younger.tensor_scatter,
+    "BitShift": younger.bit_shift,
+    "Mod": younger.mod,
+    "SpaceToDepth": younger.space_to_depth,
+    "MeanVarianceNormalization": younger.mean_variance,
+}.items():
+    _below(_ALWAYS, _name)(_adapter)

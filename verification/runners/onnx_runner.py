@@ -73,6 +73,7 @@ class OnnxRunner:
         model: a graph, a model in memory, or a ``.onnx`` file.
         threads: threads within an operator; None leaves the choice to ONNX Runtime.
         optimised: whether ONNX Runtime may fuse and fold, as it does for its users.
+        weights: names of initializers that may be altered; None for the parameters of a graph.
 
     Raises:
         ModelError: when the file cannot be read, or ONNX Runtime refuses the model.
@@ -84,6 +85,7 @@ class OnnxRunner:
         *,
         threads: int | None = None,
         optimised: bool = True,
+        weights: Collection[str] | None = None,
     ) -> None:
         self._threads = threads
         self._optimised = optimised
@@ -103,7 +105,7 @@ class OnnxRunner:
         self._otherwise = list(model.origin.otherwise) if isinstance(model, Graph) else []
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
-        names = _weights(model)
+        names = _weights(model) if weights is None else weights
         self._weights = [t for t in graph.initializer if t.name in names]
         self._altered: dict[str, np.ndarray] = {}
         self._rounding: Change | None = None

@@ -27,6 +27,10 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
         from .mindir_runner import MindIRRunner
 
         return MindIRRunner(graph)
+    if graph.origin.framework == "onnx" and graph.origin.model is not None and _has_its_inputs(graph):
+        from .onnx_file_runner import OnnxFileRunner
+
+        return OnnxFileRunner(graph)
     # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
     return OnnxRunner(graph, threads=threads, optimised=False)
 
@@ -100,7 +104,7 @@ def paired_runner(
     runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
-        graph.origin.trusted = False  # the file has its own values
+        graph.origin.trusted, graph.origin.model = False, None  # the file has its own values
         for parameter in graph.parameters():
             names = graph.parameter_paths().get(parameter.key, [parameter.declared])
             found = next((values[n] for n in names if n in values), None)
