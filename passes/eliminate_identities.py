@@ -199,8 +199,11 @@ def bypass(part: Graph, node: Operator, slot: int = 0) -> None:
     assert kept is not None
     part.replace_uses(Value(node.key), kept)
     producer = part.producer(kept)
-    if isinstance(producer, Operator) and producer.types[kept.output] is None:
-        producer.types[kept.output] = node.types[0]
+    known = node.types[0]
+    if isinstance(producer, Operator) and known is not None:
+        found = producer.types[kept.output]
+        if found is None or (found.shape is None and found.dtype == known.dtype):
+            producer.types[kept.output] = known
     part.remove(node.key)
     drop_idle(part, [*operands[:slot], *operands[slot + 1 :]])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx
@@ -95,6 +95,7 @@ class Lowering:
         infos = (*model.graph.value_info, *model.graph.output)
         self._stated = {info.name: type_of_info(info) for info in infos}
         self._parameters: dict[str, Value] = {}
+        self._copies: dict[str, int] = {}
         self._taken: set[int] = set()
 
     def run(self, inputs: Mapping[str, Value]) -> None:
@@ -151,13 +152,19 @@ class Lowering:
     def _parameter(self, name: str, data: TensorData) -> Value:
         if name not in self._parameters:
             trained = "float" in data.dtype
+            count = self._copies[name] = self._copies.get(name, 0) + 1
+            if count > 1:
+                data = replace(data, storage=(data.storage, count))
+            own = name if count == 1 else f"{name}.{count}"
             self._parameters[name] = self.graph.add_parameter(
-                Parameter(name, name, data, trainable=trained, is_buffer=not trained)
+                Parameter(own, name, data, trainable=trained, is_buffer=not trained)
             )
         return self._parameters[name]
 
     def _hold(self, call: Call, operands: Sequence[Value | None], module: int) -> None:
         """Register parameters that a node reads first with the module that it is of."""
+        if call.operator == "Identity":  # gives them another name
+            return
         for slot, value in enumerate(operands):
             node = None if value is None else self.graph.node(value.node)
             if not isinstance(node, Parameter) or node.key in self._taken or call.graph is not self.graph:
@@ -193,8 +200,9 @@ class Lowering:
         if function is not None:
             self._call_function(frame, node, function, operands, scope, place)
             return
-        before = self.graph._next
-        is_root = frame.b.graph is self.graph
+        graph = frame.b.graph
+        before = graph._next
+        is_root = graph is self.graph
         if is_root:
             own = self._own_scope(node, operands) if scope is None and not frame.scope else ()
             whole = (*frame.scope, *(scope or own))
@@ -216,8 +224,12 @@ class Lowering:
             ) from error
         except (ValueError, ArithmeticError, LookupError, AssertionError, TypeError) as error:
             raise call.unsupported(f"cannot be lowered: {error}") from error
+        for key in range(before, graph._next):
+            made = graph.node(key) if key in graph else None
+            if isinstance(made, Operator):
+                _follow(frame, made, graph.operands(key))
         for name, value in zip(node.output, outputs, strict=False):
-            if name:
+            if name and value is not None:
                 frame.values[name] = value
                 self._state_rank(frame, name, value)
                 if is_root:
@@ -253,10 +265,11 @@ class Lowering:
     def _held(self, frame: Frame, name: str, place: str) -> Value | list[Value]:
         return frame.sequences[name] if name in frame.sequences else self.lookup(frame, name, place)
 
-    def _outputs(self, frame: Frame, call: Call, domain: str) -> list[Value]:
+    def _outputs(self, frame: Frame, call: Call, domain: str) -> Sequence[Value | None]:
         body = None if domain else standard_function(call)
         if body is not None:
-            return self._inline(frame, call, body)
+            found = iter(self._inline(frame, call, body))
+            return [next(found) if name else None for name in call.node.output]
         if domain or ("", call.operator) in FUSED:
             found = FUSED[domain, call.operator](call)
         elif call.operator in CONTROL_FLOW:
@@ -275,13 +288,10 @@ class Lowering:
         outputs = frame.b.ops(
             call.operator, *call.operands, outputs=call.outputs, types=None, captures=(), **call.attributes
         )
-        graph, sizes = frame.b.graph, frame.sizes
+        graph = frame.b.graph
         operator = graph.operator(outputs[0].node)
         operands = graph.operands(outputs[0].node)
-        operator.types[0] = refined(operator.types[0], sizes.typed(graph, operator, operands))
-        content = sizes.computed(graph, operator, operands)
-        if content is not None:
-            sizes.note(outputs[0], content)
+        _follow(frame, operator, operands)
         return [self._folded(graph, operator, operands, outputs[0]), *outputs[1:]]
 
     def _folded(
@@ -328,7 +338,8 @@ class Lowering:
         body = Frame(frame.b, values, frame.sizes, opsets, given, frame.scope, None, frame.depth + 1)
         absent = {n for n in function.input if n not in values}
         self._run_body(body, function.node, absent)
-        return [self.lookup(body, name, call.place) for name in function.output[: call.outputs]]
+        wanted = zip(function.output, call.node.output, strict=False)
+        return [self.lookup(body, inner, call.place) for inner, name in wanted if name]
 
     def _run_body(self, body: Frame, nodes: Iterable[onnx.NodeProto], absent: set[str]) -> None:
         """Lower the nodes of a function whose optional inputs `absent` are not given."""
@@ -442,6 +453,15 @@ def _resolved(
     return found
 
 
+def _follow(frame: Frame, operator: Operator, operands: Sequence[Value | None]) -> None:
+    """Refine an operator's type by sizes, and note what it holds."""
+    graph, sizes = frame.b.graph, frame.sizes
+    operator.types[0] = refined(operator.types[0], sizes.typed(graph, operator, operands))
+    content = sizes.computed(graph, operator, operands)
+    if content is not None:
+        sizes.note(Value(operator.key), content)
+
+
 class _Shaped:
     """A value of static shape, of which only that is asked."""
 
@@ -498,6 +518,7 @@ def attribute_name(text: str) -> str:
 
 
 def unique_name(name: str, taken: Mapping[str, int]) -> str:
+    """Return a name that is not taken: itself, or with a number."""
     found, number = name, 1
     while found in taken:
         number += 1

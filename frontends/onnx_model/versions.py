@@ -160,7 +160,11 @@ def softmax(call: Call) -> Outputs:
         call.attributes["axis"] = -1
         return None
     flat = call.op("Flatten", call.value(0), axis=axis)
-    return call.op("Reshape", call.op(call.operator, flat, axis=-1), call.op("Shape", call.value(0)))
+    shape = call.type().shape or ()
+    sizes = [d if isinstance(d, int) else 0 for d in shape]  # 0 keeps what is in its place
+    keeps = axis == 1 and sizes.count(0) == (sizes[0] == 0)
+    whole = call.ints(sizes) if 0 not in shape and keeps else call.op("Shape", call.value(0))
+    return call.op("Reshape", call.op(call.operator, flat, axis=-1), whole)
 
 
 @_below(4, "Concat")
@@ -315,6 +319,16 @@ def constant(call: Call) -> Outputs:
     return call.graph.add_constant(np.asarray(value, object))
 
 
+@_below(_ALWAYS, "Range")
+def range_(call: Call) -> Outputs:
+    """Bounds are scalars, where runtimes take vectors of one element."""
+    for slot, operand in enumerate(call.operands):
+        known = None if operand is None else call.graph.type_of(operand)
+        if known is not None and known.shape == (1,):
+            call.operands[slot] = call.op("Squeeze", operand, call.ints([0]))
+    return None
+
+
 @_below(_ALWAYS, "Identity")
 def identity(call: Call) -> Outputs:
     """A name for a value."""
@@ -328,6 +342,7 @@ for _name, _adapter in {
     "CastLike": younger.cast_like,
     "CumProd": younger.cum_prod,
     "TensorScatter": younger.tensor_scatter,
+    "BitCast": younger.bit_cast,
     "BitShift": younger.bit_shift,
     "Mod": younger.mod,
     "SpaceToDepth": younger.space_to_depth,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import Value, numpy_dtype, onnx_dtype
+from ...ir.types import dtype_of_onnx
 from .call import Call
 
 
@@ -127,3 +128,14 @@ def space_to_depth(call: Call) -> Value | None:
 def mean_variance(call: Call) -> None:
     """The axes of the default, spelled out for runtimes that forget it."""
     call.attributes.setdefault("axes", [0, 2, 3])
+
+
+def bit_cast(call: Call) -> Value:
+    """The same bits as an integer of the other sign."""
+    before, to = call.dtype(), dtype_of_onnx(call.take("to"))
+    if before.removeprefix("u") != to.removeprefix("u") or "int" not in before:
+        raise call.unsupported(
+            f"expected integers of one width, got {before} as {to}",
+            hint="no operator of ONNX before opset 26 reads the bits of a number",
+        )
+    return call.op("Cast", call.value(0), to=onnx_dtype(to))

@@ -32,7 +32,9 @@ class OnnxFileRunner:
         declared = {p.declared for p in graph.parameters() if "float" in p.data.dtype}
         self._file = OnnxRunner(model, optimised=False, weights=declared)
         self._names = [name for name, _ in graph.outputs]
-        self.runtime = f"{self._file.runtime.removesuffix(' (no optimisations)')} (the file, no optimisations)"
+        self.runtime = (
+            f"{self._file.runtime.removesuffix(' (no optimisations)')} (the file, no optimisations)"
+        )
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`."""
@@ -73,9 +75,11 @@ class OnnxFileRunner:
         change: Callable[[np.ndarray], np.ndarray],
     ) -> Iterator[tuple[str, list[np.ndarray]]]:
         """Yield (name, outputs) with each of some parameters changed alone."""
-        known = {self._declared(name): name for name in names}
+        known: dict[str, list[str]] = {}  # a tensor of the file may be several parameters
+        for name in names:
+            known.setdefault(self._declared(name), []).append(name)
         for declared, outputs in self._file.run_varied(inputs, list(known), change):
-            yield known[declared], outputs
+            yield from ((name, outputs) for name in known[declared])
 
     def _declared(self, name: str) -> str:
         return next((p.declared for p in self._graph.parameters() if p.name == name), name)
