@@ -13,6 +13,7 @@ import onnx
 from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
+from ...ir.outside.onnx_names import require_names
 from ...ir.types import dtype_name
 from ..alike import require_alike
 from ..inputs import InputSpec
@@ -84,6 +85,7 @@ def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
             raise ModelError(
                 "E101", f"expected an ONNX model, got a malformed file: {error}", place=str(path)
             ) from error
+    require_names(proto, "the model" if path is None else str(path))
     if not proto.graph.node and not proto.graph.output:
         raise ModelError("E101", "expected an ONNX model with a graph, got none", place=str(path or ""))
     for node in proto.graph.node:

@@ -27,6 +27,9 @@ def lower_control_flow(lowering: Lowering, frame: Frame, call: Call) -> list[Val
     Raises:
         UnsupportedError: for a form that the IR lacks.
     """
+    bodies = ("then_branch", "else_branch") if call.operator == "If" else ("body",)
+    if not all(isinstance(call.attributes.get(name), onnx.GraphProto) for name in bodies):
+        raise ModelError("E101", f"expected graphs as {' and '.join(bodies)}", place=call.place)
     if frame.depth >= 32:
         raise call.unsupported("expected graphs nested 32 deep at most")
     return {"If": _if, "Loop": _loop, "Scan": _scan}[call.operator](lowering, frame, call)

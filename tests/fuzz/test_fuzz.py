@@ -11,7 +11,7 @@ from .registry import Target, regressions, targets
 from .rounds import one_round
 
 KNOWN = [(name, path) for name in targets() for path in regressions(name)]
-READERS = "symbol,params,mindir,ckpt,safetensors,pth,renames,pair_map,text"
+READERS = "symbol,params,mindir,onnx_model,ckpt,safetensors,pth,renames,pair_map,text"
 RUNNERS = "onnx,onnx_metadata,command"
 
 

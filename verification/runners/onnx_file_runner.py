@@ -1,4 +1,4 @@
-"""Runs the ONNX file, or model, that was read in ONNX Runtime; its module calls as the graph that was read."""
+"""Runs the ONNX model that was read in ONNX Runtime; its module calls as the graph that was read."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 
 from ...backends.onnx_model import CALLS
@@ -45,34 +43,3 @@ def read_calls(model: onnx.ModelProto, place: str) -> dict[str, dict[str, list[s
         if known.issuperset([*record["inputs"], *record["outputs"]]):
             whole[call] = record
     return whole
-
-
-def require_names(model: onnx.ModelProto, place: str) -> None:
-    """Check every name in a model: protobuf lets any bytes through.
-
-    Raises:
-        ModelError: E101 for a name that is no UTF-8, or has control characters.
-    """
-    for name in _names(model):
-        if not isinstance(name, str):
-            raise ModelError("E101", f"expected names in UTF-8, got {name!r}", place=place)
-        require_name(name, "a name", place)
-
-
-def _names(model: onnx.ModelProto) -> Iterator[object]:
-    yield from (entry.key for entry in model.metadata_props)
-    yield from (entry.domain for entry in model.opset_import)
-    graphs = [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        for value in (*graph.input, *graph.output, *graph.value_info):
-            yield value.name
-            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-        yield from (tensor.name for tensor in graph.initializer)
-        for node in graph.node:
-            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-            for attribute in node.attribute:
-                yield attribute.name
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    graphs.append(attribute.g)
-                graphs.extend(attribute.graphs)

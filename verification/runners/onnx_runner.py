@@ -16,12 +16,13 @@ from onnx import numpy_helper
 
 from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError, Operator, traits_of
+from ...ir.outside.onnx_names import require_names
 from ...ir.outside.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
 from ..conditioning import Change
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
-from .onnx_metadata import read_calls, require_names
+from .onnx_metadata import read_calls
 from .onnx_rounding import round_products
 from .onnx_slices import Slices
 from .records import IN_MEMORY, ValueStore
