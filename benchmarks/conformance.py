@@ -72,10 +72,10 @@ def load_case(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]], dict[s
         outputs = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), inputs, strict=True)})
         return model, [(inputs, list(outputs))], _LIGHT
     model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
-    sets = list(case.data_sets or ())
+    sets: list[Any] = list(case.data_sets or ())
     if not sets:
         for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
-            both = []
+            both: list[list[Any]] = []
             for what, infos in (("input", model.graph.input), ("output", model.graph.output)):
                 files = sorted(folder.glob(f"{what}_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
                 both.append([_read(p, info, numpy_helper) for p, info in zip(files, infos, strict=False)])

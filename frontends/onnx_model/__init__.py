@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name
+from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name, require_shape
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
 from ...ir.outside.onnx_names import require_names
@@ -20,11 +20,13 @@ from ..inputs import InputSpec
 from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
-from .initializers import find_weights, stored_tensors
-from .lowering import Lowering, type_of_info
-from .scopes import class_of, root_class, scopes_of
+from .initializers import find_weights, stored_tensors, type_of_info
+from .lowering import Lowering
+from .scopes import Modules, class_of, root_class, scopes_of
+from .weights import Weights
 
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+_MOST = 1 << 26  # elements of an example that nobody asked for
 _BATCH, _LENGTH, _SIDE = 2, 8, 32  # of examples where the file leaves a size open
 
 
@@ -49,8 +51,10 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     declared = _declared(proto, set(stored))
     arrays = _bind(inputs, declared, notes)
     types = _symbolic(declared, arrays, options)
-    weights = find_weights(proto.graph, stored)
+    names = find_weights(proto.graph, stored)
     scopes = scopes_of(proto)
+    infos = (*proto.graph.value_info, *proto.graph.output)
+    stated = {info.name: type_of_info(info) for info in infos}
 
     def lowered(types: dict[str, TensorType]) -> Graph:
         graph = _graph(proto, path, has_modules=scopes is not None)
@@ -58,7 +62,9 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
         given = sum(a.size for a in arrays.values())
         budget = Budget(_BATCH, 4 * max(given, 1), held)  # light models make their weights
-        Lowering(proto, graph, stored, weights, scopes, budget).run(values)
+        modules = Modules(graph)
+        weights = Weights(graph, stored, names, modules, scoped=scopes is not None)
+        Lowering(proto, graph, modules, weights, stated, scopes, budget).run(values)
         return graph
 
     graph = _read_at_sizes(types, arrays, lowered)
@@ -88,9 +94,6 @@ def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
     require_names(proto, "the model" if path is None else str(path))
     if not proto.graph.node and not proto.graph.output:
         raise ModelError("E101", "expected an ONNX model with a graph, got none", place=str(path or ""))
-    for node in proto.graph.node:
-        if not node.output:
-            raise ModelError("E101", f"expected outputs of every node, got none of `{node.name}`")
     return proto, path
 
 
@@ -148,7 +151,14 @@ def _bind(
     found: dict[str, np.ndarray] = {}
     for seed, (name, type_) in enumerate(declared.items()):
         if name not in given:
+            require_shape(tuple(d for d in type_.shape or () if isinstance(d, int)), f"`{name}`")
             shape = tuple(_example(d, axis, type_, sizes) for axis, d in enumerate(type_.shape or ()))
+            if prod(shape) > _MOST:
+                raise ModelError(
+                    "E103",
+                    f"expected an example of `{name}`, which is too large to be drawn unasked: {list(shape)}",
+                    hint=f"give one: --input {name}={'x'.join(map(str, shape))}",
+                )
             if not type_.is_static:
                 chosen.append(f"{name}={'x'.join(map(str, shape))}")
             given[name] = InputSpec(name, shape, type_.dtype).array(seed)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
-from ...ir import Builder, Graph, TensorType, UnsupportedError, Value
-from ...ir.types import dtype_of_onnx
+from ...ir import Builder, Graph, ModelError, TensorType, UnsupportedError, Value
+from .initializers import element_type
 
 
 class Call:
@@ -127,25 +127,16 @@ class Call:
         return self.b.scalar_like(number, value)
 
 
-def plain_attributes(node: onnx.NodeProto, given: dict[str, onnx.AttributeProto]) -> dict[str, Any]:
-    """Return the attributes of a node as Python values.
+def plain_attributes(given: Mapping[str, onnx.AttributeProto], place: str) -> dict[str, Any]:
+    """Return attributes as Python values.
 
-    Args:
-        node: the node.
-        given: attributes of the function call around it, to which those of the node may refer.
+    Raises:
+        UnsupportedError: for a tensor of an element type that the IR lacks.
     """
-    found: dict[str, Any] = {}
-    for attribute in node.attribute:
-        name = attribute.name
-        if attribute.ref_attr_name:
-            if attribute.ref_attr_name not in given:
-                continue
-            attribute = given[attribute.ref_attr_name]
-        found[name] = _plain(attribute)
-    return found
+    return {name: _plain(attribute, place) for name, attribute in given.items()}
 
 
-def _plain(attribute: onnx.AttributeProto) -> Any:
+def _plain(attribute: onnx.AttributeProto, place: str) -> Any:
     kinds = onnx.AttributeProto
     match attribute.type:
         case kinds.FLOAT:
@@ -157,8 +148,11 @@ def _plain(attribute: onnx.AttributeProto) -> Any:
         case kinds.STRINGS:
             return [s.decode("utf-8", "replace") for s in attribute.strings]
         case kinds.TENSOR:
-            dtype_of_onnx(attribute.t.data_type)  # a type that we have
-            return onnx.numpy_helper.to_array(attribute.t)
+            element_type(attribute.t.data_type, place)
+            try:
+                return onnx.numpy_helper.to_array(attribute.t)
+            except (ValueError, TypeError, OSError, onnx.checker.ValidationError) as error:
+                raise ModelError("E101", f"cannot read a tensor: {error}", place=place) from error
         case _:
             found = onnx.helper.get_attribute_value(attribute)
             return list(found) if attribute.type in (kinds.INTS, kinds.GRAPHS) else found

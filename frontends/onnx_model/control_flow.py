@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import onnx
 
@@ -12,16 +11,15 @@ from ...ir import Builder, Dim, Graph, ModelError, TensorType, UnsupportedError,
 from ...ir.nodes import Constant
 from ...ir.types import contradicts
 from .call import Call
+from .frame import Frame, Lowers
 from .initializers import stored_tensors
-
-if TYPE_CHECKING:
-    from .lowering import Frame, Lowering
+from .sizes import Sizes
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 _TRIES = 3  # at a type of a loop's state that its body keeps: as it starts, of open sizes, of open rank
 
 
-def lower_control_flow(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
+def lower_control_flow(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
     """Return the outputs of a node with nested graphs.
 
     Raises:
@@ -38,9 +36,7 @@ def lower_control_flow(lowering: Lowering, frame: Frame, call: Call) -> list[Val
 class _Bodies:
     """Builds the nested graphs of one node, which share their captures."""
 
-    def __init__(
-        self, lowering: Lowering, frame: Frame, call: Call, bodies: Sequence[onnx.GraphProto]
-    ) -> None:
+    def __init__(self, lowering: Lowers, frame: Frame, call: Call, bodies: Sequence[onnx.GraphProto]) -> None:
         self.lowering, self.frame, self.call = lowering, frame, call
         names = dict.fromkeys(n for body in bodies for n in _free_names(body))
         self.captured: list[Value] = []
@@ -60,9 +56,6 @@ class _Bodies:
         Raises:
             UnsupportedError: when a captured value has no known type.
         """
-        from .lowering import Frame
-        from .sizes import Sizes
-
         around = self.frame.b.graph
         graph = Graph("body", around.modules)
         given: list[Value] = []
@@ -110,7 +103,7 @@ def _free_names(proto: onnx.GraphProto) -> Iterator[str]:
     yield from (output.name for output in proto.output if output.name not in own)
 
 
-def _return(lowering: Lowering, frame: Frame, proto: onnx.GraphProto, place: str) -> list[Value]:
+def _return(lowering: Lowers, frame: Frame, proto: onnx.GraphProto, place: str) -> list[Value]:
     """State the outputs of a nested graph; each is a value of its own."""
     graph = frame.b.graph
     for output in proto.output:
@@ -133,7 +126,7 @@ def _merged(types: Sequence[TensorType | None]) -> TensorType | None:
     return known[0].with_shape(tuple(dims))
 
 
-def _if(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
+def _if(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
     bodies = [call.take("then_branch"), call.take("else_branch")]
     decided = call.array(0)
     if decided is not None and decided.size == 1:
@@ -160,7 +153,7 @@ def _if(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
     )
 
 
-def _taken(lowering: Lowering, frame: Frame, body: onnx.GraphProto, place: str) -> list[Value]:
+def _taken(lowering: Lowers, frame: Frame, body: onnx.GraphProto, place: str) -> list[Value]:
     """What a branch gives that is always taken, in the graph around it."""
     values = dict(frame.values)
     for name, data in stored_tensors(body, None).items():
@@ -171,7 +164,7 @@ def _taken(lowering: Lowering, frame: Frame, body: onnx.GraphProto, place: str) 
     return [lowering.lookup(inner, output.name, place) for output in body.output]
 
 
-def _loop(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
+def _loop(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
     body = call.take("body")
     initial = [v for v in call.operands[2:] if v is not None]
     graph = frame.b.graph
@@ -200,7 +193,7 @@ def _loop(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
 
 
 def _settled(
-    lowering: Lowering, made: _Bodies, call: Call, body: onnx.GraphProto, states: Sequence[TensorType]
+    lowering: Lowers, made: _Bodies, call: Call, body: onnx.GraphProto, states: Sequence[TensorType]
 ) -> tuple[Graph, list[TensorType | None]]:
     """A body with types of its state that hold from turn to turn."""
     formals = list(states)
@@ -227,7 +220,7 @@ def _holds(formal: TensorType, result: TensorType) -> bool:
     )
 
 
-def _scan(lowering: Lowering, frame: Frame, call: Call) -> list[Value]:
+def _scan(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
     """A Loop whose body takes a slice of each scanned input at its turn."""
     if call.version < 9:
         raise call.unsupported("expected opset 9 or later, where Scan has no batch of its own")

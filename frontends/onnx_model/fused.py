@@ -12,8 +12,11 @@ FUSED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {}
 """(domain, operator) -> what it becomes."""
 
 
-def _op(*names: str) -> Callable[[Callable[[Call], Value]], Callable[[Call], Value]]:
-    def register(function: Callable[[Call], Value]) -> Callable[[Call], Value]:
+Rule = Callable[[Call], list[Value] | Value]
+
+
+def _op(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
         for name in names:
             FUSED["com.microsoft", name] = function
         return function
@@ -242,7 +245,8 @@ def attention(call: Call) -> list[Value]:
     total = None if mask is None else _mask_bias(call, mask, fused)
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
-    return [_attended(call, *(_heads(call, part, heads) for part in (q, k, v)), total, scale)]
+    q, k, v = (_heads(call, part, heads) for part in (q, k, v))
+    return [_attended(call, q, k, v, total, scale)]
 
 
 @_op("MultiHeadAttention")
@@ -267,7 +271,8 @@ def multi_head_attention(call: Call) -> list[Value]:
     total = None if mask is None else _mask_bias(call, mask, q)
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
-    return [_attended(call, *(_heads(call, part, heads) for part in (q, k, v)), total, scale)]
+    q, k, v = (_heads(call, part, heads) for part in (q, k, v))
+    return [_attended(call, q, k, v, total, scale)]
 
 
 @_op("RotaryEmbedding")

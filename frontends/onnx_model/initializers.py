@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
-from ...ir import ModelError, TensorData, UnsupportedError, require_name, require_shape
+from ...ir import ModelError, TensorData, TensorType, UnsupportedError, require_name, require_shape
 from ...ir.types import dtype_of_onnx
 from .scopes import SLOTS
 
@@ -120,3 +120,15 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 yield from _nodes(attribute.g)
+
+
+def type_of_info(info: onnx.ValueInfoProto) -> TensorType | None:
+    """Return the type that a file states of a value, with symbols as it names them; None for no tensor."""
+    if not info.type.HasField("tensor_type") or not info.type.tensor_type.elem_type:
+        return None
+    tensor = info.type.tensor_type
+    dtype = element_type(tensor.elem_type, f"`{info.name}`")
+    if not tensor.HasField("shape"):
+        return TensorType(dtype, None)
+    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim]
+    return TensorType(dtype, tuple(dims))

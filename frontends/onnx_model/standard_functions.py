@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import onnx
 
@@ -18,7 +19,7 @@ from .versions import ADAPTERS
 def has_function(operator: str) -> bool:
     """Whether ONNX states a body for an operator."""
     try:
-        schema = onnx.defs.get_schema(operator)
+        schema: Any = onnx.defs.get_schema(operator)  # whose annotations leave out its functions
     except onnx.defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)
@@ -33,7 +34,7 @@ def standard_function(call: Call) -> onnx.FunctionProto | None:
         or _is_ours(call)
     ):
         return None
-    schema = onnx.defs.get_schema(call.operator, call.version)
+    schema: Any = onnx.defs.get_schema(call.operator, call.version)
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= call.version]
     if versions:
         types = []

@@ -118,7 +118,7 @@ def slice_(call: Call) -> Outputs:
 @_below(10, "TopK")
 def top_k(call: Call) -> Outputs:
     """The count was an attribute."""
-    call.operands = [call.value(0), call.ints([call.take("k")])]
+    call.operands[1:] = [call.ints([call.take("k")])]
     return None
 
 
@@ -234,7 +234,7 @@ def batch_normalization(call: Call) -> Outputs:
 @_below(21, "GroupNormalization")
 def group_normalization(call: Call) -> Outputs:
     """Scale and bias were of groups, and are of channels."""
-    channels, groups = (call.type().shape or ())[1], call.attributes["num_groups"]
+    channels, groups = (call.type().shape or (0, 0))[1], call.attributes["num_groups"]
     if not isinstance(channels, int):
         raise call.unsupported(f"expected a static number of channels, got {call.type()}")
     for slot in (1, 2):
@@ -317,6 +317,14 @@ def constant(call: Call) -> Outputs:
     if name in dtypes:
         return call.constant(np.asarray(value, dtypes[name]))
     return call.graph.add_constant(np.asarray(value, object))
+
+
+@_below(_ALWAYS, "Conv", "ConvTranspose")
+def conv(call: Call) -> Outputs:
+    """A kernel has as many axes as what it runs over, which ONNX's rule leaves unsaid."""
+    if call.rank(1) != call.rank(0) or call.rank(0) < 3:
+        raise call.unsupported(f"expected a kernel of {call.rank(0)} axes, 3 or more, got {call.type(1)}")
+    return None
 
 
 @_below(_ALWAYS, "Range")

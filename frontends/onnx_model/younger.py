@@ -115,7 +115,7 @@ def space_to_depth(call: Call) -> Value | None:
     if call.take("mode", "DCR") == "DCR":
         return None
     size = call.take("blocksize")
-    batch, channels, height, width = call.type().shape or ()
+    batch, channels, height, width = call.type().shape or (None, None, None, None)
     if not isinstance(channels, int) or not isinstance(height, int) or not isinstance(width, int):
         raise call.unsupported("expected a static image")
     rows, columns = height // size, width // size

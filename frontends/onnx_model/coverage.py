@@ -1,0 +1,70 @@
+"""Which operators are lowered; what is not is refused before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+
+from ...ir import InvalidGraphError, Missing, UnsupportedError, signature
+from .control_flow import CONTROL_FLOW
+from .fused import FUSED
+from .sequences import SEQUENCES
+from .standard_functions import has_function
+from .versions import ADAPTERS
+
+_UNTYPED = ("SequenceMap", "Optional", "OptionalGetElement", "OptionalHasElement")
+"""Operators on sequences and optional values, which the IR does not carry."""
+
+
+def plain_domain(domain: str) -> str:
+    """Return a domain by the shorter of its names: ONNX's own is empty."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def is_known(domain: str, operator: str) -> bool:
+    """Whether an operator has a lowering."""
+    if (domain, operator) in FUSED:
+        return True
+    if domain or operator in _UNTYPED:
+        return False
+    if operator in SEQUENCES or operator in ADAPTERS or operator in CONTROL_FLOW or has_function(operator):
+        return True
+    try:
+        signature(operator)
+    except InvalidGraphError:
+        return False
+    return True
+
+
+def require_known(model: onnx.ModelProto) -> None:
+    """Check that every operator of a model has a lowering.
+
+    Raises:
+        UnsupportedError: listing all that have none, the most used first.
+    """
+    own = {(f.domain, f.name) for f in model.functions}
+    places: dict[str, list[str]] = {}
+    for node in _all_nodes(model):
+        domain = plain_domain(node.domain)
+        if (node.domain, node.op_type) in own or is_known(domain, node.op_type):
+            continue
+        name = f"{domain}.{node.op_type}" if domain else node.op_type
+        places.setdefault(name, []).append(f"node `{node.name or next(iter(node.output), '')}`")
+    if places:
+        ordered = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
+        raise UnsupportedError(
+            "E201",
+            f"no lowering for {len(ordered)} ONNX operator{'s' if len(ordered) > 1 else ''}",
+            missing=[Missing(name, tuple(found)) for name, found in ordered],
+            hint="end the model before them, or export it with operators of ai.onnx",
+        )
+
+
+def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    stack: list[Any] = [model.graph, *model.functions]
+    while stack:
+        for node in stack.pop().node:
+            yield node
+            stack += [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]

@@ -1,0 +1,124 @@
+"""The parameters of a graph: made where they are read first, held by the module that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...ir import Graph, Parameter, TensorData, Value
+from .scopes import SLOTS, Modules, Scope
+
+_STATISTICS = 3  # slot of BatchNormalization from which on its operands are not trained
+_EXPORTERS = "onnx::"  # begins names that torch's exporter makes up
+
+
+class Weights:
+    """The initializers of a model that are weights.
+
+    Args:
+        graph: the root graph.
+        stored: the initializers.
+        names: of those that are weights.
+        modules: the module tree.
+        scoped: whether the file states scopes.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        stored: Mapping[str, TensorData],
+        names: set[str],
+        modules: Modules,
+        *,
+        scoped: bool,
+    ) -> None:
+        self._graph, self._stored, self._names = graph, stored, names
+        self._modules, self._scoped = modules, scoped
+        self._parameters: dict[str, Value] = {}
+        self._copies: dict[str, int] = {}
+        self._held: set[int] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._stored
+
+    def value(self, name: str) -> Value:
+        """Return the parameter or constant that an initializer is.
+
+        A name that torch's exporter made up stands for all tensors that were equal, of layers that do not
+        share them: each use is a parameter of its own.
+        """
+        data = self._stored[name]
+        if name not in self._names:
+            return self._graph.add_constant(data)
+        if name not in self._parameters or name.startswith(_EXPORTERS):
+            self._parameters[name] = self._add(name, data)
+        return self._parameters[name]
+
+    def is_shared(self, name: str) -> bool:
+        """Whether all uses of an initializer are of one value."""
+        return name not in self._names or not name.startswith(_EXPORTERS)
+
+    def _add(self, name: str, data: TensorData) -> Value:
+        count = self._copies[name] = self._copies.get(name, 0) + 1
+        if count > 1:
+            data = replace(data, storage=(data.storage, count))
+        own = name if count == 1 else f"{name}.{count}"
+        trained = "float" in data.dtype
+        return self._graph.add_parameter(Parameter(own, name, data, trainable=trained, is_buffer=not trained))
+
+    def hold(self, operator: str, operands: Sequence[Value | None], module: int) -> None:
+        """Register the parameters that an operator reads first with the module that it is in."""
+        if operator == "Identity":  # gives them another name
+            return
+        names = SLOTS.get(operator, ())
+        for slot, value in enumerate(operands):
+            node = None if value is None else self._graph.node(value.node)
+            if not isinstance(node, Parameter) or node.key in self._held:
+                continue
+            self._held.add(node.key)
+            node.role = names[slot] if slot < len(names) else ""
+            if operator == "BatchNormalization" and slot >= _STATISTICS:
+                node.trainable, node.is_buffer = False, True
+            *path, last = node.declared.split(".")
+            stated = self._modules.find(path) if path and self._scoped else None
+            held = self._graph.modules.module(module if stated is None else stated).parameters
+            is_stated = stated is not None and last.isidentifier()
+            held[_unique(last if is_stated else node.role or attribute_name(last), held)] = node.key
+
+    def hold_rest(self) -> None:
+        """Register the parameters that only nested graphs read with the root."""
+        root = self._graph.modules.module(0).parameters
+        for parameter in self._graph.parameters():
+            if parameter.key not in self._held:
+                root[_unique(attribute_name(parameter.declared), root)] = parameter.key
+
+    def scope(self, operator: str, name: str, operands: Sequence[Value | None]) -> Scope:
+        """Return the module that a layer with weights is in a file without scopes.
+
+        Args:
+            operator: of the layer.
+            name: of the node, or of what it gives.
+            operands: what it reads.
+        """
+        names = SLOTS.get(operator, ())
+        for slot, value in enumerate(operands[: len(names)]):
+            held = None if value is None else self._graph.node(value.node)
+            if isinstance(held, Parameter) and names[slot]:
+                path = held.declared.rpartition(".")[0]
+                return ((attribute_name(path or name), operator),)
+        return ()
+
+
+def attribute_name(text: str) -> str:
+    """Return a name of Python's for a text of a file."""
+    plain = "".join(c if c.isalnum() or c == "_" else "_" for c in text).strip("_") or "unnamed"
+    return plain if plain.isidentifier() or plain.isdigit() else f"n{plain}"
+
+
+def _unique(name: str, taken: Mapping[str, int]) -> str:
+    """Return a name that is not taken: itself, or with a number."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found
