@@ -38,6 +38,23 @@ def is_known(domain: str, operator: str) -> bool:
     return True
 
 
+def require_opset(model: onnx.ModelProto) -> None:
+    """Check that ONNX has the version of its operators that a model asks for.
+
+    Raises:
+        UnsupportedError: for one that is not there yet, or none.
+    """
+    newest = onnx.defs.onnx_opset_version()
+    stated = [o.version for o in model.opset_import if plain_domain(o.domain) == ""]
+    found = stated[0] if stated else 1
+    if not 1 <= found <= newest:
+        raise UnsupportedError(
+            "E203",
+            f"expected an opset from 1 to {newest}, got {found}",
+            hint="a newer `onnx` knows newer opsets",
+        )
+
+
 def require_known(model: onnx.ModelProto) -> None:
     """Check that every operator of a model has a lowering.
 

@@ -10,7 +10,7 @@ from ...ir import Builder, Graph, InvalidGraphError, ModelError, Operator, Tenso
 from ..size_limits import Budget
 from .call import Call, plain_attributes
 from .control_flow import CONTROL_FLOW, lower_control_flow
-from .coverage import plain_domain, require_known
+from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import FUSED
 from .scopes import Modules, Scope, class_of
@@ -61,6 +61,7 @@ class Lowering:
             UnsupportedError: listing every operator without a lowering.
             ModelError: when a node does not fit what it reads.
         """
+        require_opset(self.model)
         require_known(self.model)
         opsets = {o.domain: o.version for o in self.model.opset_import}
         frame = Frame(Builder(self.graph, call=self.modules.root), dict(inputs), Sizes(), opsets)
