@@ -37,6 +37,8 @@ class Origin:
         packed: name of a vector in the source's checkpoint -> the names of the parameters that it holds, in
             order; the graph has them in its place.
         ends: (input, internal value) where passes ended the net before its outputs; see `analysis.ending`.
+        joined: (new input, the input behind whose samples a pass put its own, the new input's outputs): they
+            go through the net as one batch.
     """
 
     framework: str = ""
@@ -58,6 +60,9 @@ class Origin:
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    joined: list[tuple[str, str, tuple[str, ...]]] = field(
+        default_factory=list[tuple[str, str, tuple[str, ...]]]
+    )
 
     def copy(self) -> Origin:
         """Return the same origin with inputs, notes and landmarks of its own; model and arrays are shared."""
@@ -72,4 +77,5 @@ class Origin:
             arguments=dict(self.arguments),
             packed=dict(self.packed),
             ends=list(self.ends),
+            joined=list(self.joined),
         )

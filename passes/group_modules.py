@@ -10,7 +10,8 @@ from typing import ClassVar
 from ..ir import Graph, Parameter
 from .base import Change, Pass
 from .module_grouping.attribute_names import AttributeNames, free_name, walk_as_written
-from .module_grouping.chains import Element, Group, Leaf, Step, steps_of
+from .module_grouping.chains import Element, Group, Leaf, Step, find_steps, steps_of
+from .module_grouping.equal_branches import find_branches
 from .module_grouping.plan import Plan
 
 
@@ -31,7 +32,8 @@ class GroupModules(Pass):
 
     Leaves alone:
         A graph that has modules already. What is no chain or block with one value in and one out. Layers
-        called several times, and models with control flow. What is computed: only modules and calls change.
+        called several times outside of such parts, and models with control flow. What is computed: only
+        modules and calls change.
 
     Refuses:
         Nothing.
@@ -68,24 +70,33 @@ class GroupModules(Pass):
         """Group; see the class."""
         if graph.origin.framework and not graph.origin.has_modules:
             flatten_namespaces(graph)
-        return _Regrouping(graph).run() if is_flat(graph) else []
+        return _Regrouping(graph).run() if is_flat(graph) and _repeats_in_branches(graph) else []
 
 
 def is_flat(graph: Graph) -> bool:
-    """Whether all modules are leaves of the root, each called once at most, and there is no control flow."""
+    """Whether all modules are leaves of the root, which is called once, and there is no control flow."""
     tree = graph.modules
     if tree.root is None or len(tree.calls(0)) != 1 or any(n.subgraphs() for n in graph.operators()):
         return False
     (root,) = tree.calls(0)
     calls = [call for call in tree.calls() if call.key != root.key]
-    called = Counter(call.module for call in calls)
     return (
         all(not module.children for module in tree if module.key)
-        and all(call.parent == root.key and called[call.module] == 1 for call in calls)
+        and all(call.parent == root.key for call in calls)
         and len(set(tree.root.children.values())) == len(tree.root.children)
-        and set(called) <= set(tree.root.children.values())
+        and {call.module for call in calls} <= set(tree.root.children.values())
         and all(node.call is not None for node in graph.operators())
     )
+
+
+def _repeats_in_branches(graph: Graph) -> bool:
+    """Whether every layer that is called several times is in a part that runs several times."""
+    called = Counter(call.module for call in graph.modules.calls())
+    if max(called.values()) == 1:
+        return True
+    steps = find_steps(graph)
+    inside = {id(s) for branch in find_branches(graph, steps) for run in branch.runs for s in run}
+    return all(id(s) in inside for s in steps if s.module is not None and called[s.module] > 1)
 
 
 def flatten_namespaces(graph: Graph) -> None:
@@ -152,7 +163,7 @@ class _Regrouping:
                         self.graph.operator(other).call = self._call_again(call, calls)
                         if twin.module is not None and old is not None and self.tree.has_call(old):
                             self.tree.remove_call(old)
-                    if twin.module is not None and step.module is not None:
+                    if twin.module is not None and step.module not in (None, twin.module):
                         replaced.add(twin.module)
                         if self.graph.provenance is not None:
                             self.graph.provenance.merged[twin.module] = step.module

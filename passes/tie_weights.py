@@ -15,6 +15,7 @@ from .base import Change, Pass
 from .transposes import replace_by_transpose
 from .twinning.branches import expand_pattern, find_branches, report_branch
 from .twinning.copying import find_statistics, has_twin, make_twin
+from .twinning.joining import join_twins
 
 _RANKS = 5  # of tensors whose axes are tried in every order
 
@@ -35,8 +36,9 @@ class TieWeights(Pass):
         ``twin=INPUT+NEW`` clones what depends on an input onto a new input, with the same parameters and
         second calls of the same modules; the new outputs come after the old ones and are called
         ``OUTPUT_NEW``. ``twin=INPUT+NEW+NEWER`` makes triplets. ``prefix=b_+c_`` puts a prefix before the
-        names of each twin's operators and outputs, never before a parameter's. ``at=NAME`` ends the net at
-        an internal output, a node or a module first.
+        names of each twin's operators, labels and outputs, never before a parameter's. ``at=NAME`` ends the
+        net at an internal output, a node or a module first. ``strategy=batch`` computes the branches once, on
+        the inputs one behind the other along the batch axis, and splits the outputs again.
 
     Why:
         A tied weight that becomes two in a conversion trains apart, and is twice in the file. A framework
@@ -50,6 +52,8 @@ class TieWeights(Pass):
     Refuses:
         Paths that no parameter has, and tensors of different shape or element type. A weight that is stored
         transposed, in memory of its own, is not the same parameter. A twin of state that a run updates.
+        ``strategy=batch`` where a sample's result may depend on the others: of a BatchNormalization in
+        training, of a sum over the batch, or of an operator that is not known to keep samples apart.
 
     Example:
         >>> from regraft.ir import parse
@@ -71,6 +75,7 @@ class TieWeights(Pass):
         twin: (input, new inputs…) groups.
         at: where the net ends, for each group, else nowhere.
         prefix: before the names of what is copied, one for each new input.
+        strategy: "calls" computes each branch, "batch" all of them as one batch.
     """
 
     name: ClassVar[str] = "tie-weights"
@@ -91,6 +96,7 @@ class TieWeights(Pass):
     twin: tuple[tuple[str, ...], ...] = ()
     at: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
+    strategy: Literal["calls", "batch"] = "calls"
 
     def run(self, graph: Graph) -> list[Change]:
         """Tie; see the class."""
@@ -115,11 +121,11 @@ class TieWeights(Pass):
             )
         prefixes = iter(self.prefix or [""] * count)
         for at, group in zip(self.at or [""] * len(self.twin), self.twin, strict=True):
-            changes += _twins(graph, group, at, [next(prefixes) for _ in group[1:]])
+            changes += _twins(graph, group, at, [next(prefixes) for _ in group[1:]], self.strategy)
         return changes
 
 
-def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str]) -> list[Change]:
+def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str], strategy: str) -> list[Change]:
     source, *others = group
     wanted = [(n, p) for n, p in zip(others, prefixes, strict=True) if not has_twin(graph, n, p)]
     changes: list[Change] = []
@@ -127,6 +133,11 @@ def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str]) -
         gone = end_at(graph, source, at)
         text = f"the net ends at `{at}`: {gone} parameters behind it are used no longer"
         changes.append(Change("TW107", text, place=at))
+    if wanted and strategy == "batch":
+        made = join_twins(graph, source, [new for new, _ in wanted], [prefix for _, prefix in wanted])
+        return changes + [
+            _report_twin(source, new, names) for (new, _), names in zip(wanted, made, strict=True)
+        ]
     twice = find_statistics(graph, source) if wanted else []
     if twice:
         shown = ", ".join(f"`{name}`" for name in twice[:3]) + (", …" if len(twice) > 3 else "")
@@ -136,10 +147,14 @@ def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str]) -
         )
         changes.append(Change("TW108", text, place=twice[0]))
     for new, prefix in wanted:
-        outputs = ", ".join(f"`{name}`" for name in make_twin(graph, source, new, prefix))
-        message = f"what depends on `{source}` has a twin on the new input `{new}`, with outputs {outputs}"
-        changes.append(Change("TW105", message, place=new))
+        changes.append(_report_twin(source, new, make_twin(graph, source, new, prefix)))
     return changes
+
+
+def _report_twin(source: str, new: str, names: list[str]) -> Change:
+    outputs = ", ".join(f"`{name}`" for name in names)
+    message = f"what depends on `{source}` has a twin on the new input `{new}`, with outputs {outputs}"
+    return Change("TW105", message, place=new)
 
 
 def _path(graph: Graph, parameter: Parameter) -> str:

@@ -35,12 +35,44 @@ def make_twin(graph: Graph, source: str, new: str, prefix: str = "") -> list[str
         PassError: for an input that there is not, a name that is taken, an input no output depends on, or
             state that both branches would update.
     """
-    old = _input(graph, source)
+    old = input_called(graph, source)
+    dependent = graph.flow.descendants(old.key)
+    doubled = [(name, value) for name, value in graph.outputs if value.node in dependent]
+    names = list(check_names(graph, source, new, prefix).values())
+    chosen, calls = _clone_calls(graph, dependent)
+    mapped = {old.key: graph.add_input(new, old.type).node}
+    for key in [k for k in graph.order() if k in chosen]:
+        _clone(graph, graph.operator(key), mapped, calls, new, prefix)
+    found = [Value(mapped[v.node], v.output) for _, v in doubled]
+    graph.outputs += zip(names, found, strict=True)
+    add_example(graph, source, new)
+    return names
+
+
+def add_example(graph: Graph, source: str, new: str) -> None:
+    """Give a new input another example than that of the first, of the same range."""
+    origin = graph.origin
+    examples, ranges = origin.inputs, origin.ranges
+    if source in ranges:
+        ranges = {**ranges, new: ranges[source]}
+    if source in examples:
+        turned = np.ascontiguousarray(np.roll(np.flip(examples[source]), len(examples) - 1))
+        examples = {**examples, new: turned}
+    graph.origin = replace(origin, inputs=examples, ranges=ranges)
+
+
+def check_names(graph: Graph, source: str, new: str, prefix: str = "") -> dict[str, str]:
+    """Return the outputs that depend on an input, each with its twin's name.
+
+    Raises:
+        PassError: as `make_twin` does.
+    """
+    old = input_called(graph, source)
     taken = {node.name for node in graph.input_nodes()} | {name for name, _ in graph.outputs}
     if new in taken:
         raise PassError("E501", f"expected a new name for the twin of `{source}`, got `{new}` again")
     dependent = graph.flow.descendants(old.key)
-    doubled = [(name, value) for name, value in graph.outputs if value.node in dependent]
+    doubled = [name for name, value in graph.outputs if value.node in dependent]
     if not doubled:
         raise PassError("E501", f"expected an output that depends on `{source}`, got none")
     updated = [graph.parameter(p).name for p, v in graph.updates.items() if v.node in dependent]
@@ -50,22 +82,12 @@ def make_twin(graph: Graph, source: str, new: str, prefix: str = "") -> list[str
             f"expected no state that depends on `{source}`, got updates of {', '.join(map(repr, updated))}",
             hint="both branches would update it, in no certain order; capture in evaluation mode",
         )
-    names = [twin_name(name, new, prefix) for name, _ in doubled]
-    clash = [name for name in names if name in taken]
+    names = {name: twin_name(name, new, prefix) for name in doubled}
+    clash = [name for name in names.values() if name in taken]
     if clash:
         raise PassError(
             "E501", f"expected new names for the twin's outputs, got `{clash[0]}`, which is taken"
         )
-    chosen, calls = _clone_calls(graph, dependent)
-    mapped = {old.key: graph.add_input(new, old.type).node}
-    for key in [k for k in graph.order() if k in chosen]:
-        _clone(graph, graph.operator(key), mapped, calls, prefix)
-    found = [Value(mapped[v.node], v.output) for _, v in doubled]
-    graph.outputs += zip(names, found, strict=True)
-    examples = graph.origin.inputs
-    if source in examples:  # another example than the first input's, of the same range
-        turned = np.ascontiguousarray(np.roll(np.flip(examples[source]), len(examples) - 1))
-        graph.origin = replace(graph.origin, inputs={**examples, new: turned})
     return names
 
 
@@ -74,14 +96,20 @@ def find_statistics(graph: Graph, source: str) -> list[str]:
     paths = graph.modules.call_names()
     return [
         paths[node.call].rpartition("#")[0] if node.call is not None else node.op_type
-        for node in map(graph.node, sorted(graph.flow.descendants(_input(graph, source).key)))
+        for node in map(graph.node, sorted(graph.flow.descendants(input_called(graph, source).key)))
         if isinstance(node, Operator)
         and node.op_type == "BatchNormalization"
+        and node.float("momentum") != 1.0  # with which the statistics stay, in training too
         and all(isinstance(graph.node(v.node), Parameter) for v in graph.operands(node.key)[3:5] if v)
     ]
 
 
-def _input(graph: Graph, name: str) -> Input:
+def input_called(graph: Graph, name: str) -> Input:
+    """Return the input of that name.
+
+    Raises:
+        PassError: E501 when there is none.
+    """
     for node in graph.input_nodes():
         if node.name == name:
             return node
@@ -110,7 +138,9 @@ def _clone_calls(graph: Graph, dependent: Iterable[int]) -> tuple[set[int], dict
     return chosen, again
 
 
-def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int], prefix: str) -> None:
+def _clone(
+    graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int, int], new: str, prefix: str
+) -> None:
     """Add a copy of an operator on the mapped operands."""
 
     def map_value(value: Value | None) -> Value | None:
@@ -126,6 +156,9 @@ def _clone(graph: Graph, node: Operator, mapped: dict[int, int], calls: dict[int
         name: _copy_nested(value, calls) if isinstance(value, Graph) else value
         for name, value in node.attributes.items()
     }
+    label = node.attributes.get("label")
+    if isinstance(label, str) and label:  # an input of training: each branch has one of its own
+        twin.attributes["label"] = twin_name(label, new, prefix)
     captured = [value for value in map(map_value, graph.captured(node.key)) if value is not None]
     outputs = graph.add_operator(twin, [map_value(v) for v in graph.operands(node.key)], captured)
     mapped[node.key] = outputs[0].node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Dim, Value
-from ....ir.dims import product, quotient
+from ....ir.dims import Size, product, quotient
 from ...formulas import begins_then_ends, slice_axes
 from ...lowering_table import LoweringTable
 from ...size_limits import MOST_OUTPUTS
@@ -144,8 +144,17 @@ def squeeze(call: Call) -> Value:
 @TABLE.op("Concat")
 def concat(call: Call) -> Value:
     """Along axis 1 unless told."""
-    axis = call.axis("dim", default=1)
-    return call.op("Concat", *call.operands(), axis=axis)
+    axis, parts = call.axis("dim", default=1), call.operands()
+    first = call.type_of(parts[0])
+    if first.shape is None or axis >= len(first.shape):
+        return call.op("Concat", *parts, axis=axis)
+    found = [dim for part in parts for dim in (call.type_of(part).shape or ())[axis : axis + 1]]
+    sizes = [Size.of(dim) for dim in found if dim is not None]
+    if len(sizes) != len(parts):
+        return call.op("Concat", *parts, axis=axis)
+    dims: list[Dim] = list(first.shape)
+    dims[axis] = sum(sizes, Size(())).dim
+    return call.op("Concat", *parts, types=[first.with_shape(tuple(dims))], axis=axis)
 
 
 @TABLE.op("stack")
@@ -162,6 +171,13 @@ def slice_channel(call: Call) -> list[Value]:
     axis = call.axis("axis", default=1)
     count = call.int("num_outputs")
     call.bounded(count, MOST_OUTPUTS)
+    data = call.type_of(0)
+    part = quotient((data.shape or ())[axis], count) if count > 1 and data.shape else None
+    if isinstance(part, str):  # of several batches, one behind the other
+        type_ = data.with_shape(tuple(part if i == axis else d for i, d in enumerate(data.shape or ())))
+        types = [type_] * count
+        parts = call.ops("Split", call.value(0), outputs=count, types=types, axis=axis, num_outputs=count)
+        return _squeezed(call, parts, axis) if call.flag("squeeze_axis") else parts
     (size,) = call.static_shape(axes=[axis])
     if count < 1 or size % count:
         raise call.unsupported(f"expected num_outputs to divide {size}, got {count}")
@@ -191,7 +207,11 @@ def _parts(call: Call, axis: int, sizes: list[int], *, squeeze: bool) -> list[Va
         if len(sizes) == 1
         else call.ops("Split", call.value(0), call.constant(sizes), outputs=len(sizes), axis=axis)
     )
-    return [call.op("Squeeze", p, call.constant([axis])) for p in parts] if squeeze else parts
+    return _squeezed(call, parts, axis) if squeeze else parts
+
+
+def _squeezed(call: Call, parts: list[Value], axis: int) -> list[Value]:
+    return [call.op("Squeeze", part, call.constant([axis])) for part in parts]
 
 
 _END = 2**62  # what ONNX clips to the end, whatever the size
