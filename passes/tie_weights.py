@@ -107,7 +107,7 @@ class TieWeights(Pass):
         if self.by != "none":
             changes += _tie_same_memory(graph)
             apart = [] if self.by == "value" else find_branches(graph)
-            changes += map(report_branch, apart)
+            changes += [report_branch(graph, branch) for branch in apart]
             known = {name for branch in apart for pair in branch.pairs for name in pair}
             changes += _tie_equal_values(graph, asked=self.by == "value", known=known)
         if self.at and len(self.at) != len(self.twin):

@@ -46,9 +46,22 @@ def report_conflicts(
                 severity="error",
                 members=texts if len(shared) > 1 else (),
                 modules=owners,
+                advice=_advise(graph, shared, paths),
             )
         )
     return changes
+
+
+def _advise(graph: Graph, groups: Sequence[list[Parameter]], paths: Paths) -> str:
+    """Return what to type where a file has the parameters, and no line of a program can be edited."""
+    if graph.origin.framework != "mxnet":
+        return ""
+    option = ",".join("tie=" + "+".join(_path(p, paths) for p in group) for group in groups[:3])
+    more = " and so on" if len(groups) > 3 else ""
+    return (
+        f"`--pass tie-weights:{option}`{more} of `regraft rewrite` if they are one, as Gluon takes them; "
+        "otherwise `regraft rewrite` gives each a name (MXNet itself binds no such symbol)"
+    )
 
 
 def report_differences(

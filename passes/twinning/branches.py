@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...ir import Graph, Parameter, PassError
 from ..base import Change
 
@@ -52,21 +54,48 @@ def find_branches(graph: Graph) -> list[Branch]:
     ]
 
 
-def report_branch(branch: Branch) -> Change:
-    """Return the finding for a branch, with what to type."""
+def report_branch(graph: Graph, branch: Branch) -> Change:
+    """Return the finding for a branch, with what to type.
+
+    It is a warning where values are equal, as of a copy, or unknown. Where all differ both were trained, and
+    that two nets (a teacher and its student) are to differ is as likely: a note then.
+    """
     (first, second), *others = branch.pairs
     more = f" and {len(others)} more pairs" if others else ""
     members = tuple(f"`{a}`, `{b}`" for a, b in branch.pairs)
+    apart, known = _count_different(graph, branch)
+    what = f"`{first}`, `{second}`{more} are one structure under the prefix `{branch.prefix}`: "
+    if known and apart == known:
+        what += (
+            "two branches of other values, which have trained apart if they were to share their parameters"
+        )
+    else:
+        what += "two branches that train apart, where one was to share its parameters"
+        what += f" ({known - apart} of {known} pairs have equal values)" if known else ""
     return Change(
         "TW109",
-        f"`{first}`, `{second}`{more} are one structure under the prefix `{branch.prefix}`: "
-        "two branches that train apart, where one was to share its parameters",
+        what,
         place=second,
-        severity="warning",
+        severity="note" if known and apart == known else "warning",
         fixed=False,
         members=members,
         advice=f'`--pass "tie-weights:tie=*+{branch.prefix}*"` of `regraft rewrite`: each pair becomes one',
     )
+
+
+def _count_different(graph: Graph, branch: Branch) -> tuple[int, int]:
+    """Return how many pairs have other values, and how many tell: those that are not one number each."""
+    named = {parameter.declared: parameter.data for parameter in graph.parameters()}
+    apart = known = 0
+    for pair in branch.pairs:
+        data = [named[name] for name in pair]
+        if any(d.load is None or not d.shape for d in data):
+            continue
+        one, other = (d.numpy() for d in data)
+        equal = np.array_equal(one, other)
+        if not equal or (one != one.reshape(-1)[:1]).any():
+            known, apart = known + 1, apart + (not equal)
+    return apart, known
 
 
 def expand_pattern(graph: Graph, group: tuple[str, ...]) -> list[tuple[str, ...]]:

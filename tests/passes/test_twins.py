@@ -81,6 +81,9 @@ def test_a_branch_under_a_prefix_is_found_and_tied_as_the_advice_says(tmp_path, 
     path = symbol(tmp_path, ["", "sha-"], equal=equal)
     (found,) = [c for c in regraft.check(path) if c.code == "TW109"]
     assert "`conv1_weight`, `sha-conv1_weight` and 3 more pairs" in found.message
+    assert found.severity == ("warning" if equal else "note")
+    assert ("4 of 4 pairs have equal values" if equal else "of other values") in found.message
+    assert regraft.check(path).clean is not equal
     assert not [c for c in regraft.check(path) if c.code == "TW104"]
     option = found.advice.split('"')[1]
     graph = regraft.load(path, {"data0": X, "data1": X})
@@ -102,3 +105,39 @@ def test_a_pattern_that_not_every_name_has(tmp_path, group):
     graph = regraft.load(symbol(tmp_path, ["", "sha-"]), {"data0": X, "data1": X})
     with pytest.raises(PassError, match="E501"):
         TieWeights(tie=(tuple(group.split("+")),)).run(graph)
+
+
+def test_a_branch_without_values_is_told_by_its_names(tmp_path):
+    path = symbol(tmp_path, ["", "sha-"])
+    (tmp_path / "net-0000.params").unlink()
+    (found,) = [c for c in regraft.check(path).findings if c.code == "TW109"]
+    assert (found.severity, "values" in found.message) == ("warning", False)
+
+
+def test_two_variables_of_one_name_are_told_and_repaired_in_every_target(tmp_path):
+    nodes = [{"op": "null", "name": n, "inputs": []} for n in ("a", "w", "b", "w")]
+    attributes = {"num_hidden": "4", "no_bias": "True"}
+    for name, first in (("left", 0), ("right", 2)):
+        inputs = [[first, 0, 0], [first + 1, 0, 0]]
+        nodes.append({"op": "FullyConnected", "name": name, "inputs": inputs, "attrs": attributes})
+    path = tmp_path / "two-symbol.json"
+    path.write_text(json.dumps({"nodes": nodes, "heads": [[4, 0, 0], [5, 0, 0]]}))
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    save_params(tmp_path / "two-0000.params", {"arg:w": values})
+    (found,) = [c for c in regraft.check(path).findings if c.code == "RP101"]
+    assert "2 parameters are called `w`" in found.message
+    option = found.advice.split("`")[1].removeprefix("--pass ")
+    given = {n: np.full((2, 3), i + 1, np.float32) for i, n in enumerate("ab")}
+    for passes, count in (([], 2), ([option], 1)):
+        graph = regraft.load(path, given)
+        rewritten = regraft.rewrite(graph, passes or None)
+        _, report = regraft.api.rewrite_file(graph, rewritten, tmp_path / f"out{count}", "mxnet")
+        assert report is not None
+        assert report.passed
+        again = regraft.load(tmp_path / f"out{count}" / "two-symbol.json", given)
+        assert len({p.declared for p in again.parameters()}) == count
+        assert all(np.array_equal(p.data.numpy(), values) for p in again.parameters())
+    graph = regraft.load(path, given)
+    report = regraft.api.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "two.onnx", "onnx")[1]
+    assert report is not None
+    assert report.passed

@@ -90,6 +90,7 @@ class OnnxRunner:
     ) -> None:
         self._threads = threads
         self._optimised = optimised
+        model = _with_own_names(model) if isinstance(model, Graph) else model
         self._folder: Path | None = None
         self._scratch: weakref.finalize | None = None
         self._model = self._load(model)
@@ -362,6 +363,26 @@ class OnnxRunner:
         self._taking = {}
         if self._scratch is not None:
             self._scratch()
+
+
+def _with_own_names(graph: Graph) -> Graph:
+    """Return a graph whose parameters have names of their own: itself, or a copy.
+
+    A source may have two of one name, and its graph is run before any pass.
+    """
+    taken: set[str] = set()
+    double = [p for p in graph.parameters() if p.name in taken or taken.add(p.name)]
+    if not double:
+        return graph
+    new = graph.copy()
+    taken |= {node.name for node in graph.input_nodes()}
+    for key in [parameter.key for parameter in double]:
+        parameter, number = new.parameter(key), 2
+        while f"{parameter.name}_{number}" in taken:
+            number += 1
+        parameter.name = f"{parameter.name}_{number}"
+        taken.add(parameter.name)
+    return new
 
 
 def _weights(model: Graph | onnx.ModelProto | Path | str) -> set[str]:
