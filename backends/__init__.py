@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..ir import Graph, UsageError
+from ..ir.analysis.absence import require_values
 from ..ir.declarations import Declaration, declare_domain
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ def require_fitting(path: Path, to: str, options: Iterable[str]) -> None:
         raise UsageError("E001", f"expected {target.writes} as output, got `{path}`")
     if not target.suffix and infer_target(path) is not None:
         raise UsageError("E001", f"expected {target.writes} for `{to}`, got `{path}`")
+    require_values(graph)
     backend = target.load().write
     unknown = [name for name in options if name not in signature(backend).parameters]
     if unknown:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
+from ..ir.analysis.absence import require_values
 from .cases import Cases
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
@@ -101,6 +102,9 @@ def verify(
             nothing tells which layers are pairs (E703).
         UsageError: when inputs cannot be made, or the target is nothing that runs.
     """
+    for graph in (source, target):
+        if isinstance(graph, Graph):
+            require_values(graph)
     if train:
         refuse_training(source, target, own=own)
     paired = None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...ir import Graph, ModelError, TensorType
+from ...ir import Graph, TensorType
 from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
@@ -25,8 +25,9 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     """Read a symbol and its parameters into a graph.
 
     The parameters come from `options.params`, else from the highest epoch of ``x-NNNN.params`` beside
-    ``x-symbol.json``. Labels that only loss heads use are no inputs. Where the model insists on one batch
-    size (a Reshape to a literal one, say), the graph has it, and a note in its origin says so.
+    ``x-symbol.json``; where there is none they have shapes, inferred from the inputs, and no values. Labels
+    that only loss heads use are no inputs. Where the model insists on one batch size (a Reshape to a literal
+    one, say), the graph has it, and a note in its origin says so.
 
     Args:
         model: path of the symbol's JSON.
@@ -42,12 +43,6 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     require_lowerings(symbol)
     stored = _stored(path, options)
     variables = classify(symbol, stored, {name for name, array in inputs if name and array is not None})
-    if variables.parameters and stored.path is None:
-        raise ModelError(
-            "E101",
-            f"expected the parameters of `{path.name}` beside it, got no `{_prefix(path)}-0000.params`",
-            hint="give them with --params FILE",
-        )
     notes: list[str] = []
     arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
 
@@ -62,6 +57,10 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     graph = read_at_sizes(arrays, options, lowered)
     graph.origin.inputs = arrays
     graph.origin.notes += notes
+    if variables.parameters and stored.path is None:
+        graph.origin.notes.append(
+            f"no `{_prefix(path)}-0000.params` beside it: parameters have inferred shapes and no values"
+        )
     return graph
 
 

@@ -82,15 +82,28 @@ def declared_dtype(node: SymbolNode) -> str | None:
 _EXAMPLE_BATCH = 2  # where the file leaves only the batch open, with a 0
 
 
-def _declared_shape(node: SymbolNode) -> tuple[int, ...] | None:
+def declared_sizes(node: SymbolNode) -> tuple[int, ...] | None:
+    """The shape that a variable states, or None where it states none or leaves a size open."""
+    shape = _stated_shape(node)
+    return shape if shape is not None and all(d > 0 for d in shape) else None
+
+
+def _stated_shape(node: SymbolNode) -> tuple[int, ...] | None:
     try:
         shape = literal(node.hidden.get("__shape__", "None"))
     except ValueError:
         return None
     if not isinstance(shape, (tuple, list)) or not all(isinstance(d, int) for d in shape):
         return None
-    sizes = [_EXAMPLE_BATCH, *shape[1:]] if shape and shape[0] == 0 else list(shape)
-    return tuple(sizes) if all(d > 0 for d in sizes) else None
+    return tuple(shape)
+
+
+def _declared_shape(node: SymbolNode) -> tuple[int, ...] | None:
+    shape = _stated_shape(node)
+    if shape is None:
+        return None
+    sizes = (_EXAMPLE_BATCH, *shape[1:]) if shape and shape[0] == 0 else shape
+    return sizes if all(d > 0 for d in sizes) else None
 
 
 def _example(node: SymbolNode, seed: int) -> np.ndarray:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from ...ir import (
     Builder,
+    Dim,
     Graph,
     InvalidGraphError,
     ModelError,
     Operator,
+    Parameter,
+    TensorData,
     TensorType,
     UnsupportedError,
     Value,
@@ -74,6 +77,7 @@ def lower(
             budget.spend(graph, range(before, graph._next), node.place)
             continue
         call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
+        _infer_parameters(call, operands)
         _check_parameters(call, operands)
         before = graph._next
         values[node.index] = list(_lowered(call))
@@ -137,6 +141,48 @@ def _lowered(call: Call) -> list[Value]:
     return result if isinstance(result, list) else [result]
 
 
+def _infer_parameters(call: Call, operands: list[Value | None]) -> None:
+    """Give parameters of which no file has the values the shapes that this node asks for.
+
+    Raises:
+        ModelError: E101 for one whose shape nothing tells.
+    """
+    unknown = {
+        slot: node
+        for slot, value in enumerate(operands)
+        if value is not None
+        and isinstance(node := call.graph.node(value.node), Parameter)
+        and node.data.load is None
+        and not node.data.shape
+    }
+    if not unknown:
+        return
+    slots = parameter_slots(call.operator, call.node.attributes)
+    known = [call.graph.known_type(v).shape for s, v in enumerate(operands) if v and s not in unknown]
+    wanted: dict[str, tuple[Dim, ...]] = {}
+    if known and known[0] is not None:
+        probe = TextAttributes(call.node.attributes, call.operator, call.place)
+        wanted = parameter_shapes(call.operator, probe, known[0])
+    for slot, node in unknown.items():
+        alike = known[0] if call.operator in _OF_ONE_SHAPE and known else None
+        shape = wanted.get(slots.get(slot, ""), alike)
+        sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
+        if not shape or len(sizes) != len(shape):
+            raise ModelError(
+                "E101",
+                f"expected the shape of `{node.declared}`, which `{call.operator}` does not tell",
+                place=call.place,
+                hint="give the parameters with --params FILE",
+            )
+        node.data = TensorData(node.data.dtype, sizes, None)
+
+
+_SPREADING = {"LeakyReLU"}
+"""Operators that take one value for all channels too."""
+
+_OF_ONE_SHAPE = {"elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "add_n"}
+
+
 def _check_parameters(call: Call, operands: list[Value | None]) -> None:
     """Check the shapes of a layer's parameters, stored or computed, against those its data asks for."""
     slots = parameter_slots(call.operator, call.node.attributes)
@@ -153,8 +199,11 @@ def _check_parameters(call: Call, operands: list[Value | None]) -> None:
         if known is None or known.shape is None:
             continue
         expected, found = wanted[name], known.shape
-        fits = len(found) == len(expected) and all(
-            not isinstance(e, int) or f is None or e == f for e, f in zip(expected, found, strict=True)
+        fits = call.operator in _SPREADING or (
+            len(found) == len(expected)
+            and all(
+                not isinstance(e, int) or f is None or e == f for e, f in zip(expected, found, strict=True)
+            )
         )
         if not fits:
             raise ModelError(

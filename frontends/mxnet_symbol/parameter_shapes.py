@@ -64,6 +64,28 @@ def _instance_norm(_attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
     return {"gamma": (_at(data, 1),), "beta": (_at(data, 1),)}
 
 
+def _group_norm(attrs: TextAttributes, _data: Shape) -> dict[str, Shape]:
+    return dict.fromkeys(("gamma", "beta"), (attrs.int("num_groups", 1),))
+
+
+def _slopes(_attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    return {"gamma": (_at(data, 1),)}
+
+
+_GATES = {"lstm": 4, "gru": 3}
+
+
+def _recurrent(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    """One vector: of each layer and direction the weights of the input and of the state, and two biases."""
+    hidden, layers, width = attrs.int("state_size"), attrs.int("num_layers"), _at(data, -1)
+    directions = 2 if attrs.flag("bidirectional") else 1
+    rows = directions * _GATES.get(attrs.text("mode"), 1) * hidden
+    if not isinstance(width, int):
+        return {"parameters": (None,)}
+    columns = width + hidden + 2 + (layers - 1) * (directions * hidden + hidden + 2)
+    return {"parameters": (rows * columns,)}
+
+
 _RULES: dict[str, Rule] = {
     "Convolution": _convolution,
     "Convolution_v1": _convolution,
@@ -75,4 +97,7 @@ _RULES: dict[str, Rule] = {
     "_contrib_SyncBatchNorm": _per_channel(1),
     "LayerNorm": _per_channel(-1),
     "InstanceNorm": _instance_norm,
+    "GroupNorm": _group_norm,
+    "LeakyReLU": _slopes,
+    "RNN": _recurrent,
 }

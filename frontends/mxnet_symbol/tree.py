@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from ...ir import Graph, ModelError, Parameter, TensorData, Value
-from .binding import declared_dtype
+from .binding import declared_dtype, declared_sizes
 from .initializers import default_initializer, stated_initializer
 from .reader import Symbol, SymbolNode
 from .signatures import parameter_slots
@@ -100,7 +100,7 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
     auxiliary = index in variables.auxiliary
     data = stored.find(node.name, auxiliary=auxiliary)
     if data is None:
-        data = TensorData(declared_dtype(node) or "float32", (), None)
+        data = TensorData(declared_dtype(node) or "float32", declared_sizes(node) or (), None)
     else:  # nodes of one name are parameters of their own, which start from the same values
         data = TensorData(data.dtype, data.shape, data.load, (data.storage, index))
     stated = node.hidden.get("__init__")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import regraft
 from regraft.frontends.mxnet_symbol import read, read_tree
 from regraft.frontends.mxnet_symbol.attributes import TextAttributes, literal
 from regraft.frontends.mxnet_symbol.params import find_params, read_params
@@ -254,11 +255,16 @@ def test_wrong_input_shape_names_the_layer(lenet: Path) -> None:
         read(lenet, image(2, 1, 28, 28) * 2, LoadOptions())
 
 
-def test_no_parameters(lenet: Path) -> None:
+def test_shapes_are_inferred_without_parameters(lenet: Path, tmp_path: Path) -> None:
+    stored = {p.declared: p.type for p in read(lenet, image(2, 1, 28, 28), LoadOptions()).parameters()}
     find_params(lenet).unlink()
-    with pytest.raises(ModelError, match="E101") as caught:
-        read(lenet, image(2, 1, 28, 28), LoadOptions())
-    assert "give them with `params`" in str(caught.value)
+    graph = read(lenet, image(2, 1, 28, 28), LoadOptions())
+    assert {p.declared: p.type for p in graph.parameters()} == stored
+    assert any("no values" in note for note in graph.origin.notes)
+    with pytest.raises(ModelError, match=r"E101 expected the values of 8 parameters") as caught:
+        regraft.save(graph, tmp_path / "lenet.onnx")
+    assert "`params`" in str(caught.value)
+    assert not (tmp_path / "lenet.onnx").exists()
     assert len(read_tree(lenet, LoadOptions()).parameters()) == 8  # names need no values
 
 

@@ -60,7 +60,7 @@ def test_a_stack_with_parameters_of_its_own(mode, attributes, tmp_path):
 
 def test_a_vector_of_another_size_is_refused(tmp_path):
     path = symbol(tmp_path, "gru", packed(torch.nn.GRU(4, 5)))
-    with pytest.raises(ModelError, match=r"expected 180 elements of `net_parameters`.*got 165"):
+    with pytest.raises(ModelError, match=r"`net_parameters` of shape \[180\].*got \[165\]"):
         read(path, [("data", X[:, :, [0, 1, 2, 3, 3]])], LoadOptions())
 
 

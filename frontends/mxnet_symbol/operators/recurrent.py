@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ....ir import ModelError, Parameter, TensorData, Value
+from ....ir import Parameter, TensorData, Value
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -105,15 +105,6 @@ def _refuse_options(call: Call) -> None:
 def _parameters(call: Call, found: list[Piece], wanted: list[Piece]) -> list[Value]:
     """The tensors that the vector holds: parameters of their own, or slices of a vector that is computed."""
     packed = call.value(1)
-    (size,) = call.static_shape(packed, [0])
-    if size != found[-1].stop:
-        raise ModelError(
-            "E103",
-            f"expected {found[-1].stop} elements of `{call.names[1]}` for data "
-            f"{call.type_of(call.value(0))}, got {size}",
-            place=call.node.place,
-            hint="check the shape given with --input, and that the parameters belong to this symbol",
-        )
     node = call.graph.node(packed.node)
     holders = [m for m in call.graph.modules if packed.node in m.parameters.values()]
     shared = len(holders) != 1 or holders[0].key == 0 or call.graph.users(packed)
@@ -140,9 +131,10 @@ def _part(call: Call, packed: Parameter, piece: Piece) -> Value:
     """A parameter on the vector's memory, named as gluon names it."""
     data = packed.data
 
-    def load() -> np.ndarray:
+    def read() -> np.ndarray:
         return data.numpy()[piece.start : piece.stop].reshape(piece.shape)
 
+    load = None if data.load is None else read
     stem = packed.name.removesuffix("parameters").rstrip("_") or call.node.name
     name = f"{stem}_{piece.name}"
     return call.graph.add_parameter(
