@@ -18,7 +18,7 @@ from .lowering import lower, require_lowerings
 from .params import find_params
 from .reader import Symbol, read_symbol
 from .tree import build_tree, class_name
-from .variables import Stored, Variables, classify
+from .variables import Stored, Variables, classify, rename_structural
 
 
 def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options: LoadOptions) -> Graph:
@@ -42,7 +42,9 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     symbol = read_symbol(path)
     require_lowerings(symbol)
     stored = _stored(path, options)
-    variables = classify(symbol, stored, {name for name, array in inputs if name and array is not None})
+    given = {name for name, array in inputs if name and array is not None}
+    rename_structural(symbol, classify(symbol, Stored(), given), stored)
+    variables = classify(symbol, stored, given)
     notes: list[str] = []
     arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
 
@@ -74,6 +76,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     """
     path = Path(str(model))
     symbol, stored = read_symbol(path), _stored(path, options)
+    rename_structural(symbol, classify(symbol, Stored()), stored)
     variables = classify(symbol, stored)
     graph = _graph(path, symbol, variables, stored)
     build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
@@ -96,6 +99,9 @@ def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> 
     if stored.path is not None:
         origin.parameters = stored.path
         origin.notes.append(f"parameters from {stored.path.name}")
+    if stored.structural:
+        name, path = next(iter(stored.structural.items()))
+        origin.notes.append(f"structural names, by the order of construction: `{path}` is `{name}`, …")
     if variables.labels:
         names = ", ".join(f"`{n.name}`" for n in variables.labels.values())
         origin.notes.append(f"{names}: a label that only loss heads read is no input in inference")

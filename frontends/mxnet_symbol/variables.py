@@ -10,6 +10,7 @@ from ...ir import ModelError, TensorData
 from .params import SavedArray, read_params
 from .reader import Symbol, SymbolNode
 from .signatures import AUXILIARY_SLOTS, is_label, parameter_slots, slot_names
+from .structural_names import find_structural
 
 
 @dataclass(slots=True)
@@ -18,11 +19,13 @@ class Stored:
 
     Attributes:
         path: the file, or None when there is none.
+        structural: name in the symbol -> Gluon's structural name in the file, where it has such.
     """
 
     path: Path | None = None
     arguments: dict[str, TensorData] = field(default_factory=dict)
     auxiliary: dict[str, TensorData] = field(default_factory=dict)
+    structural: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def read(path: Path | None) -> Stored:
@@ -110,3 +113,18 @@ def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Var
         else:
             found.inputs[node.index] = node
     return found
+
+
+def rename_structural(symbol: Symbol, variables: Variables, stored: Stored) -> None:
+    """Give stored arrays with Gluon's structural names (``0.weight``) the names that the symbol has.
+
+    Raises:
+        ModelError: E101 where the symbol does not tell which is which.
+    """
+    if stored.auxiliary or not stored.arguments:
+        return
+    names = [node.name for node in variables.parameters.values()]
+    found = find_structural(symbol, names, stored.arguments)
+    if found:
+        stored.structural = found
+        stored.arguments = {name: stored.arguments[path] for name, path in found.items()}

@@ -35,6 +35,8 @@ def main():
     parser.add_argument("--all", action="store_true", help="record cases again that have not changed")
     everything = parser.parse_args().all
     record_control_flow()
+    record_files()
+    record_steps()
     rows, emitted = record_rows(everything), record_emitted()
     print(f"recorded {rows} rows and {emitted} emitted symbols with MXNet {mx.__version__}")
 
@@ -130,6 +132,62 @@ def record_control_flow():
             outputs[0][3:] = [[0.0]] * 4
         records[name] = {"symbol": json.loads(symbol.tojson()), "given": given, "outputs": outputs}
     (CORPUS / "control_flow.json").write_text(json.dumps(records, indent=1) + "\n")
+
+
+def record_files():
+    """Make a residual net with a shortcut, export it, and save its parameters under structural names."""
+    nn = mx.gluon.nn
+
+    class Block(mx.gluon.HybridBlock):
+        def __init__(self, channels, prefix):
+            super().__init__(prefix=prefix)
+            with self.name_scope():
+                self.body = nn.HybridSequential(prefix="")
+                for _ in range(2):
+                    self.body.add(nn.Conv2D(channels, 3, padding=1), nn.BatchNorm())
+                self.shortcut = nn.HybridSequential(prefix="")
+                self.shortcut.add(nn.Conv2D(channels, 3, padding=1), nn.BatchNorm())
+
+        def hybrid_forward(self, F, x):
+            residual = self.shortcut(x)
+            return F.relu(residual + self.body(x))
+
+    folder = CORPUS / "files"
+    folder.mkdir(exist_ok=True)
+    mx.random.seed(7)
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(Block(3, "stage1_"), Block(3, "stage2_"), nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    x = mx.nd.random.normal(shape=(2, 3, 4, 4))
+    net(x)
+    for parameter in net.collect_params().values():
+        if not parameter.name.endswith("weight"):
+            parameter.set_data(mx.nd.random.uniform(0.5, 1.5, shape=parameter.shape))
+    outputs = net(x)
+    net.export(str(folder / "structural"))
+    net.save_parameters(str(folder / "structural.save_parameters"))
+    write_arrays(folder / "structural.npz", {"x": x.asnumpy(), "y": outputs.asnumpy()})
+
+
+def record_steps():
+    """Bind the siamese symbols that regraft wrote, one data name a branch, and train them for a step."""
+    path = CORPUS / "steps.json"
+    records = read_json(path, {})
+    for record in records.values():
+        symbol = mx.sym.load_json(json.dumps(record["symbol"]))
+        given = [mx.nd.array(value) for value in record["given"].values()]
+        module = mx.mod.Module(symbol, data_names=list(record["given"]), label_names=None)
+        module.bind([(n, v.shape) for n, v in zip(record["given"], given)])  # noqa: B905
+        module.set_params({n: mx.nd.array(v) for n, v in record["before"].items()}, {})
+        module.init_optimizer(optimizer_params={"learning_rate": record["rate"], "rescale_grad": 1.0})
+        module.forward(mx.io.DataBatch(given), is_train=True)
+        record["outputs"] = [o.asnumpy().tolist() for o in module.get_outputs()]
+        module.backward([mx.nd.ones(o.shape) for o in module.get_outputs()])
+        module.update()
+        record["after"] = {n: v.asnumpy().tolist() for n, v in module.get_params()[0].items()}
+    path.write_text(json.dumps(records) + "\n")
 
 
 def symbol_of(operator, attributes, names, outputs=1):
