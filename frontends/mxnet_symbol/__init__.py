@@ -13,6 +13,7 @@ from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
 from .batch import read_at_sizes
+from .begin_states import with_begin_states
 from .binding import bind
 from .lowering import lower, require_lowerings
 from .params import find_params
@@ -45,6 +46,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     given = {name for name, array in inputs if name and array is not None}
     rename_structural(symbol, classify(symbol, Stored(), given), stored)
     variables = classify(symbol, stored, given)
+    symbol = with_begin_states(symbol, variables.parameters)
     notes: list[str] = []
     arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
 
@@ -100,8 +102,8 @@ def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> 
         origin.parameters = stored.path
         origin.notes.append(f"parameters from {stored.path.name}")
     if stored.structural:
-        name, path = next(iter(stored.structural.items()))
-        origin.notes.append(f"structural names, by the order of construction: `{path}` is `{name}`, …")
+        name, saved = next(iter(stored.structural.items()))
+        origin.notes.append(f"structural names, by the order of construction: `{saved}` is `{name}`, …")
     if variables.labels:
         names = ", ".join(f"`{n.name}`" for n in variables.labels.values())
         origin.notes.append(f"{names}: a label that only loss heads read is no input in inference")

@@ -155,6 +155,18 @@ def record_files():
     folder = CORPUS / "files"
     folder.mkdir(exist_ok=True)
     mx.random.seed(7)
+    data = mx.nd.random.normal(shape=(2, 3, 4))
+    for name, kind in {"unrolled_lstm": mx.rnn.LSTMCell, "unrolled_gru": mx.rnn.GRUCell}.items():
+        cell = kind(5, prefix="cell_")
+        symbol, _ = cell.unroll(3, mx.sym.Variable("data"), merge_outputs=True)
+        shapes, _, _ = symbol.infer_shape(data=data.shape)
+        held = {n: mx.nd.random.normal(shape=s) for n, s in zip(symbol.list_arguments(), shapes)}  # noqa: B905
+        held["data"] = data
+        outputs = symbol.bind(mx.cpu(), held).forward()[0]
+        del held["data"]
+        symbol.save(str(folder / (name + "-symbol.json")))
+        mx.nd.save(str(folder / (name + "-0000.params")), {"arg:" + n: v for n, v in held.items()})
+        write_arrays(folder / (name + ".npz"), {"x": data.asnumpy(), "y": outputs.asnumpy()})
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
         net.add(Block(3, "stage1_"), Block(3, "stage2_"), nn.Dense(2))
