@@ -276,6 +276,8 @@ def rewrite_file(
             files = write(emitted, inner, target, **options)
         scripts = None
         if recipe is not None:
+            from .verification.recipes.emitting import write_script  # MindSpore's emitters, which few need
+
             script = write_script(graph, inner, recipe)
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
@@ -284,6 +286,8 @@ def rewrite_file(
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:
+            from .verification.recording import record_calls
+
             grouped = None if emitted is rewritten.graph else emitted
             source = choose_comparable(graph, rewritten.graph)
             files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))

@@ -198,6 +198,7 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
         UnsupportedError: listing every operator that the backend can neither emit nor expand.
     """
     require_fitting(path, to, options)
+    require_values(graph)
     return find_target(to).load().write(graph, path, force=force, **options)
 
 
@@ -212,7 +213,6 @@ def require_fitting(path: Path, to: str, options: Iterable[str]) -> None:
         raise UsageError("E001", f"expected {target.writes} as output, got `{path}`")
     if not target.suffix and infer_target(path) is not None:
         raise UsageError("E001", f"expected {target.writes} for `{to}`, got `{path}`")
-    require_values(graph)
     backend = target.load().write
     unknown = [name for name in options if name not in signature(backend).parameters]
     if unknown:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...frontends.mindspore_cell.operators.recurrent import recurrent_kind
 from .settings import CHANNELS, DROPOUT, MOMENTUM, Setting
 
 _FUNCTIONS = {
@@ -101,10 +100,16 @@ class SettingsRecorder:
         return noted
 
 
+def _is_recurrent(cell: Any) -> bool:
+    from ...frontends.mindspore_cell.operators.recurrent import recurrent_kind  # with all its operators
+
+    return bool(recurrent_kind(cell))
+
+
 def _is_whole(cell: Any) -> bool:
     """Whether a layer of MindSpore says by its own attributes what its parts drop."""
     attention = type(cell).__name__ == "MultiheadAttention" and _of_mindspore(cell)
-    return attention or bool(recurrent_kind(cell))
+    return attention or _is_recurrent(cell)
 
 
 def _settings_of(cell: Any) -> list[tuple[str, float]]:
@@ -115,7 +120,7 @@ def _settings_of(cell: Any) -> list[tuple[str, float]]:
     if name in _LAYERS:
         ratio = _ratio(cell)
         return [(_LAYERS[name], ratio)] if ratio else []
-    if recurrent_kind(cell):
+    if _is_recurrent(cell):
         ratio = float(getattr(cell, "dropout", 0.0))
         return [(DROPOUT, ratio)] * (int(getattr(cell, "num_layers", 1)) - 1) if ratio else []
     if name == "MultiheadAttention":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...backends.mindspore_source.emitters.initializers import law as mindspore_law
-from ...backends.mindspore_source.text.renderer import Renderer
 from ...checkpoints.spelling import role_of
 from ...ir import Initializer
 
@@ -40,6 +38,9 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
         'nn.init.uniform_(layer.bias, -0.0442, 0.0442)'
     """
     if framework == "mindspore":
+        from ...backends.mindspore_source.emitters.initializers import law as mindspore_law
+        from ...backends.mindspore_source.text.renderer import Renderer
+
         part = mindspore_law(_rounded(law))
         text = "" if part is None else Renderer().text(part)
         if not text or (own and class_name.startswith(_HOLDERS) and attribute in _ARGUMENTS):
