@@ -141,3 +141,22 @@ def test_two_variables_of_one_name_are_told_and_repaired_in_every_target(tmp_pat
     report = regraft.api.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "two.onnx", "onnx")[1]
     assert report is not None
     assert report.passed
+
+
+@pytest.mark.parametrize(("option", "label"), [("", "softmax_label_more"), (",prefix=b_", "b_softmax_label")])
+def test_each_branch_has_a_label_of_its_own(option, label, tmp_path):
+    nodes = [{"op": "null", "name": n, "inputs": []} for n in ("data", "w", "softmax_label")]
+    attributes = {"num_hidden": "4", "no_bias": "True"}
+    nodes.append(
+        {"op": "FullyConnected", "name": "fc", "inputs": [[0, 0, 0], [1, 0, 0]], "attrs": attributes}
+    )
+    nodes.append({"op": "SoftmaxOutput", "name": "softmax", "inputs": [[3, 0, 0], [2, 0, 0]]})
+    path = tmp_path / "x-symbol.json"
+    path.write_text(json.dumps({"nodes": nodes, "heads": [[4, 0, 0]]}))
+    save_params(tmp_path / "x-0000.params", {"arg:w": np.ones((4, 3), np.float32)})
+    graph = regraft.load(path, {"data": np.ones((2, 3), np.float32)})
+    rewritten = regraft.rewrite(graph, [f"tie-weights:twin=data+more{option}"])
+    found, *_ = regraft.save(rewritten.graph, tmp_path / "out", to="mxnet")
+    written = json.loads(found.read_text())["nodes"]
+    heads = [n["inputs"][1][0] for n in written if n["op"] == "SoftmaxOutput"]
+    assert [written[at]["name"] for at in heads] == ["softmax_label", label]
