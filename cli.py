@@ -126,8 +126,11 @@ def run() -> None:
     try:
         code = invoke()
     except SystemExit as stop:  # a model's, where no reader of ours was running it: our own are no exceptions
-        click.echo(f"error E102 the model's code ends the process: sys.exit({stop.code!r})", err=True)
-        code = 2
+        if type(sys.stdout).__module__.startswith("click"):  # its own exit: nobody reads what we write
+            code = 0
+        else:
+            click.echo(f"error E102 the model's code ends the process: sys.exit({stop.code!r})", err=True)
+            code = 2
     except BrokenPipeError:
         code = 0
     except Exception as error:  # the last line of defence: a fault of ours, said plainly

@@ -230,3 +230,14 @@ def test_memory_that_is_not_there() -> None:
     with pytest.raises(ModelError, match="memory") as caught, system_errors_told():
         raise MemoryError("Unable to allocate 36 TiB")
     assert caught.value.code == "E106"
+
+
+def test_a_reader_that_stops_reading_is_no_fault_of_the_model(symbol: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-m", "regraft", "check", str(symbol)]
+        ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
