@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -31,7 +31,7 @@ from ...options import LoadOptions
 from ...registry import note_framework
 from ...size_limits import Budget
 from ..cell_calls import Attribution, CallFinder
-from ..lowering import CONTROL, Lowerer
+from ..lowering import Lowerer
 from ..mindir import Node, Program, program_of
 from ..recording import CellCall
 from .layers import find_layers
@@ -118,30 +118,36 @@ class _Opened:
     def _require_order(self) -> None:
         """Check that every value is made once, before it is read, and that names can be printed."""
         program, place = self._program, str(self._path)
-        if program.functions or any(node.op in CONTROL for node in program.nodes):
-            raise UnsupportedError(
-                "E203",
-                "expected straight-line code in a file, got control flow that depends on tensors",
-                place=place,
-                hint="give the Cell itself, of which branches and loops are read",
+        functions = program.functions
+        if len(functions) > _MOST_FUNCTIONS:
+            raise ModelError(
+                "E106", f"expected at most {_MOST_FUNCTIONS} functions, got {len(functions)}", place=place
             )
-        known: set[str] = set()
+        root: set[str] = set()
+        callable_ = {f.name for f in functions}
         for name in [*(name for name, _ in program.inputs), *program.parameters]:
-            require_name(name, "a name", place)
-            if not name or name in known:
-                raise ModelError("E101", f"expected every name once, got `{name}` again", place=place)
-            known.add(name)
-        for node in program.nodes:
-            require_name(node.name, "a name", place)
-            require_name(node.op, "a primitive's name", place)
-            require_name(node.scope, "a scope", place)
-            missing = next((i for i in node.inputs if i not in known), None)
-            if missing is not None or not node.name or node.name in known:
-                what = f"`{node.op}` to read what was made before it, got `{missing}`"
-                again = f"every name once, got `{node.name}` again"
-                raise ModelError("E101", f"expected {again if missing is None else what}", place=place)
-            known.add(node.name)
-        if program.output not in known:
+            _require_new(name, root | callable_, place)
+            root.add(name)
+        shared = {*program.parameters, *callable_}
+        _require_nodes(program.nodes, root, callable_, place)
+        taken = root | callable_
+        if len(callable_) != len(functions):
+            raise ModelError("E101", "expected every function once, got two of one name", place=place)
+        for function in functions:
+            require_name(function.name, "a function's name", place)
+            known = set(shared)
+            for name, _ in function.inputs:
+                _require_new(name, taken | known, place)
+                known.add(name)
+            for node in function.nodes:
+                _require_new(node.name, taken, place)
+            _require_nodes(function.nodes, known, root, place)
+            if function.output not in known | root:
+                raise ModelError(
+                    "E101", f"expected an output that is made, got `{function.output}`", place=place
+                )
+            taken |= known
+        if program.output not in root:
             raise ModelError("E101", f"expected an output that is made, got `{program.output}`", place=place)
 
     def tree(self) -> tuple[Graph, dict[str, Value], list[int], dict[str, int]]:
@@ -203,8 +209,8 @@ class _Opened:
         Raises:
             UnsupportedError: naming what shows it.
         """
-        constants = {n.name: n.value for n in self._program.nodes if n.op == "Constant"}
-        for node in self._program.nodes:
+        constants = {n.name: n.value for n in self._program.all_nodes() if n.op == "Constant"}
+        for node in self._program.all_nodes():
             trains = node.op in ("Dropout", "DropoutGenMask", "DropoutDoMask", "DropoutExt")
             if node.op == "BatchNorm" and len(node.inputs) > 5:
                 trains = bool(constants.get(node.inputs[5]))
@@ -251,6 +257,39 @@ class _Opened:
         return arrays
 
 
+def _require_new(name: str, known: Collection[str], place: str) -> None:
+    require_name(name, "a name", place)
+    if not name or name in known:
+        raise ModelError("E101", f"expected every name once, got `{name}` again", place=place)
+
+
+def _require_nodes(nodes: Sequence[Node], known: set[str], around: Collection[str], place: str) -> None:
+    """Check the nodes of one function, and add what they make to what is known.
+
+    Args:
+        nodes: in the order of the file.
+        known: its arguments, and what every function may read.
+        around: what else it may read: functions, or what the graph around it makes.
+        place: for messages.
+    """
+    for node in nodes:
+        require_name(node.op, "a primitive's name", place)
+        require_name(node.scope, "a scope", place)
+        missing = next((i for i in node.inputs if i not in known and i not in around), None)
+        if missing is not None:
+            raise ModelError(
+                "E101", f"expected `{node.op}` to read what was made before it, got `{missing}`", place=place
+            )
+        _require_new(node.name, known, place)
+        known.add(node.name)
+
+
+_MOST_FUNCTIONS = 1 << 8
+"""Far more than nets have; how they call one another is found by looking at them in pairs."""
+
+_MOST_RUNS = 64
+"""How often each node may be read, on average: a function is read for each place that it is called from."""
+
 _BATCH = 2
 """Size of an open batch in drawn examples."""
 
@@ -261,6 +300,7 @@ class _Bounded(Lowerer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments[:-1])
         self._budget: Budget = arguments[-1]
+        self._left = _MOST_RUNS * sum(1 for _ in self.program.all_nodes())
 
     def lower(self, run: Any, node: Node) -> Any:
         """Return what a node gives, of a size in proportion."""
@@ -268,14 +308,18 @@ class _Bounded(Lowerer):
         for type_ in node.type if isinstance(node.type, tuple) else (node.type,):
             if isinstance(type_, TensorType) and type_.shape is not None:
                 require_shape([d for d in type_.shape if isinstance(d, int)], place)
-        before = self.graph._next
+        self._left -= 1
+        if self._left < 0:
+            raise ModelError("E106", "expected functions that call one another less often", place=place)
+        graph = run.builder.graph
+        before = graph._next
         try:
             found = super().lower(run, node)
         except (ValueError, ArithmeticError, LookupError, TypeError, MemoryError) as error:
             raise UnsupportedError(
                 "E203", f"`{node.op}` cannot be lowered as it is here: {error}", place=place
             ) from error
-        self._budget.spend(self.graph, range(before, self.graph._next), place)
+        self._budget.spend(graph, range(before, graph._next), place)
         return found
 
 
