@@ -15,7 +15,7 @@ CODES = {
     "PT117": "nn.AdamWeightDecay corrects no bias: its first steps are larger than those of torch's AdamW",
     "PT118": "a custom bprop is lost when the net is exported or rewritten",
     "PT119": "an amp_level of O2 or O3 overrides to_float",
-    "PT120": "a Cell with auto_prefix=False gives its parameters names without its own",
+    "PT120": "a Cell with auto_prefix=False gives the parameters of its parts names without theirs",
 }
 
 _GRADIENTS = ("value_and_grad", "grad", "GradOperation", "TrainOneStepCell", "TrainOneStepWithLossScaleCell")
@@ -43,11 +43,15 @@ def _of_classes(subject: Subject) -> Iterator[Change]:
             )
     for path, part in subject.parts():
         cls = type(part)
-        if path and not is_library_class(cls) and not getattr(part, "_auto_prefix", True):
+        if is_library_class(cls) or getattr(part, "_auto_prefix", True):
+            continue
+        own = {id(p): f"{path}.{name}".lstrip(".") for name, p in part.parameters_and_names()}
+        named = next((p for _, p in part.parameters_and_names() if p.name != own[id(p)]), None)
+        if named is not None:
             yield _change(
                 "PT120",
-                f"`{cls.__name__}` at `{path}` has auto_prefix=False: names of its parameters do not begin "
-                "with its own, as torch's always do",
+                f"`{cls.__name__}` has auto_prefix=False: its Parameter `{own[id(named)]}` is named "
+                f"`{named.name}`; torch's names are paths",
                 class_place(cls),
                 "`super().__init__()` without it",
             )

@@ -220,7 +220,6 @@ STOPPED = "    def construct(self, x):\n        y = self.a(x)\n        {}\n     
 BLOCKS = {
     "PT115": (STOPPED.format("y.requires_grad = False"), STOPPED.format("y = ops.stop_gradient(y)"), ""),
     "PT118": (BPROP, BPROP.partition("    def bprop")[0], ""),
-    "PT120": (BPROP.partition("    def bprop")[0], BPROP.partition("    def bprop")[0], "auto_prefix=False"),
 }
 OTHERS |= {
     code: (
@@ -229,6 +228,15 @@ OTHERS |= {
     )
     for code, (wrong, right, argument) in BLOCKS.items()
 }
+UNNAMED = "super().__init__(auto_prefix=False)"
+OTHERS["PT120"] = (
+    net("self.a = nn.Dense(2, 2)", "self.a(x)").replace("super().__init__()", UNNAMED),
+    net(
+        "self.block = Block()",
+        "self.block(x)",
+        before=CLASS.format("auto_prefix=False", BPROP.partition("    def bprop")[0]),
+    ),
+)
 
 
 @pytest.mark.parametrize("code", OTHERS)
