@@ -108,9 +108,13 @@ def conv(view: View) -> NnLayer:
 @TABLE.call("Conv")
 def functional_conv(view: View) -> Expression:
     """Emit ops.conv1d, conv2d, conv3d, with the weight as an operand."""
-    rank, _, strides, dilations, group = _sizes(view)
+    rank, operator = view.rank(1) - 2, view.operator
+    if rank not in (1, 2, 3):
+        raise Refused
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    group = operator.int("group")
     mode, padding = _padding(view, rank)
-    pads = view.operator.spatial("pads", rank)
+    pads = operator.spatial("pads", rank)
     data: Part = view.use(0)
     if mode == "pad" and pads[:rank] == pads[rank:]:
         padding = same(pads[:rank])

@@ -146,11 +146,26 @@ def add_at_indices(call: Call) -> Value:
     call.ignore("use_lock", "check_index_bound")
     x, updates = call.value(0), call.value(2)
     axis = call.axis("axis")
+    at = _along(call, call.value(1), updates, axis)
+    return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add")
+
+
+@TABLE.op("IndexAddExt")
+def add_scaled_at_indices(call: Call) -> Value:
+    """The same, the axis given before the indices, and times a number."""
+    x, updates, axis, scale = call.value(0), call.value(3), call.axis(1), call.plain(4, 1)
+    if scale != 1:
+        updates = call.op("Mul", updates, call.scalar_like(scale, updates))
+    at = _along(call, call.value(2), updates, axis)
+    return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add")
+
+
+def _along(call: Call, indices: Value, updates: Value, axis: int) -> Value:
+    """Indices of an axis in the shape of updates."""
     shape = [1] * call.rank()
     shape[axis] = -1
-    at = call.op("Reshape", call.cast(call.value(1), "int64"), call.constant(shape))
-    at = call.op("Expand", at, call.op("Shape", updates))
-    return call.op("ScatterElements", x, at, updates, axis=axis, reduction="add")
+    at = call.op("Reshape", call.cast(indices, "int64"), call.constant(shape))
+    return call.op("Expand", at, call.op("Shape", updates))
 
 
 @TABLE.op("UnsortedSegmentSum")

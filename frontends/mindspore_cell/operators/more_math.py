@@ -179,6 +179,12 @@ def new_tensor(call: Call) -> Value:
     return call.op("Expand", number, call.shape_value(call.sizes(1)))
 
 
+@TABLE.op("ViewAs")
+def view_as(call: Call) -> Value:
+    """The same elements in the shape of another tensor."""
+    return call.op("Reshape", call.value(0), call.op("Shape", call.value(1)), types=[call.result_type(0)])
+
+
 @TABLE.op("ExpandAs")
 def expand_as(call: Call) -> Value:
     return call.op("Expand", call.value(0), call.op("Shape", call.value(1)))

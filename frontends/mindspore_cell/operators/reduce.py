@@ -37,8 +37,8 @@ def reduce(call: Call) -> Value:
 
 @TABLE.op("ReduceAll", "ReduceAny")
 def reduce_logic(call: Call) -> Value:
-    """All is the minimum of 0 and 1, any the maximum."""
-    x = call.cast(call.value(0), "int32")
+    """All is the minimum of 0 and 1, any the maximum; a number other than 0 is 1."""
+    x = call.cast(call.cast(call.value(0), "bool"), "int32")
     axes = [] if call.arg(1, None) is None else call.ints(1)
     op = "ReduceMin" if call.operator == "ReduceAll" else "ReduceMax"
     found = call.op(op, x, call.constant(axes) if axes else None, keepdims=call.flag(2, False))

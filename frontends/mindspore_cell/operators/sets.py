@@ -38,6 +38,13 @@ def unique_filled_up(call: Call) -> tuple[Value, Value]:
     return filled, places
 
 
+@TABLE.op("Range")
+def numbers_between(call: Call) -> Value:
+    """Numbers up to a limit that tensors may decide."""
+    call.ignore(3)  # the most that there may be
+    return call.op("Range", *(call.operand(at, call.dtype) for at in range(3)), types=[call.result_type(0)])
+
+
 @TABLE.op("UniqueConsecutive")
 def unique_runs(call: Call) -> tuple[Value | None, ...]:
     """The first element of each run of equal ones, which run each element is in, and how long they are."""

@@ -168,9 +168,13 @@ def expand_dims(call: Call) -> Value:
 
 @TABLE.op("Squeeze")
 def squeeze(call: Call) -> Value:
-    """Without axes every dimension of 1 goes; they are named, so that a batch of 1 stays."""
+    """Without axes every dimension of 1 goes; they are named, so that a batch of 1 stays.
+
+    An axis that has another size stays, as MindSpore has it.
+    """
     x, axes = call.value(0), [] if call.arg(1, None) is None else call.ints(1)
-    axes = axes or [i for i, d in enumerate(call.shape(x)) if d == 1]
+    shape = call.shape(x)
+    axes = [i for i, d in enumerate(shape) if d == 1 and (not axes or i in axes or i - len(shape) in axes)]
     return call.op("Squeeze", x, call.constant(axes)) if axes else x
 
 

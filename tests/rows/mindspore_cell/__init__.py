@@ -110,7 +110,9 @@ REDUCTIONS = Group(
             n: f"A.{n}(True)(x, 1)"
             for n in ["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"]
         },
-        **{n: f"A.{n}()(x > 0, (1, 2))" for n in ["ReduceAll", "ReduceAny"]},
+        "ReduceAll": "(A.ReduceAll()(x > 0, (1, 2)), A.ReduceAll()(ops.relu(x), (1,)),"
+        " A.ReduceAll()(ops.floor(x).astype(ms.int32), (2,)))",
+        "ReduceAny": "A.ReduceAny()(x > 0, (1, 2))",  # of numbers MindSpore's kernel gives other answers
         **{n: f"A.{n}()(x, 1)" for n in ["MeanExt", "SumExt", "ProdExt"]},
         **{n: f"A.{n}()(x)" for n in ("Max", "Min")},
         **{n: f"A.{n}(1)(x)" for n in ["ArgMaxWithValue", "ArgMinWithValue", "Argmax", "Argmin"]},
@@ -230,6 +232,8 @@ FOUND_PLACES = Group(
         "TensorScatterElements": "(ops.tensor_scatter_elements(x, i, y[:, :, :1], 2),"
         " ops.tensor_scatter_elements(x, i, y[:, :, :1], 2, 'add'))",
         "Scatter": "ms.mint.scatter(x, 2, ops.cast(i, ms.int64), y[:, :, :1])",
+        "IndexAddExt": "(ms.mint.index_add(x * 1, 1, Tensor([0, 2], ms.int32), y[:, :2]),"
+        " ms.mint.index_add(x * 1, 2, Tensor([0, 2, 1], ms.int32), y[:, :, :3], alpha=2))",
         "IndexAdd": "ops.index_add(x * 1, Tensor([0, 2], ms.int32), y[:, :2], 1)",
         "TensorScatterMax": "ops.tensor_scatter_max(x, Tensor([[0], [1]], ms.int32), y[:2])",
         "TensorScatterMin": "ops.tensor_scatter_min(x, Tensor([[0], [1]], ms.int32), y[:2])",
@@ -301,7 +305,7 @@ SHAPES = Group(
         "Slice": "A.Slice()(x, (0, 1, 0), (-1, 2, 3))",
         "Split": "A.Split(2, 2)(x)",
         "SplitWithSize": "A.SplitWithSize()(x, (1, 3), 2)",
-        "Squeeze": "A.Squeeze(1)(x[:, :1])",
+        "Squeeze": "(A.Squeeze(1)(x[:, :1]), x.squeeze(1))",
         "Stack": "P.Stack(1)((x, y))",
         "StridedSlice": "x[:, 1:, ::2]",
         "Tile": "A.Tile()(x, (1, 2, 3))",

@@ -69,6 +69,7 @@ SETS = Group(
     {
         "Unique": "(ops.unique(i), ops.unique(ops.round(x))[0])",
         "UniqueConsecutive": "(ops.unique_consecutive(i), ops.unique_consecutive(i, True, True))",
+        "Range": "ops.range(0, ops.cast(ops.max(i)[0], ms.int64), 1)",
         "UniqueWithPad": "ops.unique_with_pad(i, -1)",
         "Histogram": "(ops.histc(x, 4, -1.0, 1.0), ops.histc(x, 4),"
         " ops.histc(i, 4, 0, 3), ops.histc(x * 0, 3))",
@@ -95,6 +96,7 @@ OTHER_MATH = Group(
         "Contiguous": "ms.mint.permute(x, (0, 2, 1)).contiguous()",
         "Cross": "ops.cross(x[:, :, 1:], y[:, :, :3], 2)",
         "Eps": "ops.eps(x)",
+        "ViewAs": "x.view_as(y.reshape((x.shape[0], -1)))",
         "ExpandAs": "ops.expand_as(x[:, :1], y)",
         "Fmax": "ops.fmax(x / ops.relu(y) * 0, x)",
         "FmodScalar": "ms.mint.fmod(x, 0.7)",
