@@ -156,6 +156,7 @@ def load(
     arguments: Mapping[str, object] | None = None,
     partial: bool = False,
     trust: bool = False,
+    keep_prints: bool = False,
 ) -> Graph:
     """Lower a model into the IR.
 
@@ -172,6 +173,7 @@ def load(
         trust: whether a ``.pt2`` file may run code: what it pickles, imports, evaluates or links is run by
             `torch.export.load`. Without it such a file is refused, and an ordinary one needs none. A
             ``.mindir`` file is read as data in any case, and with it MindSpore runs it where it is compared.
+        keep_prints: whether what a Cell prints, dumps and summarises stays in emitted MindSpore source.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.
@@ -189,6 +191,7 @@ def load(
         arguments=arguments,
         partial=partial,
         trust=trust,
+        keep_prints=keep_prints,
     )
     return read(model, inputs, options)
 

@@ -230,6 +230,7 @@ def loading(
     arguments: Mapping[str, object] | None = None,
     partial: bool = False,
     trust: bool = False,
+    keep_prints: bool = False,
 ) -> LoadOptions:
     """The options of `api.load` as one record; any other is a TypeError."""
     return LoadOptions(
@@ -239,4 +240,5 @@ def loading(
         dict(arguments or {}),
         partial,
         trust,
+        keep_prints,
     )

@@ -206,12 +206,14 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return collected
 
 
-def load(model: str, loading: Loading, *, partial: bool = False) -> Graph:
+def load(model: str, loading: Loading, *, partial: bool = False, keep_prints: bool = False) -> Graph:
     """`api.load` with what the options say, and a spinner."""
     from .. import api
 
     with doing(f"loading {model}"):
-        return api.load(model, loading.parse_inputs(), partial=partial, **loading.options())
+        return api.load(
+            model, loading.parse_inputs(), partial=partial, keep_prints=keep_prints, **loading.options()
+        )
 
 
 oracle_option = click.option(

@@ -67,6 +67,12 @@ if TYPE_CHECKING:
     "MindSpore only, and then not compared with the source.",
 )
 @click.option(
+    "--keep-prints",
+    is_flag=True,
+    help="Keep what a Cell prints, dumps and summarises in a MindSpore output; else it is left out, with a "
+    "note.",
+)
+@click.option(
     "--recipe",
     metavar="FILE.py:FUNCTION",
     help="Also write train.py beside a MindSpore output, trained as this trains MODEL: RUNS THE FILE; "
@@ -103,6 +109,7 @@ def rewrite(
     explicit_initializers: bool,
     emit_tests: bool,
     partial: bool,
+    keep_prints: bool,
     recipe: str | None,
     no_fold: bool,
     no_verify: bool,
@@ -141,7 +148,7 @@ def rewrite(
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
         print_it = None if print_after is None else _printing(print_after, passes, output, target)
-        graph = load(model, loading, partial=partial)
+        graph = load(model, loading, partial=partial, keep_prints=keep_prints)
         with doing("rewriting"):
             rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         if print_it is not None and print_after not in [p.name for p in passes]:

@@ -10,12 +10,14 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from .mindir import Program
+from .plain_source import Attempts, written_plainly
 
 _TOLD = {
     "Print": "Print",
@@ -35,6 +37,24 @@ _HOOKS = ("_lazy_forward_pre_hook", "_lazy_forward_hook")
 _BACKWARD_HOOKS = ("_lazy_backward_pre_hook", "_lazy_backward_hook")
 
 
+_kept: ContextVar[bool] = ContextVar("kept", default=False)
+
+
+@contextmanager
+def keeping(*, is_kept: bool) -> Iterator[None]:
+    """In a with block, what can stand in MindSpore source is kept, if that is wanted."""
+    before = _kept.set(is_kept)
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+
+
+def is_keeping() -> bool:
+    """Whether what can stand in MindSpore source is to be kept."""
+    return _kept.get()
+
+
 class Debugging:
     """What was found of it in one capture.
 
@@ -44,6 +64,7 @@ class Debugging:
 
     def __init__(self, cells: Sequence[Any]) -> None:
         self._cells = cells
+        self._attempts = Attempts(cells)
         self._places: dict[str, set[str]] = {}
         self._gradients = sorted(
             {type(v).__name__ for cell in cells for v in vars(cell).values()} & set(_GRADIENTS)
@@ -51,7 +72,7 @@ class Debugging:
 
     @contextmanager
     def watching_hooks(self) -> Iterator[None]:
-        """In a with block, see which forward hooks give something; afterwards the others are gone.
+        """In a with block, a run, see which forward hooks give something; afterwards the others are gone.
 
         Whoever borrowed the Cells puts them back.
         """
@@ -60,7 +81,8 @@ class Debugging:
         for hooks, number, function in held:
             hooks[number] = _noting(function, giving)
         try:
-            yield
+            with self._attempts.watched():
+                yield
         finally:
             for hooks, number, function in held:
                 hooks[number] = function
@@ -75,7 +97,10 @@ class Debugging:
 
     @contextmanager
     def leaving_out(self) -> Iterator[None]:
-        """In a with block, hide asserts and prints of formatted texts in user code from the compiler."""
+        """In a with block, hide asserts and prints of formatted texts in user code from the compiler.
+
+        What the compiler does not parse is written as what it does (`plain_source`).
+        """
         from mindspore.graph._parse import parser as parsers
 
         compiler: Any = parsers.Parser
@@ -85,6 +110,9 @@ class Debugging:
             tokens, tree = original(parser)
             if tree is None or _is_of_mindspore(parser.filename):
                 return tokens, tree
+            tree = written_plainly(tree, parser.filename, parser.line_offset - 1, self._attempts)
+            if is_keeping():
+                tree = _Spelled().visit(deepcopy(tree))
             left = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _is_left_out(n)]
             if not left:
                 return tokens, tree
@@ -103,7 +131,8 @@ class Debugging:
 
     def note(self, program: Program) -> str:
         """Return one note on all of it; empty where there is none."""
-        counts = Counter(_TOLD[node.op] for node in program.nodes if node.op in _TOLD)
+        told = [] if is_keeping() else [node.op for node in program.nodes if node.op in _TOLD]
+        counts = Counter(_TOLD[op] for op in told)
         for kind, places in self._places.items():
             counts[kind] += len(places)
         said = [f"{n} {_plural(kind, n)}" for kind, n in counts.items()]
@@ -170,6 +199,32 @@ def _is_of_sizes(node: ast.stmt) -> bool:
     calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
     plain = all(isinstance(f, ast.Name) and f.id in ("len", "isinstance", "int", "min", "max") for f in calls)
     return isinstance(node, ast.Assert) and plain
+
+
+class _Spelled(ast.NodeTransformer):
+    """Gives ``print`` the parts of a formatted text in place of it, which a graph can hold."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "print":
+            node.args = [part for argument in node.args for part in _parts(argument)]
+        return node
+
+
+def _parts(argument: ast.expr) -> list[ast.expr]:
+    """A formatted text's constants, without spaces around them, and what it formats plainly."""
+    if not isinstance(argument, ast.JoinedStr):
+        return [argument]
+    found: list[ast.expr] = []
+    for part in argument.values:
+        if isinstance(part, ast.FormattedValue):
+            if part.conversion != -1 or part.format_spec is not None:
+                return [argument]
+            found.append(part.value)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            text = part.value.strip()
+            found += [ast.copy_location(ast.Constant(text), argument)] if text else []
+    return found or [argument]
 
 
 class _Without(ast.NodeTransformer):

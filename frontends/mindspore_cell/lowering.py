@@ -23,12 +23,14 @@ from .mindir import INVOKE, MONAD, Node, Program
 from .operators import TABLE
 from .recording import CellCall
 from .refusals import explain
+from .telling import KINDS, Telling
 
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")
 _SUMMARIES = ("TensorSummary", "ScalarSummary", "ImageSummary", "HistogramSummary", "TensorDump")
 _ORDER = (
     "UpdateState",
+    "Generator",
     "Print",
     "Assert",
     *_SUMMARIES,
@@ -50,6 +52,7 @@ class Lowerer:
         calls: the recorded calls.
         call_keys: their keys in the module tree, in the same order.
         places: per recorded call, where its code is, for messages.
+        telling: keeps what is printed and the like; None to leave it out.
     """
 
     def __init__(
@@ -62,8 +65,9 @@ class Lowerer:
         calls: Sequence[CellCall],
         call_keys: Sequence[int],
         places: Sequence[str],
+        telling: Telling | None = None,
     ) -> None:
-        self.graph, self.program = graph, program
+        self.graph, self.program, self.telling = graph, program, telling
         self.finder, self.calls, self.call_keys, self.places = finder, calls, call_keys, places
         self.builder = Builder(graph)
         self.functions = Functions(program)
@@ -205,6 +209,8 @@ class _Run:
         if node.op in CONTROL:
             return self._control(node)
         if node.op in _ORDER:
+            if self.lowerer.telling is not None and node.op in KINDS:
+                self._tell(node, self.lowerer.telling)
             return MONAD
         if node.op in PASSED:
             return self.read(node.inputs[0])
@@ -234,6 +240,21 @@ class _Run:
                 reads=lowerer.reads.get(node.name, ()),
             )
             return call.finish(lower(call, TABLE))
+
+    def _tell(self, node: Node, telling: Telling) -> None:
+        """Note what is told where it is."""
+        number, lowerer = self._number(node), self.lowerer
+        with self.builder.inside(lowerer.call_keys[number], self.place_of(node)):
+            operands = [found for i in node.inputs if (found := self.read(i)) is not MONAD]
+            told = [self._size(node, found) for found in operands]
+            telling.add(node.op, told, self.builder, self.place_of(node))
+
+    def _size(self, node: Node, found: Any) -> Any:
+        """A size of the batch as a value, and a tuple that holds one."""
+        parts = found if is_list(found) else [found]
+        if not any(isinstance(part, (Size, BatchFill)) for part in parts):
+            return found
+        return Call(node, [found], self.builder, cell=None, place="", users=[0]).value(0)
 
     def _control(self, node: Node) -> Any:
         """A function with arguments, a choice of such, or a call."""
@@ -321,6 +342,12 @@ def dropped_share(cell: Any) -> float:
         if isinstance(keep, (int, float))
         else 0.0
     )
+
+
+def seeds_of(program: Program) -> set[str]:
+    """Return the parameters that are states of random generators: who draws by them is refused by itself."""
+    given = {i for n in program.all_nodes() if n.op == "Generator" for i in n.inputs}
+    return {i for n in program.all_nodes() if n.name in given for i in n.inputs} & set(program.parameters)
 
 
 def results_read(program: Program) -> dict[str, Container[int]]:

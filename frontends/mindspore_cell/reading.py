@@ -21,13 +21,15 @@ from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import CallFinder, Marker
+from .debugging import is_keeping, keeping
 from .flat_norms import restore_flat_norms
 from .initializers import state_laws
-from .lowering import Lowerer
+from .lowering import Lowerer, seeds_of
 from .mindir import Program
 from .nested import Arguments
 from .open_batch import OpenBatch
 from .recording import CellCall
+from .telling import Telling
 from .tree import CellTree, walk
 
 Arrays = Sequence[np.ndarray]
@@ -50,6 +52,11 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
     if isinstance(model, (str, Path)):
         return saved.read(Path(model), inputs, options)
     start_mindspore()
+    with keeping(is_kept=options.keep_prints):
+        return _read_cell(model, inputs, options)
+
+
+def _read_cell(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) -> Graph:
     arguments = _bind(model, inputs)
     arrays = arguments.arrays
     axes = _symbolic_axes(arguments.names, arrays, options)
@@ -77,7 +84,9 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
             why = str(error)
             captured = capture(model, cells, tree.tensors, arguments, [])
     notes = [f"the batch is static: {why}"] if why else []
-    return _build(model, arguments, captured, captured.programs[0], notes)
+    graph = _build(model, arguments, captured, captured.programs[0], notes)
+    _require_run(graph, captured.shapes, model)
+    return graph
 
 
 def read_tree(model: Any, options: LoadOptions) -> Graph:
@@ -206,7 +215,11 @@ def _build(
     environment: dict[str, Any] = {}
     for (value, type_), name in zip(program.inputs, arguments.names, strict=True):
         environment[value] = graph.add_input(name, type_)
+    seeds = seeds_of(program)
     for value, name in program.parameters.items():
+        if value in seeds:
+            environment[value] = None
+            continue
         number = name.removeprefix("regraft.")
         if not number.isdecimal() or int(number) >= len(tree.tensors):
             raise ModelError(
@@ -230,7 +243,8 @@ def _build(
 
     finder = CallFinder(calls, add_call if program.functions else None)
     attribution = finder.attribute_program(program, range(len(arguments.arrays)))
-    lowerer = Lowerer(graph, program, environment, attribution, finder, calls, keys, places)
+    telling = Telling(graph) if is_keeping() else None
+    lowerer = Lowerer(graph, program, environment, attribution, finder, calls, keys, places, telling)
     results = list(_flat(lowerer.run()))
     names, nest = list(names_in(captured.results)), captured.results
     if len(names) != len(
@@ -239,6 +253,8 @@ def _build(
         names, nest = [f"output{number}" for number in range(len(results))], None
     for name, found in zip(names, results, strict=True):
         graph.outputs.append((name, lowerer.as_output(found)))
+    if telling is not None:
+        notes = [*notes, *filter(None, [telling.settle()])]
     restore_flat_norms(graph)
     graph.remove_dead()
     if program.functions and captured.marked:
@@ -273,6 +289,36 @@ def _require_results(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> 
     Raises:
         BatchDependenceError: naming the first result that has not.
     """
+    name, shape, stated = _unlike_run(graph, shapes)
+    if name:
+        raise BatchDependenceError(f"`{name}` has shape {shape} in the example and {stated} at other sizes")
+
+
+def _require_run(graph: Graph, shapes: Sequence[tuple[int, ...] | None], model: Any) -> None:
+    """Require that the model compiles to as many results, of such shapes, as its run gave.
+
+    MindSpore's compiler and its PyNative mode read a few methods of tensors otherwise.
+
+    Raises:
+        ModelError: naming the first result that is another.
+    """
+    name, shape, stated = _unlike_run(graph, shapes)
+    if len(graph.outputs) < len(shapes) and None not in shapes:
+        name, shape, stated = "results", str(len(shapes)), str(len(graph.outputs))
+    if name:
+        code = type(model).construct.__code__
+        raise ModelError(
+            "E104",
+            f"MindSpore compiles the model to something else than it runs in PyNative mode: expected {shape} "
+            f"for `{name}`, got {stated}",
+            place=f"{Path(code.co_filename).name}:{code.co_firstlineno}",
+            hint="methods of tensors may differ there: `ops.max(x, 1)` in place of `x.max(1)`, "
+            "`ops.argmax(x.reshape(-1))` in place of `x.argmax()`",
+        )
+
+
+def _unlike_run(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> tuple[str, str, str]:
+    """(a result, its shape in the run of the example, its type) where these differ; empty where none do."""
     batch = {
         symbol: size
         for node in graph.input_nodes()
@@ -280,16 +326,15 @@ def _require_results(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> 
         if isinstance(symbol, str)
     }
     if len(shapes) != len(graph.outputs):
-        return  # results that are no tensors
+        return "", "", ""  # results that are no tensors
     for (name, value), shape in zip(graph.outputs, shapes, strict=True):
         stated = graph.type_of(value)
         if shape is None or stated is None or stated.shape is None:
             continue
         expected = [at_sizes(d, batch) for d in stated.shape]
         if len(expected) != len(shape) or any(map(differ, expected, shape)):
-            raise BatchDependenceError(
-                f"`{name}` has shape {list(shape)} in the example and {stated} at other sizes"
-            )
+            return name, str(list(shape)), str(stated)
+    return "", "", ""
 
 
 def _add_calls(graph: Graph, tree: CellTree, calls: Sequence[CellCall]) -> list[int]:

@@ -29,6 +29,7 @@ from .scan import TABLE as SCAN
 from .selection import TABLE as SELECTION
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
+from .telling import TABLE as TELLING
 from .triangular import TABLE as TRIANGULAR
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
@@ -53,6 +54,7 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     SELECTION,
     TRIANGULAR,
     STUB,
+    TELLING,
 )
 """Every composite by name."""
 

@@ -1,6 +1,8 @@
 """Nets under debugging: prints, dumps, summaries, asserts and hooks change no value, and are one note."""
 
+import importlib.util
 import re
+import sys
 
 import mindspore as ms
 import numpy as np
@@ -88,8 +90,8 @@ class Hooked(Base):
 
 
 NOTES = {
-    Printing: r"4 Prints \(test_mindspore_debugging.py:32, .*\) left out: they change no value",
-    Checking: r"1 assert \(test_mindspore_debugging.py:42\) left out: they change no value",
+    Printing: r"4 Prints \(test_mindspore_debugging.py:34, .*\) left out: they change no value",
+    Checking: r"1 assert \(test_mindspore_debugging.py:44\) left out: they change no value",
     Recording: r"2 summaries, 1 assert left out: they change no value",
     Scaling: r"what InsertGradientOf does to gradients is lost",
     Hooked: r"2 hooks, 1 backward hook \(test_mindspore_debugging.py:\d+, .*\) left out",
@@ -136,3 +138,76 @@ def test_prints_and_asserts_are_there_when_the_net_is_compiled_afterwards(capfd)
             net(ms.Tensor(np.ones((3, 8), np.float32))).asnumpy()
     finally:
         ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+class Inner(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Dense(8, 8)
+
+    def construct(self, x):
+        print("in", x)
+        return self.fc(x) + x
+
+
+class Kept(nn.Cell):
+    """A print in a class with three instances, formatted ones, one of what nothing reads, the last step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks, self.last = nn.SequentialCell(Inner(), Inner()), Inner()
+        self.record = ops.ScalarSummary()
+
+    def construct(self, x):
+        y = self.blocks(x)
+        print(f"y is {y} of {x.shape[1]}")
+        z = ops.relu(y)
+        print("mean", z.mean(), 3)
+        self.record("largest", z.max())
+        z = self.last(z) * x
+        print("end", z)
+        return z
+
+
+def test_what_is_told_stays_where_it_was(tmp_path, capfd) -> None:
+    """In its class, in its order, with its values; an ONNX file is as without it."""
+    net = Kept()
+    graph = regraft.load(net, [X], keep_prints=True)
+    assert "kept: 6 Print, 1 ScalarSummary" in graph.origin.notes
+    rewritten = regraft.rewrite(graph).graph
+    regraft.save(rewritten, tmp_path / "net", to="mindspore")
+    source = (tmp_path / "net" / "model.py").read_text()
+    assert source.count("print(") == 4
+    inner = source[source.index("class Inner") : source.index("class Kept")]
+    assert re.search(r"def construct\(self, x\):\n +print\(\"in\", x\)\n +return self.fc\(x\) \+ x", inner)
+    assert "ops.ScalarSummary()" in source
+    capfd.readouterr()
+    net(ms.Tensor(X))
+    wanted = re.findall(r"[a-z]+|-?\d\.\d{3}", capfd.readouterr().out)
+    spec = importlib.util.spec_from_file_location("kept_model", tmp_path / "net" / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    module.build()(ms.Tensor(X))
+    assert re.findall(r"[a-z]+|-?\d\.\d{3}", capfd.readouterr().out) == wanted
+    assert regraft.verify(graph, tmp_path / "net").passed
+    regraft.save(rewritten, tmp_path / "net.onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
+    assert "print" not in str(regraft.rewrite(regraft.load(net, [X])).graph)
+
+
+def test_nothing_is_kept_in_a_branch(tmp_path) -> None:
+    class Choosing(Base):
+        def construct(self, x):
+            if x.sum() > 0:
+                print("positive", x)
+                x = x * 2
+            return self.last(self.first(x))
+
+    graph = regraft.load(Choosing(), [X], keep_prints=True)
+    assert any(note.startswith("1 left out: they are in a branch or a loop") for note in graph.origin.notes)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net", to="mindspore")
+    assert "print" not in (tmp_path / "net" / "model.py").read_text()
+    assert regraft.verify(graph, tmp_path / "net").passed

@@ -21,6 +21,7 @@ class Statement:
         results: pattern that unpacks the results, ``{}, ({}, _)``; empty for a flat list.
         hints: usual names for the targets.
         branches: the bodies of an `if` or `while`, as methods; None for other steps.
+        is_aside: whether it gives the first of the two parts of its expression, and does the second.
     """
 
     targets: list[Value]
@@ -29,6 +30,7 @@ class Statement:
     results: str = ""
     hints: tuple[str, ...] = ()
     branches: Branches | None = None
+    is_aside: bool = False
 
     @property
     def name(self) -> str:

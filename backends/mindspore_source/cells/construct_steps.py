@@ -64,7 +64,8 @@ def _write_step(
         scope.hosts[targets[0]] = expression.host
     if expression.outputs > 1:
         targets, expression = _unpacked(key, len(targets), expression)
-    into.statements.append(Statement(targets, expression))
+    aside = operator.qualified_name == "regraft.Tell"
+    into.statements.append(Statement(targets, expression, is_aside=aside))
 
 
 def _unpacked(key: int, used: int, expression: Expression) -> tuple[list[Value], Expression]:

@@ -30,6 +30,7 @@ from . import (
     shape,
     special,
     stub,
+    telling,
 )
 from .initializers import ms_dtype
 
@@ -56,6 +57,7 @@ TABLE = EmitterTable.merge(
     shape.TABLE,
     special.TABLE,
     stub.TABLE,
+    telling.TABLE,
 )
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""
 

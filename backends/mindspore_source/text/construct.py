@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....ir import Value
 from ....ir.nesting import write_nest
@@ -122,6 +123,11 @@ class Construct(ClassRenderer):
         kept: list[Statement] = []
         for at, statement in enumerate(statements):
             expression = statement.expression
+            if statement.is_aside:
+                given, done = expression.parts
+                self.inlined[statement.targets[0]] = Expression((given,))
+                kept.append(replace(statement, targets=[], expression=Expression((done,))))
+                continue
             target = statement.targets[0] if len(statement.targets) == 1 else None
             alone = target is not None and where.get(target) in ([ANY], [ADD], [MULTIPLY])
             if target is not None and alone and self._nests(target, statements[at : at + 2]):
@@ -302,6 +308,8 @@ class Construct(ClassRenderer):
         names = [self.names[t] for t in step.targets]
         if step.branches is not None:
             return list(map(Line, self._branching(step.branches, names)))
+        if step.is_aside:
+            return [Line(self.text(step.expression))]
         targets = step.results.format(*names) if step.results else ", ".join(names)
         text = f"{targets} = {self.text(step.expression)}"
         call = only_call(step.expression)

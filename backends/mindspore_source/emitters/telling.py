@@ -1,0 +1,34 @@
+"""Prints, dumps and summaries, where the source had them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from ..emitting import Argument, Call, EmitterTable, Expression, Literal, Refused, View
+from ..text.expressions import KEPT, Part, Quoted, Tuple
+
+TABLE = EmitterTable()
+
+
+@TABLE.call("regraft.Tell")
+def tell(view: View) -> Expression:
+    """Emit what is told on, and the call that tells; the step becomes a statement of its own."""
+    slots = iter(range(1, len(view.operands)))
+    said = json.loads(view.operator.str("said"))
+    kind = view.operator.str("kind")
+    callee: Part = "print" if kind == "Print" else view.scope.attribute(kind.lower(), Call(f"ops.{kind}", ()))
+    arguments = tuple(Argument("", _part(view, item, slots)) for item in said)
+    return Expression((view.use(0, KEPT), Call(callee, arguments)))
+
+
+def _part(view: View, item: object, slots: Iterator[int]) -> Part:
+    if item is None:
+        return view.use(next(slots))
+    if isinstance(item, str):
+        return Quoted(item)
+    if isinstance(item, list):
+        return Tuple(tuple(_part(view, inner, slots) for inner in item))
+    if isinstance(item, (bool, int, float)):
+        return Literal(item, "said")
+    raise Refused
