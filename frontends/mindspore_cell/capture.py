@@ -231,8 +231,5 @@ def _is_users(file: str) -> bool:
     """Whether a source file is neither MindSpore's nor this package's."""
     import mindspore
 
-    path, ours = Path(file), Path(__file__).parent
-    return not path.is_relative_to(Path(str(mindspore.__file__)).parent) and path.parent not in (
-        ours,
-        ours.parent,
-    )
+    path, ours = Path(file), Path(__file__).parents[1]
+    return not path.is_relative_to(Path(str(mindspore.__file__)).parent) and not path.is_relative_to(ours)

@@ -19,11 +19,11 @@ from .branching.functions import PASSED, Functions
 from .call import Call
 from .cell_calls import Attribution, CallFinder, Marker
 from .complex_numbers import lower
+from .debugging import KINDS, Telling
 from .mindir import INVOKE, MONAD, Node, Program
 from .operators import TABLE
 from .recording import CellCall
 from .refusals import explain
-from .telling import KINDS, Telling
 
 _TUPLES = ("MakeTuple", "make_list", "MakeList")
 _ITEMS = ("TupleGetItem", "ListGetItem", "list_getitem")

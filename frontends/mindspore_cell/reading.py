@@ -21,7 +21,7 @@ from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import CallFinder, Marker
-from .debugging import is_keeping, keeping
+from .debugging import Telling, is_keeping, keeping
 from .flat_norms import restore_flat_norms
 from .initializers import state_laws
 from .lowering import Lowerer, seeds_of
@@ -29,7 +29,6 @@ from .mindir import Program
 from .nested import Arguments
 from .open_batch import OpenBatch
 from .recording import CellCall
-from .telling import Telling
 from .tree import CellTree, walk
 
 Arrays = Sequence[np.ndarray]

@@ -29,7 +29,6 @@ from .scan import TABLE as SCAN
 from .selection import TABLE as SELECTION
 from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
-from .telling import TABLE as TELLING
 from .triangular import TABLE as TRIANGULAR
 
 COMPOSITES: dict[str, Composite] = CompositeTable.merge(
@@ -54,7 +53,6 @@ COMPOSITES: dict[str, Composite] = CompositeTable.merge(
     SELECTION,
     TRIANGULAR,
     STUB,
-    TELLING,
 )
 """Every composite by name."""
 

@@ -1,4 +1,4 @@
-"""The place of a source operator that nobody can lower yet: a name and types, and no computation."""
+"""Places that compute nothing: a source operator that nobody can lower yet, and what is told of values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..types import TensorType
 from .base import CompositeTable
+from .loss import nothing, same_type
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -42,4 +43,17 @@ TABLE.add(
     infer=_infer,
     expand=_expand,
     summary="a source operator without a lowering, to be written by hand: `rewrite --partial`",
+)
+
+TABLE.add(
+    "Tell",
+    inputs="X*",
+    attributes=[
+        AttributeSpec("kind", "string", default="Print"),
+        AttributeSpec("said", "string", required=True),
+    ],
+    infer=same_type,
+    expand=nothing,
+    summary="the first X; MindSpore's primitive `kind` is given `said`, a JSON list of texts, numbers and "
+    "null, which stands for the next of the other X",
 )

@@ -16,8 +16,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from .mindir import Program
-from .plain_source import Attempts, written_plainly
+from ..mindir import Program
+from ..plain_source import Attempts, written_plainly
 
 _TOLD = {
     "Print": "Print",

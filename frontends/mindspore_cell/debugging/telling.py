@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Builder, Graph, Value
-from ..arguments import is_list
+from ....ir import Builder, Graph, Value
+from ...arguments import is_list
 
 KINDS = (
     "Print",
