@@ -1,4 +1,4 @@
-"""What a net under debugging prints, records and checks: left out with a note, or kept in MindSpore source."""
+"""What a net under debugging tells and checks: left out with a note, or kept in MindSpore source."""
 
 from __future__ import annotations
 
