@@ -97,9 +97,9 @@ class Telling:
         inside = [user for user, _ in self._readers(held, behind) if self._is_within(user, told.call)]
         whole = self._is_made_within(held, told.call) or not inside
         kept = {*behind, made.node}
+        outputs = list(graph.outputs)
         if not whole:
             kept |= {user for user, _ in graph.users(held) if user not in inside}
-            outputs = list(graph.outputs)
         graph.replace_uses(held, made, except_in=kept)
         if not whole:
             graph.outputs = outputs
