@@ -25,7 +25,7 @@ from .live_state import borrow
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .nested import Arguments, flattened, nest_of
-from .open_batch import OpenBatch, asks_for_sizes
+from .open_batch import OpenBatch, makes_of_sizes
 from .operators.dropout import drops_in_training_only
 from .recording import CellCall, record, stand_ins
 
@@ -118,7 +118,7 @@ def capture(
             return Capture(tuple(programs), tuple(calls), marked, shapes, results, said, is_open)
 
         refused: list[Exception] = []
-        if batch is not None and not asks_for_sizes([call.cell for call in calls]):
+        if batch is not None and not makes_of_sizes([call.cell for call in calls]):
             add_markers(boundaries)
             with (
                 suppress(Exception),  # compiles at a size may be accepted, or tell what is wrong

@@ -1,13 +1,13 @@
 """One compile for batches of every size: MindSpore leaves the batch unknown, and its size is named here.
 
-Where a net asks for no size, its program holds no number that came from one; types say -1 where the batch is,
-and what that means follows operator by operator. What is not certain is left to `batch`, which compares two
-compiles at two sizes.
+Types say -1 where the batch is, and what that means follows operator by operator. A size that the net asks
+for is an operator of the program, and becomes a constant with N in it, as two compiles would show it. What is
+not certain is left to `batch`, which compares two compiles at two sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...ir import TensorType
-from ...ir.dims import Dim, Size, at_sizes, product
+from ...ir.dims import Dim, at_sizes, product
 from .batch import BatchDependenceError
 from .cell_calls import CallFinder, Marker
 from .mindir import Node, Program
+from .open_shapes import ITEMS, SHAPED, TUPLES, Shape, completed, holds_size, in_order, shape_of, size_of
 from .recording import CellCall
 
 _KEEP_COUNT = {"Reshape", "Flatten", "FlattenExt", "ExpandDims", "Squeeze", "Transpose"}
@@ -61,45 +62,60 @@ _KEEP_ROWS = {
 }
 """Operators whose result has on axis 0 what their operands have there, where that alone is unknown."""
 
-_SLICE_INPUTS = 9
-"""Of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new and shrunk axes."""
-
 _SIZES = {"shape", "shape_", "Shape", "TensorShape", "size", "size_", "Size", "len", "view_as", "expand_as"}
 """Names with which a construct asks for sizes."""
 
+_SLICE_INPUTS = 9
+"""Of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new and shrunk axes."""
+
+_MAKERS = {
+    *("zeros", "ones", "full", "fill", "arange", "linspace", "eye", "zeros_like", "ones_like", "full_like"),
+    *("item", "asnumpy"),
+}
+"""Names with which a construct makes tensors, or numbers, of sizes that are no sizes of its arguments."""
+
 
 def asks_for_sizes(cells: Sequence[Any]) -> bool:
-    """Whether code of the user's asks for a size, where a compile for any batch would be of no use."""
+    """Whether code of the user's asks for a size."""
+    return any(not _SIZES.isdisjoint(names) for names in _names_in_use(cells))
+
+
+def makes_of_sizes(cells: Sequence[Any]) -> bool:
+    """Whether code of the user's may make tensors of sizes, of which a compile for any batch knows nothing."""
+    found = {name for names in _names_in_use(cells) for name in names}
+    return not (_SIZES.isdisjoint(found) or _MAKERS.isdisjoint(found))
+
+
+def _names_in_use(cells: Sequence[Any]) -> Iterator[Sequence[str]]:
+    """The names in every function of the user's that a construct runs, but those that training alone asks."""
     seen: set[CodeType] = set()
-    return any(_asks(type(cell), "construct", seen) for cell in cells)
+    waiting = [(f, type(cell)) for cell in cells for f in _methods(type(cell), "construct")]
+    while waiting:
+        function, kind = waiting.pop()
+        code = function.__code__
+        if code in seen or (function.__module__ or "").startswith("mindspore."):
+            continue
+        seen.add(code)
+        names = list(_names(code))
+        if "training" in names:
+            continue
+        yield names
+        for name in names:
+            named = function.__globals__.get(name)
+            if isinstance(named, FunctionType):
+                waiting.append((named, kind))
+            waiting += [(f, kind) for f in _methods(kind, name)]
 
 
-def _asks(kind: type, name: str, seen: set[CodeType]) -> bool:
+def _methods(kind: type, name: str) -> Iterator[FunctionType]:
+    """A method of a class; a property and a static one are such too."""
     for cls in kind.__mro__:
-        found = vars(cls).get(name)
-        if found is not None:
-            return isinstance(found, FunctionType) and _function_asks(found, kind, seen)
-    return False
-
-
-def _function_asks(function: FunctionType, kind: type | None, seen: set[CodeType]) -> bool:
-    """Whether a function asks for a size, or another of the user's that it names."""
-    code = function.__code__
-    if code in seen or (function.__module__ or "").startswith("mindspore."):
-        return False
-    seen.add(code)
-    names = list(_names(code))
-    if "training" in names:
-        return False  # what drops in training asks there
-    for name in names:
-        if name in _SIZES:
-            return True
-        named = function.__globals__.get(name)
-        if isinstance(named, FunctionType) and _function_asks(named, None, seen):
-            return True
-        if kind is not None and _asks(kind, name, seen):
-            return True
-    return False
+        if name in vars(cls):
+            found = vars(cls)[name]
+            found = getattr(found, "__func__", getattr(found, "fget", found))
+            if isinstance(found, FunctionType):
+                yield found
+            return
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -164,29 +180,59 @@ class OpenBatch:
         nodes: list[Node] = []
         for node in program.nodes:
             if node.op != "Constant":
-                types[node.name] = _result(node, types, values)
-                node = replace(node, type=types[node.name])
+                size = size_of(node, types, values)
+                if size is not None:
+                    values[node.name] = size
+                    node = Node(node.name, "Constant", value=size)
+                else:
+                    types[node.name] = _result(node, types, values)
+                    node = replace(node, type=types[node.name])
             nodes.append(node)
-        found = replace(program, inputs=inputs, nodes=tuple(nodes))
-        _require_shapes(found, positions, calls, {"N": self.size})
+        found = replace(program, inputs=inputs, nodes=tuple(in_order(nodes, program.output)))
+        _require_known(found, positions, calls, {"N": self.size})
         return found
 
 
 def _result(node: Node, types: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     operands = [types.get(name) for name in node.inputs]
-    if node.op in ("MakeTuple", "make_list", "MakeList") and any(map(_has_batch, operands)):
+    if node.op in TUPLES and any(map(_has_batch, operands)):
         return tuple(operands)
-    if node.op in ("TupleGetItem", "ListGetItem", "list_getitem") and isinstance(operands[0], tuple):
+    if node.op in ITEMS and isinstance(operands[0], tuple):
         return operands[0][values[node.inputs[1]]]
-    if node.op == "UpdateState" or not (any(map(_has_batch, operands)) or _is_open(node.type)):
+    if node.op == "UpdateState":
         return node.type
+    if any(holds_size(values.get(name)) for name in node.inputs):
+        if node.op not in SHAPED or isinstance(node.type, tuple):
+            raise BatchDependenceError(f"`{node.op}` may depend on the batch size")
+    elif not (any(map(_has_batch, operands)) or _is_open(node.type)):
+        return node.type
+    shape = shape_of(node, operands, values)
     if isinstance(node.type, tuple):
-        return tuple(_one(node, stated, operands, values) for stated in node.type)
-    return _one(node, node.type, operands, values)
+        shapes = _shapes_beside(node, shape)
+        return tuple(_one(node, t, s, operands, values) for t, s in zip(node.type, shapes, strict=True))
+    return _one(node, node.type, shape, operands, values)
 
 
-def _one(node: Node, stated: Any, operands: Sequence[Any], values: Mapping[str, Any]) -> Any:
-    """One result's type: its rows are those of the operands, or what the number of elements leaves."""
+def _shapes_beside(node: Node, shape: Shape | None) -> Sequence[Shape | None]:
+    """The shape of each result, where the rule of the operator gives one."""
+    if shape is None or node.op != "LayerNorm":
+        return [shape] * len(node.type)
+    beside = [t.shape or () for t in node.type[1:]]  # statistics: 1 along what is normalised
+    kept = [tuple(d if s is None else s for d, s in zip(shape, t, strict=False)) for t in beside]
+    return [shape, *kept]
+
+
+def _one(
+    node: Node, stated: Any, shape: Shape | None, operands: Sequence[Any], values: Mapping[str, Any]
+) -> Any:
+    """One result's type: by the operator's rule, with the rows of its operands, or what a count leaves."""
+    sizes = getattr(stated, "shape", None)
+    if shape is not None and sizes is not None and len(sizes) == len(shape):
+        found = stated.with_shape(shape)
+        moved = node.op not in ("Transpose", *SHAPED) or found != operands[0]
+        if moved and all(s in (None, d) for s, d in zip(sizes, shape, strict=True)):
+            return found  # where nothing moves, compiles at sizes may have left the operator out
+        raise BatchDependenceError(f"`{node.op}` may depend on the batch size")
     sources = [t for t in _tensors(operands) if _has_batch(t)]
     if node.op == "BatchNorm" and sources and not _is_open(stated):
         return stated  # statistics, of channels
@@ -194,7 +240,7 @@ def _one(node: Node, stated: Any, operands: Sequence[Any], values: Mapping[str, 
     if len(unknown) == 1 and sources:
         first = sources[0]
         if node.op in _KEEP_COUNT:
-            found = stated.with_shape(_completed(stated.shape, product(first.shape)))
+            found = stated.with_shape(completed(stated.shape, product(first.shape)))
             if not _is_open(found) and found != first:  # equal: sizes would have left the operator out
                 return found
         elif unknown == [0] and _keeps_rows(node, values):
@@ -203,13 +249,6 @@ def _one(node: Node, stated: Any, operands: Sequence[Any], values: Mapping[str, 
             if only_rows and len({s[0] for s in shapes}) == len({len(s) for s in shapes}) == 1:
                 return _with_rows(stated, first.shape[0])
     raise BatchDependenceError(f"`{node.op}` may depend on the batch size")
-
-
-def _completed(shape: Sequence[Dim], count: Dim) -> tuple[Dim, ...]:
-    """A shape with what is missing for a number of elements in place of its None, where that divides it."""
-    rest = product(d for d in shape if d is not None)
-    size = None if count is None or not rest else Size.of(count).divide(Size.of(rest))
-    return tuple((size and size.dim) if d is None else d for d in shape)
 
 
 def _keeps_rows(node: Node, values: Mapping[str, Any]) -> bool:
@@ -251,11 +290,13 @@ def _is_open(type_: Any) -> bool:
     return any(t.shape is None or None in t.shape for t in _tensors([type_]))
 
 
-def _require_shapes(
+def _require_known(
     program: Program, positions: Sequence[int], calls: Sequence[CellCall], sizes: Mapping[str, int]
 ) -> None:
     """Require that what leaves every call has the shape that it had when the example was run."""
     of_node = CallFinder(calls).attribute_program(program, positions).of_node
+    if asks_for_sizes([call.cell for call in calls]):
+        _require_reshapes(program, lambda name: type(calls[of_node.get(name, 0)].cell).__name__)
     for node in program.nodes:
         marker = Marker.of(node)
         if marker is None or marker.is_entry or node.name not in of_node:
@@ -265,3 +306,24 @@ def _require_shapes(
         stated = getattr(node.type, "shape", None)
         if expected is None or stated is None or tuple(at_sizes(d, sizes) for d in stated) != expected:
             raise BatchDependenceError("a result has another shape in the example")
+
+
+def _require_reshapes(program: Program, kind_of: Callable[[str], str]) -> None:
+    """Require of each reshape that it is the one that compiles at sizes show, where the code asks for sizes.
+
+    Two in a row are one there, unless something else reads the first. One to two axes flattens if the first
+    is the size of axis 0, and -1 may stand for that here; layers of normalisation are known to write it so.
+    """
+    made = {node.name: node for node in program.nodes}
+    types = {**dict(program.inputs), **{name: node.type for name, node in made.items()}}
+    for node in program.nodes:
+        if node.op != "Reshape":
+            continue
+        before, sizes = (made.get(name) for name in node.inputs)
+        if before is not None and before.op == "Reshape":
+            raise BatchDependenceError("a reshape is left out where nobody asks for its size")
+        flat, shape = node.type.shape, getattr(types.get(node.inputs[0]), "shape", None) or ()
+        written = sizes.value if sizes is not None and isinstance(sizes.value, tuple) else ()
+        flattens = len(flat) == len(("rows", "rest")) < len(shape) and flat[0] == shape[0]
+        if flattens and written[:1] == (-1,) and "BatchNorm" not in kind_of(node.name):
+            raise BatchDependenceError("a reshape may be the flattening of all axes but the first")

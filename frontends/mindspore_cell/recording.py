@@ -70,7 +70,7 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
 
     calls: list[CellCall] = []
     stack: list[int] = []
-    alive: list[Any] = []  # tensors seen, so that no id is used twice
+    made: list[tuple[CellCall, list[Any]]] = []  # the results are alive, so that no id is used twice
     made_by: dict[int, Any] = {id(a): ("input", i) for i, a in enumerate(tensors)}
     original = Cell.__call__
 
@@ -85,10 +85,9 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
             stack.pop()
         results = [v for part in _parts(result) for v in (part if isinstance(part, tuple) else (part,))]
         call.results = len(results)
-        call.shapes = [tuple(v.shape) if isinstance(v, Tensor) else None for v in results]
+        made.append((call, results))
         call.form = Form(tuple(isinstance(a, Tensor) for a in args), tuple(kwargs), form_of(result))
         for value in results:
-            alive.append(value)
             made_by[id(value)] = ("call", number)
         return result
 
@@ -100,6 +99,8 @@ def record(root: Any, arguments: Sequence[Any], tensors: Sequence[Any]) -> tuple
         _pynative_executor.sync()
     finally:
         Cell.__call__ = original
+    for call, results in made:  # now: during the run each shape would wait for the kernels
+        call.shapes = [tuple(v.shape) if isinstance(v, Tensor) else None for v in results]
     return calls, result
 
 

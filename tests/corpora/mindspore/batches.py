@@ -84,6 +84,56 @@ def count(x):
     return x.shape[0]
 
 
+class Tokens(nn.Cell):
+    """Asks for sizes as vision transformers do: patches, a token of a class before them, heads, windows."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = Parameter(ops.ones((1, 1, 4)))
+        self.patch, self.qkv, self.norm = nn.Conv2d(3, 4, 2, 2), nn.Dense(4, 12), nn.LayerNorm((4,))
+
+    def construct(self, x):
+        x = self.patch(x)
+        b, c, h, w = x.shape
+        x = x.reshape(b, c, -1).swapaxes(1, 2)
+        windows = self.windows(x.reshape(b, h, w, c))
+        x = ops.cat((self.token.broadcast_to((b, -1, -1)), x), 1)
+        b, n, c = x.shape
+        q, k, v = ops.unstack(self.qkv(x).reshape(b, n, 3, 2, -1).transpose(2, 0, 3, 1, 4), axis=0)
+        scores = ops.softmax(ops.matmul(q, k.swapaxes(-1, -2)) * 0.5, -1)
+        x = self.norm(ops.matmul(scores, v).swapaxes(1, 2).reshape(b, n, c))
+        return x[:, 0], ops.tile(windows, (1, 2)), x.reshape(b * 2, -1)
+
+    @staticmethod
+    def windows(x):
+        b, h, w, c = x.shape
+        rows = x.reshape(b, h // 3, 3, w // 3, 3, c).transpose(0, 1, 3, 2, 4, 5).reshape(-1, 9, c)
+        return ops.relu(rows).reshape(rows.shape[0] // (h * w // 9), -1)[:, 1:]
+
+
+class Merged(nn.Cell):
+    """Two reshapes, which are one where nobody asks for the size of the first."""
+
+    def construct(self, x):
+        x = x.transpose(0, 2, 3, 1).reshape(-1, 3, 3)
+        return x.reshape(x.shape[0] // 12, 2, -1)
+
+
+class Flattened(nn.Cell):
+    """Flattens by sizes that it asks for, all of which the compiler replaces with -1."""
+
+    def construct(self, x):
+        b, c, h, w = x.shape
+        return x.reshape(b, c * h * w)
+
+
+class Filled(nn.Cell):
+    """Makes a tensor as long as the batch."""
+
+    def construct(self, x):
+        return x + ops.ones((x.shape[0], 1))
+
+
 class Replaced(nn.Cell):
     """One layer has a construct of its own in the place of that of its class."""
 
