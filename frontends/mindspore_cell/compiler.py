@@ -1,11 +1,11 @@
-"""MindSpore's compiler without what it repeats: sources read for each Cell anew, collections of garbage."""
+"""MindSpore's compiler without what it repeats for each Cell and Parameter."""
 
 from __future__ import annotations
 
 import gc
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +17,10 @@ _EXECUTORS = ("mindspore.graph.api", "mindspore.common.api")
 
 @contextmanager
 def quick_compiler() -> Iterator[None]:
-    """Let the compiler read the source of each function once, and leave out `gc.collect` before it begins.
+    """Let the compiler read each function once, log nothing of its debugging, and collect no garbage before.
 
-    It asks `inspect` for the source of a construct once for each Cell that has it; the collection is for what
-    earlier compiles of a training loop left.
+    It asks for the source of a construct, and for the lines of each part of it, once for each Cell that has
+    it; the collection is for what earlier compiles of a training loop left.
     """
     sources: dict[int, tuple[Any, Any]] = {}
 
@@ -32,22 +32,74 @@ def quick_compiler() -> Iterator[None]:
             sources[id(code)] = code, inspect.getsourcelines(found)  # with the code, whose id is taken then
         return sources[id(code)][1]
 
-    replaced = [
-        (vars(sys.modules[module]), name, original, stand_in)
-        for modules, name, original, stand_in in (
-            (_PARSERS, "inspect", inspect, _like(inspect, getsourcelines=getsourcelines)),
-            (_EXECUTORS, "gc", gc, _like(gc, collect=lambda: 0)),
-        )
-        for module in modules
-        if module in sys.modules and vars(sys.modules[module]).get(name) is original
-    ]
-    for held, name, _, stand_in in replaced:
-        held[name] = stand_in
+    def debug(*_: Any, **__: Any) -> None:
+        pass
+
+    stand_ins: list[tuple[Any, str, Any]] = []
+    for module in _loaded(_PARSERS):
+        stand_ins.append((module, "inspect", _like(inspect, getsourcelines=getsourcelines)))
+        stand_ins.append((module, "logger", _like(module.logger, debug=debug)))
+        stand_ins.append((module.Parser, "get_location", _once_a_node(module.Parser.get_location)))
+    stand_ins += [(module, "gc", _like(gc, collect=lambda: 0)) for module in _loaded(_EXECUTORS)]
+    with _replaced(stand_ins):
+        yield
+
+
+@contextmanager
+def settled_parameters() -> Iterator[None]:
+    """Let names and flags of Parameters be read without a wait for kernels, which have no part in them.
+
+    They are read some twenty times for each Parameter, and each wait is a round through MindSpore's threads.
+    """
+    from mindspore import Parameter
+
+    waiting: Any = vars(Parameter).get("param_info")
+    if not isinstance(waiting, property) or waiting.fset is None:
+        yield
+        return
+
+    def info(parameter: Any) -> Any:
+        try:
+            return parameter._param_info
+        except AttributeError:  # this is another MindSpore
+            return waiting.__get__(parameter)
+
+    with _replaced([(Parameter, "param_info", property(info, waiting.fset, waiting.fdel))]):
+        yield
+
+
+def _loaded(modules: Iterable[str]) -> list[Any]:
+    return [sys.modules[name] for name in modules if name in sys.modules]
+
+
+@contextmanager
+def _replaced(stand_ins: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """In a with block, hold others under names of modules and classes that have them."""
+    originals = [(holder, name, vars(holder)[name]) for holder, name, _ in stand_ins if name in vars(holder)]
+    for holder, name, stand_in in stand_ins:
+        if name in vars(holder):
+            setattr(holder, name, stand_in)
     try:
         yield
     finally:
-        for held, name, original, _ in replaced:
-            held[name] = original
+        for holder, name, original in originals:
+            setattr(holder, name, original)
+
+
+def _once_a_node(get_location: Any) -> Any:
+    """Where a part of a source is, found once for each; the parts are kept, so that no id is used twice."""
+    found: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def remembered(parser: Any, node: Any) -> Any:
+        ends = (node[0], node[-1]) if isinstance(node, (list, tuple)) and node else (node, node)
+        key = (parser.filename, parser.line_offset, parser.col_offset, id(ends[0]), id(ends[1]))
+        if isinstance(node, (list, tuple)) and not node:
+            return get_location(parser, node)
+        if key not in found:
+            found[key] = ends, get_location(parser, node)
+        return found[key][1]
+
+    return remembered
 
 
 def _like(module: Any, **others: Any) -> Any:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dis import get_instructions
-from types import CodeType
+from inspect import getclosurevars
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     mode = mindspore.get_context("mode")
     structure = Snapshot(cells, lambda x: isinstance(x, nn.Cell), lambda x: isinstance(x, Tensor))
     names = [(p, p.name) for p in parameters]
-    tensors = {id(t): t for t in (*structure.tensors, *parameters)} if any(map(_writes, cells)) else {}
+    tensors = {id(t): t for t in (*structure.tensors, *parameters)} if _write(cells) else {}
     values = [(t, np.array(t.asnumpy(), copy=True)) for t in tensors.values()]
     folder = temporary_folder()
     before = os.environ.get("MS_OM_PATH")
@@ -65,16 +66,58 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
         folder.remove()
 
 
-def _writes(cell: Any) -> bool:
-    """Whether the code of a Cell of the user's names anything that writes into a tensor."""
-    return any(
-        _WRITERS.search(name)
-        for kind in type(cell).__mro__
-        if not kind.__module__.startswith("mindspore.") and kind is not object
-        for function in vars(kind).values()
-        if isinstance(code := getattr(function, "__code__", None), CodeType)
-        for name in _names(code)
-    )
+def _write(cells: Sequence[Any]) -> bool:
+    """Whether user code that a run may reach names anything that writes into a tensor; construction is none.
+
+    A method is reached where code that is reached has its name, whatever the class; all are by `getattr`.
+    """
+    methods: dict[str, list[FunctionType]] = {}
+    for kind in {base for cls in set(map(type, cells)) for base in cls.__mro__}:
+        if kind is not object and not kind.__module__.startswith("mindspore."):
+            for name, found in vars(kind).items():
+                methods.setdefault(name, []).extend(_functions(found))
+    waiting = [
+        f for name in methods if name not in _CONSTRUCTORS and _is_called_unnamed(name) for f in methods[name]
+    ]
+    waiting += [f for cell in cells for held in vars(cell).values() for f in _functions(held)]
+    seen: set[CodeType] = set()
+    while waiting:
+        function = waiting.pop()
+        if function.__code__ in seen or (function.__module__ or "").startswith("mindspore."):
+            continue
+        seen.add(function.__code__)
+        names = set(_names(function.__code__))
+        if any(map(_WRITERS.search, names)):
+            return True
+        if "getattr" in names:
+            names |= methods.keys()
+        for name in names - _CONSTRUCTORS:
+            waiting += [*methods.get(name, ()), *_functions(function.__globals__.get(name))]
+        enclosed = getclosurevars(function).nonlocals if function.__closure__ else {}
+        waiting += _functions(enclosed)  # what a decorator wraps
+    return False
+
+
+_CONSTRUCTORS = {"__init__", "__new__"}
+
+
+def _is_called_unnamed(method: str) -> bool:
+    return method == "construct" or (method.startswith("__") and method.endswith("__"))
+
+
+def _functions(held: Any) -> Iterator[FunctionType]:
+    """The functions that are kept in something: a method, a property, a function, or a container of them."""
+    if isinstance(held, property):
+        held = (held.fget, held.fset)
+    for each in (
+        held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else (held,)
+    ):
+        found = getattr(each, "__func__", each) if isinstance(each, _METHODS) else each
+        if isinstance(found, FunctionType):
+            yield found
+
+
+_METHODS = (MethodType, staticmethod, classmethod)
 
 
 def _names(code: CodeType) -> Iterator[str]:

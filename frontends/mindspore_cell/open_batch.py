@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -81,8 +82,8 @@ def asks_for_sizes(cells: Sequence[Any]) -> bool:
 
 
 def makes_of_sizes(cells: Sequence[Any]) -> bool:
-    """Whether code of the user's may make tensors of sizes, of which a compile for any batch knows nothing."""
-    found = {name for names in _names_in_use(cells) for name in names}
+    """Whether code of the user's may make tensors of sizes, which a compile for any batch does not know."""
+    found = set(chain.from_iterable(_names_in_use(cells)))
     return not (_SIZES.isdisjoint(found) or _MAKERS.isdisjoint(found))
 
 
@@ -229,7 +230,7 @@ def _one(
     sizes = getattr(stated, "shape", None)
     if shape is not None and sizes is not None and len(sizes) == len(shape):
         found = stated.with_shape(shape)
-        moved = node.op not in ("Transpose", *SHAPED) or found != operands[0]
+        moved = node.op not in SHAPED or found != operands[0]
         if moved and all(s in (None, d) for s, d in zip(sizes, shape, strict=True)):
             return found  # where nothing moves, compiles at sizes may have left the operator out
         raise BatchDependenceError(f"`{node.op}` may depend on the batch size")
@@ -322,8 +323,8 @@ def _require_reshapes(program: Program, kind_of: Callable[[str], str]) -> None:
         before, sizes = (made.get(name) for name in node.inputs)
         if before is not None and before.op == "Reshape":
             raise BatchDependenceError("a reshape is left out where nobody asks for its size")
-        flat, shape = node.type.shape, getattr(types.get(node.inputs[0]), "shape", None) or ()
-        written = sizes.value if sizes is not None and isinstance(sizes.value, tuple) else ()
-        flattens = len(flat) == len(("rows", "rest")) < len(shape) and flat[0] == shape[0]
-        if flattens and written[:1] == (-1,) and "BatchNorm" not in kind_of(node.name):
+        flat, shape = node.type.shape, getattr(types.get(node.inputs[0]), "shape", None)
+        is_open = sizes is not None and isinstance(sizes.value, tuple) and sizes.value[:1] == (-1,)
+        flattens = shape and len(flat) == len(("rows", "rest")) < len(shape) and flat[0] == shape[0]
+        if flattens and is_open and "BatchNorm" not in kind_of(node.name):
             raise BatchDependenceError("a reshape may be the flattening of all axes but the first")

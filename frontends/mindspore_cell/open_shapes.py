@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir import TensorType
 from ...ir.dims import Dim, Size, broadcast, product
 from .mindir import Node
@@ -29,12 +31,13 @@ _ARITHMETIC: Mapping[str, Callable[[Size, Size], Size]] = {
 _ALIKE = {
     *("Identity", "Load", "Depend", "Cast", "Sqrt", "Rsqrt", "Square", "Exp", "Log", "Neg", "Abs", "Erf"),
     *("ReLU", "ReLU6", "LeakyReLU", "Elu", "Sigmoid", "HSigmoid", "HSwish", "SiLU", "GeLU", "Tanh"),
-    *("Softplus", "Mish", "Softmax", "LogSoftmax", "BiasAdd", "LayerNorm"),
+    *("Softplus", "Mish", "Softmax", "LogSoftmax", "BiasAdd", "LayerNorm", "LogicalNot"),
 }
 """Operators whose result has the shape of their first operand."""
 _SPREAD = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "RealDiv", "Maximum", "Minimum"),
-    *("InplaceAddExt", "Adds", "Subs", "Divs"),
+    *("InplaceAddExt", "Adds", "Subs", "Divs", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less"),
+    *("LessEqual", "EqScalar", "LogicalAnd", "LogicalOr", "Select", "MaskedFill"),
 }
 """Operators whose operands spread over one another."""
 _SLICE_INPUTS = 9
@@ -55,29 +58,29 @@ def size_of(node: Node, types: Mapping[str, Any], values: Mapping[str, Any]) -> 
         values: value name -> what a constant, or another such node, holds.
     """
     if node.op == "Shape":
-        shape = getattr(types.get(node.inputs[0]), "shape", None)
-        known = shape is not None and None not in shape
-        return tuple(Size.of(d) if isinstance(d, str) else d for d in shape) if known else None
-    given = [values.get(name) for name in node.inputs]
+        shape = _known(types.get(node.inputs[0]))
+        return None if shape is None else tuple(Size.of(d) if isinstance(d, str) else d for d in shape)
+    given: list[Any] = [values.get(name) for name in node.inputs]
     if node.op in ITEMS and isinstance(given[0], tuple) and type(given[1]) is int:
         return given[0][given[1]]
     if node.op in TUPLES and all(name in values for name in node.inputs):
         return tuple(given) if any(map(holds_size, given)) or all(map(_is_size, given)) else None
     if node.op in _ARITHMETIC and all(map(_is_size, given)):
-        found = _ARITHMETIC[node.op](Size.of(given[0]), Size.of(given[1]))
+        left, right = given
+        found = _ARITHMETIC[node.op](Size.of(left), Size.of(right))
         return found if found.number is None else found.number
     return None
 
 
 def shape_of(node: Node, operands: Sequence[Any], values: Mapping[str, Any]) -> Shape | None:
-    """Return the shape that a node's result, or each of its results, has; None where no rule is certain of it.
+    """Return the shape that a node's result, or each of several, has; None where no rule is certain of it.
 
     Args:
         node: what is asked.
         operands: the types of its operands; None of what is no tensor.
         values: value name -> what a constant holds.
     """
-    given = [values.get(name) for name in node.inputs]
+    given: list[Any] = [values.get(name) for name in node.inputs]
     parts = operands[0] if operands and isinstance(operands[0], tuple) else operands
     shapes = [_known(t) for t in parts]
     first = shapes[0] if shapes else None
@@ -86,8 +89,9 @@ def shape_of(node: Node, operands: Sequence[Any], values: Mapping[str, Any]) -> 
     match node.op:
         case op if op in _ALIKE:
             return first
-        case op if op in _SPREAD and len(operands) == len(("left", "right")):
-            return _spread(operands, shapes)
+        case op if op in _SPREAD:
+            constants = [_shape_of_constant(value) for value in given]
+            return _spread([c if s is None else s for s, c in zip(shapes, constants, strict=True)])
         case "Transpose" if _are_numbers(given[1]) and len(given[1]) == len(first):
             return tuple(first[axis] for axis in given[1])
         case "Concat" if type(given[-1]) is int:
@@ -146,15 +150,19 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, tuple) and all(type(v) is int for v in value)
 
 
-def _spread(operands: Sequence[Any], shapes: Sequence[Shape | None]) -> Shape | None:
+def _shape_of_constant(value: Any) -> Shape | None:
+    if isinstance(value, np.ndarray):
+        return value.shape
+    return () if isinstance(value, (bool, int, float)) else None
+
+
+def _spread(shapes: Sequence[Shape | None]) -> Shape | None:
     known = [s for s in shapes if s is not None]
-    if len(known) < sum(isinstance(t, TensorType) for t in operands):
-        return None
     try:
         found = broadcast(*known)
     except ValueError:  # which MindSpore would have refused
         return None
-    return None if None in found else found
+    return None if None in found or len(known) < len(shapes) else found
 
 
 def _joined(shapes: Sequence[Shape | None], axis: int) -> Shape | None:
@@ -162,7 +170,7 @@ def _joined(shapes: Sequence[Shape | None], axis: int) -> Shape | None:
     if first is None or None in others:
         return None
     axis %= len(first)
-    total = sum((Size.of(s[axis]) for s in shapes if s is not None), Size.of(0))
+    total = sum((Size.of(s[axis] or 0) for s in shapes if s is not None), Size.of(0))
     rest = {s[:axis] + s[axis + 1 :] for s in shapes if s is not None}
     return None if len(rest) > 1 else (*first[:axis], total.dim, *first[axis + 1 :])
 
@@ -172,7 +180,7 @@ def _multiplied(left: Shape, right: Shape, transposed: Sequence[Any]) -> Shape |
         return None
     swaps = [t is True for t in (*transposed, False, False)]
     rows, columns = left[-1 if swaps[0] else -2], right[-2 if swaps[1] else -1]
-    lead = _spread((), (left[:-2], right[:-2]))
+    lead = _spread((left[:-2], right[:-2]))
     return None if lead is None else (*lead, rows, columns)
 
 
@@ -189,8 +197,8 @@ def _sliced(shape: Shape, given: Sequence[Any]) -> Shape | None:
         if axis >= len(begin):
             found.append(size)
             continue
-        first = None if begin_mask >> axis & 1 else begin[axis]
-        last = None if end_mask >> axis & 1 else end[axis]
+        first: Any = None if begin_mask >> axis & 1 else begin[axis]
+        last: Any = None if end_mask >> axis & 1 else end[axis]
         last = last.dim if isinstance(last, Size) else last
         if shrunk >> axis & 1:
             if isinstance(size, str):

@@ -21,6 +21,7 @@ from . import saved
 from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import CallFinder, Marker
+from .compiler import settled_parameters
 from .debugging import Telling, is_keeping, keeping
 from .flat_norms import restore_flat_norms
 from .initializers import state_laws
@@ -51,7 +52,7 @@ def read(model: Any, inputs: Sequence[tuple[str, Any]], options: LoadOptions) ->
     if isinstance(model, (str, Path)):
         return saved.read(Path(model), inputs, options)
     start_mindspore()
-    with keeping(is_kept=options.keep_prints):
+    with keeping(is_kept=options.keep_prints), settled_parameters():
         return _read_cell(model, inputs, options)
 
 

@@ -105,23 +105,30 @@ class Debugging:
 
         compiler: Any = parsers.Parser
         original = compiler.parse
+        parsed: dict[tuple[int, str, int], tuple[Any, Any]] = {}
 
         def parse(parser: Any) -> Any:
             tokens, tree = original(parser)
+            key = id(tree), parser.filename, parser.line_offset
+            if key not in parsed:  # once for all Cells of a class
+                parsed[key] = tree, without(parser, tree)
+            return tokens, parsed[key][1]
+
+        def without(parser: Any, tree: Any) -> Any:
             if tree is None or _is_of_mindspore(parser.filename):
-                return tokens, tree
+                return tree
             tree = written_plainly(tree, parser.filename, parser.line_offset - 1, self._attempts)
             if is_keeping():
                 tree = _Spelled().visit(deepcopy(tree))
             left = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and _is_left_out(n)]
             if not left:
-                return tokens, tree
+                return tree
             for node in left:
                 if not _is_of_sizes(node):
                     line = parser.line_offset + node.lineno - 1
                     kind = "assert" if isinstance(node, ast.Assert) else "Print"
                     self._add(kind, f"{Path(parser.filename).name}:{line}")
-            return tokens, _Without().visit(deepcopy(tree))
+            return _Without().visit(deepcopy(tree))
 
         compiler.parse = parse
         try:
