@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,17 @@ def run(repeat: int, folder: Path) -> None:
     models: Any = importlib.import_module("mindcv.models")
 
     example = np.random.default_rng(0).standard_normal((1, *IMAGE)).astype(np.float32)
+    ratios: dict[str, list[float]] = {}
     for name in NETS:
         mindspore.set_seed(0)
         net = getattr(models, name)(pretrained=False).set_train(False)
         print(f"{name}, {example.shape}: CPU seconds, median of {repeat}, in turns")
-        print_ratios(in_turns(jobs(net, example, folder), repeat))
+        times = in_turns(jobs(net, example, folder), repeat)
+        print_ratios(times)
+        plain = next(iter(times.values()))
+        for job, runs in times.items():
+            each = [run / first for run, first in zip(runs, plain, strict=True)]
+            ratios.setdefault(job, []).append(statistics.median(each))
+    print(f"median of {len(NETS)} nets, of those that a job takes")
+    for job, found in ratios.items():
+        print(f"  {job:38} {len(found):9} nets {statistics.median(found):6.2f} x")

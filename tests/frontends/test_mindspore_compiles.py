@@ -14,7 +14,8 @@ import pytest
 
 from regraft.frontends.mindspore_cell import capture, read
 from regraft.frontends.mindspore_cell.batch import BatchDependenceError, generalise
-from regraft.frontends.mindspore_cell.compiler import quick_compiler
+from regraft.frontends.mindspore_cell.compiler import quick_compiler, settled_parameters
+from regraft.frontends.mindspore_cell.live_state import borrow
 from regraft.frontends.mindspore_cell.markers import add_markers
 from regraft.frontends.mindspore_cell.mindir import Node, Program
 from regraft.frontends.options import LoadOptions
@@ -126,6 +127,107 @@ def test_the_compiler_reads_each_source_once_and_is_put_back() -> None:
         assert executor.gc.isenabled is gc.isenabled
     assert parser.inspect is inspect
     assert executor.gc is gc
+
+
+def test_the_compiler_asks_for_each_place_once() -> None:
+    parsers = sys.modules["mindspore.graph._parse.parser"]
+    own = parsers.Parser.get_location
+    parser = parsers.Parser(shown)
+    _, tree = parser.parse()
+    function = tree.body[0]
+    expected = [own(parser, function), own(parser, function.body), own(parser, [])]
+    with quick_compiler():
+        found = [parser.get_location(function), parser.get_location(function.body), parser.get_location([])]
+        assert parser.get_location(function) is found[0]
+    assert found == expected
+    assert found[0][:2] == [__file__, shown.__code__.co_firstlineno]
+    assert found[0] != found[1]
+    assert parsers.Parser.get_location is own
+
+
+def test_names_of_parameters_are_read_without_a_wait_and_then_as_before() -> None:
+    own = vars(ms.Parameter)["param_info"]
+    parameter = ms.Parameter(ms.Tensor([1.0]), name="before")
+    with settled_parameters():
+        assert vars(ms.Parameter)["param_info"] is not own
+        assert parameter.name == "before"
+        parameter.name, parameter.requires_grad = "after", False
+        assert ms.Parameter(ms.Tensor([1.0]), name="new").name == "new"
+    assert vars(ms.Parameter)["param_info"] is own
+    assert (parameter.name, parameter.requires_grad) == ("after", False)
+
+
+class Drawn(ms.nn.Cell):
+    """Writes its values when it is made, and never again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = ms.Parameter(ms.Tensor([1.0]))
+        self.draw()
+
+    def draw(self) -> None:
+        self.weight.set_data(ms.Tensor([2.0]))
+
+    def construct(self, x):
+        return x * self.weight
+
+
+class Counting(Drawn):
+    """Writes in each call, by way of a method that nothing but a text names."""
+
+    def construct(self, x):
+        getattr(self, "dr" + "aw")()
+        return x * self.weight
+
+
+def counted(construct):
+    def count(self, x):
+        self.weight.set_data(self.weight + 1)
+        return construct(self, x)
+
+    return count
+
+
+class Decorated(Drawn):
+    @counted
+    def construct(self, x):
+        return x * self.weight
+
+
+class Helped(Drawn):
+    """Writes in a function that it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.helper = bump
+
+    def construct(self, x):
+        return self.helper(self.weight) * x
+
+
+def bump(weight):
+    return write(weight)
+
+
+def write(weight):
+    weight[0] = 3.0
+    return weight
+
+
+@pytest.mark.parametrize(("kind", "copies"), [(Drawn, 0), (Counting, 1), (Decorated, 1), (Helped, 1)])
+def test_values_are_copied_where_a_run_may_write_them(
+    kind: type[Any], copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net: Any = kind()
+    asked: list[object] = []
+    own = ms.Tensor.asnumpy
+    monkeypatch.setattr(ms.Tensor, "asnumpy", lambda t: asked.append(t) or own(t))
+    with borrow([net], [net.weight]):
+        assert len(asked) == copies
+        net(ms.Tensor([5.0]))
+        changed = own(net.weight).tolist() != [2.0]
+    assert changed is (kind in (Decorated, Helped))
+    assert own(net.weight).tolist() == [2.0]
 
 
 def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -> None:
