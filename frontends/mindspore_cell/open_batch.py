@@ -230,7 +230,8 @@ def _one(
     sizes = getattr(stated, "shape", None)
     if shape is not None and sizes is not None and len(sizes) == len(shape):
         found = stated.with_shape(shape)
-        moved = node.op not in SHAPED or found != operands[0]
+        sized = node.op != "StridedSlice" or any(holds_size(values.get(name)) for name in node.inputs)
+        moved = found != operands[0] or not (sized and node.op in SHAPED)
         if moved and all(s in (None, d) for s, d in zip(sizes, shape, strict=True)):
             return found  # where nothing moves, compiles at sizes may have left the operator out
         raise BatchDependenceError(f"`{node.op}` may depend on the batch size")

@@ -40,6 +40,8 @@ _SPREAD = {
     *("LessEqual", "EqScalar", "LogicalAnd", "LogicalOr", "Select", "MaskedFill"),
 }
 """Operators whose operands spread over one another."""
+_REDUCED = {"SumExt", "MeanExt", "ReduceMean", "ReduceSum", "ReduceMax"}
+"""Operators that take axes together: operand, axes, and whether they stay with size 1."""
 _SLICE_INPUTS = 9
 """Of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new and shrunk axes."""
 
@@ -101,6 +103,8 @@ def shape_of(node: Node, operands: Sequence[Any], values: Mapping[str, Any]) -> 
             return first[:axis] + first[axis + 1 :]
         case "BatchMatMul" | "MatMulExt" if len(shapes) > 1 and shapes[1] is not None:
             return _multiplied(first, shapes[1], given[2:4])
+        case op if op in _REDUCED and len(given) > len(("operand", "axes")):
+            return _reduced(first, given[1], given[2])
         case "StridedSlice" if len(given) == _SLICE_INPUTS:
             return _sliced(first, given)
         case op if op in SHAPED and isinstance(given[1], tuple) and all(map(_is_size, given[1])):
@@ -182,6 +186,14 @@ def _multiplied(left: Shape, right: Shape, transposed: Sequence[Any]) -> Shape |
     rows, columns = left[-1 if swaps[0] else -2], right[-2 if swaps[1] else -1]
     lead = _spread((left[:-2], right[:-2]))
     return None if lead is None else (*lead, rows, columns)
+
+
+def _reduced(shape: Shape, axes: Any, keeps: Any) -> Shape | None:
+    axes = (axes,) if type(axes) is int else axes
+    if not axes or not _are_numbers(axes) or type(keeps) is not bool:
+        return None  # without axes it depends on the operator
+    gone = {axis % len(shape) for axis in axes}
+    return tuple(1 if axis in gone else d for axis, d in enumerate(shape) if keeps or axis not in gone)
 
 
 def _sliced(shape: Shape, given: Sequence[Any]) -> Shape | None:
