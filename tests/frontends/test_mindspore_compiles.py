@@ -11,6 +11,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import pytest
+from mindspore import nn
 
 from regraft.frontends.mindspore_cell import capture, read
 from regraft.frontends.mindspore_cell.batch import BatchDependenceError, generalise
@@ -157,7 +158,7 @@ def test_names_of_parameters_are_read_without_a_wait_and_then_as_before() -> Non
     assert (parameter.name, parameter.requires_grad) == ("after", False)
 
 
-class Drawn(ms.nn.Cell):
+class Drawn(nn.Cell):
     """Writes its values when it is made, and never again."""
 
     def __init__(self) -> None:
