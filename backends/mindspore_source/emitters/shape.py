@@ -144,6 +144,8 @@ def unsqueeze(view: View) -> Expression:
     axes = _axes(view)
     if view.host(0) == "int":
         return Expression((Tuple((view.use(0),)),), host="tuple")
+    if view.host(0):  # a tuple has one dimension
+        raise Refused
     rank = view.rank() + len(axes)
     found: Part = view.atom()
     for axis in sorted(a % rank for a in axes):

@@ -9,7 +9,7 @@ from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MXNet")
-TABLE.direct({"relu": "Relu", "sigmoid": "Sigmoid", "softsign": "Softsign"})
+TABLE.direct({"relu": "Relu"})
 
 _ACTIVATIONS = {
     "relu": "Relu",
@@ -70,18 +70,14 @@ def softmax(call: Call) -> Value:
     dtype = call.text("dtype", "None")
     if call.flag("use_length"):
         x = _masked(call, x, call.value(1), axis)
-    if dtype != "None":
-        x = call.cast(x, dtype)
     if call.operator == "softmin":
         x = call.op("Neg", x)
     if temperature != "None":
         x = call.op("Div", x, call.scalar_like(call.float("temperature"), x))
     y = call.op("LogSoftmax" if call.operator == "log_softmax" else "Softmax", x, axis=axis)
-    if not call.flag("use_length"):
-        return y
-    # a row of length 0 and what lies beyond a length are 0, not a share of nothing
-    keep = _within(call, y, call.value(1), axis)
-    return call.op("Where", keep, y, call.scalar_like(0.0, y))
+    if call.flag("use_length"):  # a row of length 0 and what is beyond a length are 0, not a share of nothing
+        y = call.op("Where", _within(call, y, call.value(1), axis), y, call.scalar_like(0.0, y))
+    return y if dtype == "None" else call.cast(y, dtype)
 
 
 def _within(call: Call, x: Value, length: Value, axis: int) -> Value:
@@ -130,7 +126,14 @@ def dropout(call: Call) -> Value:
         raise call.unsupported(f"expected the mode training or always, got {mode}")
     if axes and list(axes) == list(range(2, call.rank(0))):
         return call.op("regraft.FeatureDropout", call.value(0), ratio=ratio)
-    if axes:
-        raise call.unsupported(f"expected no axes that share a mask, or all behind the channels, got {axes}")
+    if axes:  # one mask, which these axes share
+        x = call.value(0)
+        one = call.op("Expand", call.scalar_like(1, x), call.op("Shape", x), types=[call.type_of(x)])
+        shared = call.constant([call.from_front(a, call.rank(x)) for a in axes])
+        return call.op("Mul", x, _dropout(call, call.op("ReduceMax", one, shared), ratio))
+    return _dropout(call, call.value(0), ratio)
+
+
+def _dropout(call: Call, x: Value, ratio: float) -> Value:
     most = np.nextafter(np.float32(1), np.float32(0))  # no runtime takes a ratio of 1, in inference neither
-    return call.op("Dropout", call.value(0), call.constant(min(np.float32(ratio), most)))
+    return call.op("Dropout", x, call.constant(min(np.float32(ratio), most)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+import math
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def filled(call: Call) -> Value:
     value = call.float("value") if call.operator == "_full" else float(call.operator == "_ones")
     if any(d < 1 for d in shape):  # 0 is a batch that only the users of the value tell
         raise call.unsupported(f"expected a known shape, got {shape}")
-    call.bounded(prod(shape))
+    call.bounded(math.prod(shape))
     return call.constant(np.full(shape, value, numpy_dtype("float32" if dtype == "None" else dtype)))
 
 
@@ -43,8 +43,16 @@ def arange(call: Call) -> Value:
     step, times = call.float("step", 1.0), call.int("repeat", 1)
     dtype = call.text("dtype", "float32")
     low, high = (0.0, start) if stop == "None" else (start, call.float("stop"))
-    call.bounded((high - low) / step * times)
-    return call.constant(np.repeat(np.arange(low, high, step), times).astype(numpy_dtype(dtype)))
+    count = max(math.ceil((high - low) / step), 0)
+    call.bounded(count * times)
+    return call.constant(_row(low, step, np.arange(count).repeat(times), dtype))
+
+
+def _row(start: float, step: float, numbers: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers in steps; of whole numbers, and of float16, MXNet cuts off the start and the step first."""
+    if dtype not in ("float32", "float64"):
+        start, step = math.trunc(start), math.trunc(step)
+    return (start + step * numbers).astype(numpy_dtype(dtype))
 
 
 @TABLE.op("_linspace")
@@ -79,5 +87,5 @@ def arange_like(call: Call) -> Value:
     rank = call.rank(x)
     sizes = call.static_shape(x, range(rank) if axis is None else [call.from_front(axis, rank)])
     count = int(np.prod(sizes))
-    values = start + step * (np.arange(count) // times)
-    return call.constant(values.reshape(sizes).astype(numpy_dtype(call.dtype_of(x))))
+    values = _row(start, step, np.arange(count) // times, call.dtype_of(x))
+    return call.constant(values.reshape(sizes))

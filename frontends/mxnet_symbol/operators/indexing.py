@@ -107,14 +107,25 @@ def topk(call: Call) -> list[Value]:
     x, axis = call.value(0), call.optional_int("axis", -1)
     count, kind = call.int("k", 1), call.text("ret_typ", "indices")
     ascending, dtype = call.flag("is_ascend"), call.text("dtype", "float32")
-    if kind not in ("indices", "value", "both"):
-        raise call.unsupported(f"expected ret_typ indices, value or both, got {kind}")
+    if kind not in ("indices", "value", "both", "mask"):
+        raise call.unsupported(f"expected ret_typ indices, value, both or mask, got {kind}")
     values, indices = _sorted(call, x, axis, count, ascending=ascending)
+    if kind == "mask":
+        return [_mask(call, x, indices, axis)]
     found = {"value": [values], "indices": [call.cast(indices, dtype)]}
     if kind == "both":
         return [*found["value"], *found["indices"]]
     call.type_of(values)
     return found[kind]
+
+
+def _mask(call: Call, x: Value, indices: Value, axis: int | None) -> Value:
+    """1 at these places along an axis, or in the flattened data, and 0 elsewhere."""
+    zeros = call.op("Expand", call.scalar_like(0, x), call.op("Shape", x), types=[call.type_of(x)])
+    flat = call.reshape(zeros, [product(call.shape(x))]) if axis is None else zeros
+    ones = call.op("Expand", call.scalar_like(1, x), call.op("Shape", indices))
+    marked = call.op("ScatterElements", flat, indices, ones, axis=call.from_front(axis or 0, call.rank(flat)))
+    return call.reshape(marked, call.shape(x))
 
 
 @TABLE.op("sort")

@@ -36,10 +36,19 @@ def _order(call: Call, x: Value) -> int:
 @TABLE.op("_linalg_gemm", "_linalg_gemm2")
 def gemm(call: Call) -> Value:
     """``alpha * A @ B``, and ``+ beta * C``, of either or both transposed."""
-    if call.int("axis", -2) != -2:
-        raise call.unsupported("expected matrices in the last two axes")
-    a, b = (swap_last_axes(call, call.value(n), when=call.flag(f"transpose_{'ab'[n]}")) for n in (0, 1))
-    product = _scaled(call, call.op("MatMul", a, b), "alpha")
+    rank = call.rank()
+    rows = call.axis("axis", rank, -2)
+    order = [*(n for n in range(rank) if n not in (rows, rank - 1)), rows, rank - 1]
+    back = [order.index(n) for n in range(rank)]
+
+    def turned(x: Value, order: list[int]) -> Value:
+        return x if rows == rank - 2 else call.op("Transpose", x, perm=order)
+
+    a, b = (
+        swap_last_axes(call, turned(call.value(n), order), when=call.flag(f"transpose_{'ab'[n]}"))
+        for n in (0, 1)
+    )
+    product = turned(_scaled(call, call.op("MatMul", a, b), "alpha"), back)
     if call.operator == "_linalg_gemm2":
         return product
     return call.op("Add", product, _scaled(call, call.value(2), "beta"))

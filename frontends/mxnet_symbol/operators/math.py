@@ -1,8 +1,6 @@
-"""Arithmetic: element by element, with scalars, comparisons and unary functions."""
+"""Arithmetic: element by element, with scalars, comparisons, and what is no function of real numbers."""
 
 from __future__ import annotations
-
-from math import pi
 
 import numpy as np
 
@@ -11,36 +9,15 @@ from ....ir.composites.terms import Term
 from ... import formulas
 from ...lowering_table import LoweringTable
 from ..call import Call
+from .functions import in_floats
 
 TABLE = LoweringTable[Call]("MXNet")
 TABLE.direct(
     {
         "_copy": "Identity",
         "abs": "Abs",
-        "arccos": "Acos",
-        "arccosh": "Acosh",
-        "arcsin": "Asin",
-        "arcsinh": "Asinh",
-        "arctan": "Atan",
-        "arctanh": "Atanh",
-        "ceil": "Ceil",
-        "cos": "Cos",
-        "cosh": "Cosh",
-        "erf": "Erf",
-        "erfinv": "regraft.Erfinv",
-        "exp": "Exp",
-        "floor": "Floor",
-        "gamma": "regraft.Gamma",
-        "gammaln": "regraft.Lgamma",
-        "log": "Log",
         "negative": "Neg",
-        "reciprocal": "Reciprocal",
         "sign": "Sign",
-        "sin": "Sin",
-        "sinh": "Sinh",
-        "sqrt": "Sqrt",
-        "tan": "Tan",
-        "tanh": "Tanh",
         "elemwise_add": "Add",
         "elemwise_mul": "Mul",
         "elemwise_sub": "Sub",
@@ -53,9 +30,6 @@ TABLE.direct(
         "_maximum": "Max",
         "broadcast_minimum": "Min",
         "_minimum": "Min",
-        "broadcast_power": "Pow",
-        "_power": "Pow",
-        "add_n": "Sum",
     }
 )
 
@@ -84,17 +58,23 @@ _COMPARISONS = {
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
-def _number(call: Call) -> Value:
-    call.ignore("is_int")
-    return call.scalar_like(call.float("scalar"), call.value(0))
+def _with_number(call: Call) -> tuple[Value, Value]:
+    """The operand, and the number; whole numbers with one that is not are float64."""
+    x, number = call.value(0), call.float("scalar", 1.0)
+    if not call.flag("is_int", default=True) and not formulas.is_floating(call.dtype_of(x)):
+        x = call.cast(x, "float64")
+    return x, call.scalar_like(number, x)
 
 
 @TABLE.op(*_SCALAR)
 def with_scalar(call: Call) -> Value:
     """With a number, which comes first in the operators whose name starts with r."""
     target, first = _SCALAR[call.operator]
-    x, number = call.value(0), _number(call)
-    return call.op(target, number, x) if first else call.op(target, x, number)
+    x, number = _with_number(call)
+    operands = (number, x) if first else (x, number)
+    if target == "Pow":
+        return in_floats(call, lambda a, b: call.op("Pow", a, b), *operands)
+    return call.op(target, *operands)
 
 
 def _compare(call: Call, kind: str, x: Value, y: Value) -> Value:
@@ -102,7 +82,7 @@ def _compare(call: Call, kind: str, x: Value, y: Value) -> Value:
     result = call.op(_COMPARISONS[kind], x, y)
     if kind == "not_equal":
         result = call.op("Not", result)
-    return call.cast(result, call.dtype_of())
+    return call.cast(result, call.dtype_of(x))
 
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _COMPARISONS), *(f"_{kind}" for kind in _COMPARISONS))
@@ -116,9 +96,7 @@ def comparison(call: Call) -> Value:
 @TABLE.op(*(f"_{kind}_scalar" for kind in _COMPARISONS))
 def comparison_with_scalar(call: Call) -> Value:
     """0 and 1 in the type of the operand."""
-    return _compare(
-        call, call.operator.removeprefix("_").removesuffix("_scalar"), call.value(0), _number(call)
-    )
+    return _compare(call, call.operator.removeprefix("_").removesuffix("_scalar"), *_with_number(call))
 
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _LOGICAL), *(f"_{kind}" for kind in _LOGICAL))
@@ -133,11 +111,9 @@ def logical(call: Call) -> Value:
 def logical_with_scalar(call: Call) -> Value:
     """0 and 1 in the type of the operand."""
     kind = call.operator.removeprefix("_").removesuffix("_scalar")
-    result = call.op(
-        _LOGICAL[kind], call.cast(call.value(0), "bool"), call.constant(call.float("scalar") != 0)
-    )
-    call.ignore("is_int")
-    return call.cast(result, call.dtype_of())
+    x, _ = _with_number(call)
+    result = call.op(_LOGICAL[kind], call.cast(x, "bool"), call.constant(call.float("scalar", 1.0) != 0))
+    return call.cast(result, call.dtype_of(x))
 
 
 @TABLE.op("logical_not")
@@ -155,14 +131,14 @@ def modulo(call: Call) -> Value:
 @TABLE.op("_mod_scalar", "_rmod_scalar")
 def modulo_with_scalar(call: Call) -> Value:
     """The remainder has the sign of the divisor."""
-    operands = (call.value(0), _number(call))
+    operands = _with_number(call)
     return _modulo(call, *(operands if call.operator == "_mod_scalar" else operands[::-1]))
 
 
 def _modulo(call: Call, x: Value, y: Value) -> Value:
     """The remainder with the divisor's sign, and 0 for the divisor 0."""
     zero = call.scalar_like(0, x)
-    if call.dtype_of().startswith(("int", "uint")):
+    if not formulas.is_floating(call.dtype_of(x)):
         safe = call.op("Where", call.op("Equal", y, zero), call.scalar_like(1, x), y)
         return call.op("Mod", x, safe)
     remainder = call.op("Mod", x, y, fmod=1)
@@ -177,100 +153,44 @@ def square(call: Call) -> Value:
     return formulas.square(call, call.value(0))
 
 
-def _times(call: Call, x: Value, factor: float) -> Value:
-    return call.op("Mul", x, call.scalar_like(factor, x))
-
-
-@TABLE.op("rsqrt")
-def rsqrt(call: Call) -> Value:
-    """1 / sqrt(x)."""
-    return formulas.reciprocal_root(call, call.value(0))
-
-
-@TABLE.op("cbrt", "rcbrt")
-def cube_root(call: Call) -> Value:
-    """The real cube root, of negative numbers too, or one over it."""
-    x = call.value(0)
-    root = call.op("Mul", call.op("Sign", x), call.op("Pow", call.op("Abs", x), call.scalar_like(1 / 3, x)))
-    return root if call.operator == "cbrt" else call.op("Reciprocal", root)
-
-
-@TABLE.op("expm1")
-def expm1(call: Call) -> Value:
-    """exp(x) - 1."""
-    return formulas.exp_minus_one(call, call.value(0))
-
-
-@TABLE.op("log1p")
-def log1p(call: Call) -> Value:
-    """log(1 + x)."""
-    return formulas.log_plus_one(call, call.value(0))
-
-
-@TABLE.op("log2", "log10")
-def log_of_base(call: Call) -> Value:
-    """The logarithm to the base 2 or 10."""
-    base = {"log2": 2, "log10": 10}[call.operator]
-    return _times(call, call.op("Log", call.value(0)), 1 / float(np.log(base)))
-
-
-@TABLE.op("degrees", "radians")
-def angle(call: Call) -> Value:
-    """Radians to degrees, or back."""
-    return _times(call, call.value(0), 180 / pi if call.operator == "degrees" else pi / 180)
-
-
-@TABLE.op("_hypot", "broadcast_hypot")
-def hypotenuse(call: Call) -> Value:
-    """sqrt(x * x + y * y)."""
-    return formulas.hypotenuse(call, *call.operands())
-
-
-@TABLE.op("_hypot_scalar")
-def hypotenuse_with_scalar(call: Call) -> Value:
-    """sqrt(x * x + y * y)."""
-    return formulas.hypotenuse(call, call.value(0), _number(call))
-
-
-@TABLE.op("trunc", "fix")
-def truncate(call: Call) -> Value:
-    """Towards 0."""
-    return formulas.round_towards_zero(call, call.value(0))
-
-
-@TABLE.op("round")
-def round_half_away(call: Call) -> Value:
-    """To the nearest, ties away from 0."""
-    x = call.value(0)
-    half = call.op("Floor", call.op("Add", call.op("Abs", x), call.scalar_like(0.5, x)))
-    return call.op("Mul", call.op("Sign", x), half)
-
-
-@TABLE.op("rint")
-def round_half_down(call: Call) -> Value:
-    """To the nearest, ties down: 0.5 becomes 0, -2.5 becomes -3."""
-    x = call.value(0)
-    return call.op("Ceil", call.op("Sub", x, call.scalar_like(0.5, x)))
-
-
 @TABLE.op("clip")
 def clip(call: Call) -> Value:
     """Between `a_min` and `a_max`."""
     return formulas.clip(call, call.value(0), call.float("a_min"), call.float("a_max"))
 
 
+@TABLE.op("_hypot_scalar")
+def hypotenuse_with_scalar(call: Call) -> Value:
+    """sqrt(x * x + y * y)."""
+    return in_floats(call, lambda x, y: formulas.hypotenuse(call, x, y), *_with_number(call))
+
+
 @TABLE.op("smooth_l1")
 def smooth_l1(call: Call) -> Value:
-    """Quadratic near 0, linear beyond 1 / sigma squared."""
+    """Quadratic near 0, linear beyond 1 / sigma squared; 0 for a sigma of 0."""
     x, square = call.value(0), call.float("scalar", 1.0) ** 2
-    size = call.op("Abs", x)
-    near = _times(call, call.op("Mul", x, x), 0.5 * square)
-    return call.op(
-        "Where",
-        call.op("Less", size, call.scalar_like(1 / square, x)),
-        near,
-        call.op("Sub", size, call.scalar_like(0.5 / square, x)),
-    )
+    call.ignore("is_int")
+    if square == 0:
+        return call.op("Mul", x, call.scalar_like(0, x))
+
+    def smooth(x: Value) -> Value:
+        size = call.op("Abs", x)
+        near = call.op("Mul", call.op("Mul", x, x), call.scalar_like(0.5 * square, x))
+        far = call.op("Sub", size, call.scalar_like(0.5 / square, x))
+        return call.op("Where", call.op("Less", size, call.scalar_like(1 / square, x)), near, far)
+
+    return in_floats(call, smooth, x)
+
+
+@TABLE.op("add_n")
+def add_all(call: Call) -> Value:
+    """The sum of all operands; ONNX's is of floating-point numbers."""
+    first, *others = call.operands()
+    if formulas.is_floating(call.dtype_of(first)):
+        return call.op("Sum", first, *others)
+    for other in others:
+        first = call.op("Add", first, other)
+    return first
 
 
 @TABLE.op("_contrib_div_sqrt_dim")

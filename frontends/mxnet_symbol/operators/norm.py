@@ -44,20 +44,27 @@ def batch_norm(call: Call) -> list[Value]:
 
 
 @TABLE.op("LayerNorm")
-def layer_norm(call: Call) -> Value:
-    """Over one axis, the last unless told."""
+def layer_norm(call: Call) -> list[Value]:
+    """Over one axis, the last unless told; with mean and deviation where these are asked for."""
     x, gamma, beta = call.operands()
     rank = call.rank(x)
     axis = call.axis("axis", rank, -1)
     epsilon = call.float("eps", 1e-5)
-    if call.flag("output_mean_var"):
-        raise call.unsupported("expected output_mean_var to be False")
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
     moves = axis != rank - 1
     y = call.op("Transpose", x, perm=order) if moves else x
     y = call.op("LayerNormalization", y, gamma, beta, axis=-1, epsilon=epsilon)
-    return call.op("Transpose", y, perm=order) if moves else y
+    y = call.op("Transpose", y, perm=order) if moves else y
+    return [y, *_moments(call, x, [axis], epsilon)] if call.flag("output_mean_var") else [y]
+
+
+def _moments(call: Call, x: Value, axes: list[int], epsilon: float) -> list[Value]:
+    """Mean and deviation, as a normalisation returns them beside its result; the axes stay."""
+    mean = call.op("ReduceMean", x, call.constant(axes), keepdims=1)
+    centred = call.op("Sub", x, mean)
+    variance = call.op("ReduceMean", call.op("Mul", centred, centred), call.constant(axes), keepdims=1)
+    return [mean, call.op("Sqrt", call.op("Add", variance, call.scalar_like(epsilon, x)))]
 
 
 @TABLE.op("InstanceNorm")
@@ -87,6 +94,10 @@ def group_norm(call: Call) -> Value:
                 call.constant([channels]),
             )
             for v in (gamma, beta)
+        )
+    elif call.shape(gamma) != (channels,):
+        raise call.unsupported(
+            f"expected a gamma of {channels} channels or {groups} groups, got {call.shape(gamma)}"
         )
     return call.op(
         "GroupNormalization", x, gamma, beta, num_groups=groups, epsilon=epsilon, types=[call.type_of(x)]

@@ -12,24 +12,35 @@ from .conv import check_layout, spatial
 
 TABLE = LoweringTable[Call]("MXNet")
 
+_LAST = ("NWC", "NHWC", "NDHWC")
+
 
 @TABLE.op("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Value:
     """The stride is 1 unless told; averages count padding unless told."""
+    rank = call.rank() - 2
+    call.ignore("cudnn_off")
+    x = call.value(0)
+    if call.text("layout", "None") in _LAST:
+        found = _pooled(call, call.op("Transpose", x, perm=[0, rank + 1, *range(1, rank + 1)]), rank)
+        return call.op("Transpose", found, perm=[0, *range(2, rank + 2), 1])
+    check_layout(call)
+    return _pooled(call, x, rank)
+
+
+def _pooled(call: Call, x: Value, rank: int) -> Value:
+    """Over the axes behind the channels."""
     kind = call.text("pool_type", "max")
     power = call.optional_int("p_value")
     everything = call.flag("global_pool")
     convention = call.text("pooling_convention", "valid")
-    rank = call.rank() - 2
-    check_layout(call)
-    call.ignore("cudnn_off")
     if kind not in ("max", "avg", "sum", "lp") or (kind == "lp" and power not in (1, 2, 3)):
         raise call.unsupported(
             f"expected a pool_type max, avg, sum or lp with p_value 1 to 3, got {kind} {power}"
         )
     if everything:
         call.ignore("kernel", "stride", "pad", "count_include_pad")
-        return _global(call, kind, power)
+        return _global(call, x, kind, power)
     kernel = spatial(call, "kernel", rank, 1)
     window: dict[str, Any] = {
         "kernel_shape": kernel,
@@ -40,17 +51,15 @@ def pooling(call: Call) -> Value:
     if convention not in ("valid", "full"):
         raise call.unsupported(f"expected the pooling_convention valid or full, got {convention}")
     if kind == "lp":
-        return _lp(call, power or 1, convention, window)
+        return _lp(call, x, power or 1, convention, window)
     if convention == "full":
         mode = {"max": "max", "avg": "average", "sum": "sum"}[kind]
-        return call.op(
-            "regraft.FullPool", call.value(0), mode=mode, count_include_pad=padding_counts, **window
-        )
+        return call.op("regraft.FullPool", x, mode=mode, count_include_pad=padding_counts, **window)
     if kind == "max":
-        return call.op("MaxPool", call.value(0), **window)
+        return call.op("MaxPool", x, **window)
     if kind == "avg":
-        return call.op("AveragePool", call.value(0), count_include_pad=padding_counts, **window)
-    return _sum(call, call.value(0), window)
+        return call.op("AveragePool", x, count_include_pad=padding_counts, **window)
+    return _sum(call, x, window)
 
 
 def _sum(call: Call, x: Value, window: dict[str, Any]) -> Value:
@@ -58,8 +67,8 @@ def _sum(call: Call, x: Value, window: dict[str, Any]) -> Value:
     return call.op("Mul", mean, call.scalar_like(prod(window["kernel_shape"]), mean))
 
 
-def _lp(call: Call, power: int, convention: str, window: dict[str, Any]) -> Value:
-    raised = _raised(call, power)
+def _lp(call: Call, x: Value, power: int, convention: str, window: dict[str, Any]) -> Value:
+    raised = _raised(call, x, power)
     if convention == "full":
         total = call.op("regraft.FullPool", raised, mode="sum", count_include_pad=1, **window)
     else:
@@ -67,10 +76,8 @@ def _lp(call: Call, power: int, convention: str, window: dict[str, Any]) -> Valu
     return _root(call, total, power)
 
 
-def _raised(call: Call, power: int) -> Value:
-    return (
-        call.value(0) if power == 1 else call.op("Pow", call.value(0), call.scalar_like(power, call.value(0)))
-    )
+def _raised(call: Call, x: Value, power: int) -> Value:
+    return x if power == 1 else call.op("Pow", x, call.scalar_like(power, x))
 
 
 def _root(call: Call, total: Value, power: int) -> Value:
@@ -83,15 +90,14 @@ def _root(call: Call, total: Value, power: int) -> Value:
     return call.op("Mul", call.op("Sign", total), root)
 
 
-def _global(call: Call, kind: str, power: int | None) -> Value:
-    x = call.value(0)
+def _global(call: Call, x: Value, kind: str, power: int | None) -> Value:
     if kind == "max":
         return call.op("GlobalMaxPool", x)
     if kind == "avg":
         return call.op("GlobalAveragePool", x)
     axes = call.constant(list(range(2, call.rank(x))))
     power = 1 if kind == "sum" else power or 1
-    return _root(call, call.op("ReduceSum", _raised(call, power), axes), power)
+    return _root(call, call.op("ReduceSum", _raised(call, x, power), axes), power)
 
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")

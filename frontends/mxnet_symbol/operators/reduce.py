@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import is_floating
 from ...lowering_table import LoweringTable
 from ..call import Call
+from .functions import in_floats
 
 TABLE = LoweringTable[Call]("MXNet")
 
@@ -35,6 +37,9 @@ def _finish(call: Call, y: Value) -> Value:
 def _reduce(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
     if not axes:
         return x
+    dtype = call.dtype_of(x)
+    if dtype in ("int8", "uint8") and target not in ("ReduceMax", "ReduceMin"):  # ONNX has no sums of 8 bits
+        return call.cast(_reduce(call, target, call.cast(x, "int32"), axes, keep=keep), dtype)
     return _finish(call, call.op(target, x, call.constant(axes), keepdims=keep))
 
 
@@ -53,8 +58,9 @@ def reduction_without_nan(call: Call) -> Value:
     x = call.value(0)
     axes, keep = _axes(call, call.rank(x))
     neutral = 0 if call.operator == "nansum" else 1
-    clean = call.op("Where", call.op("IsNaN", x), call.scalar_like(neutral, x), x)
-    return _reduce(call, _REDUCTIONS[call.operator.removeprefix("nan")], clean, axes, keep=keep)
+    if is_floating(call.dtype_of(x)):
+        x = call.op("Where", call.op("IsNaN", x), call.scalar_like(neutral, x), x)
+    return _reduce(call, _REDUCTIONS[call.operator.removeprefix("nan")], x, axes, keep=keep)
 
 
 @TABLE.op("norm")
@@ -65,7 +71,7 @@ def norm(call: Call) -> Value:
     call.ignore("out_dtype")
     if order not in (1, 2):
         raise call.unsupported(f"expected ord 1 or 2, got {order}")
-    return _reduce(call, f"ReduceL{order}", call.value(0), axes, keep=keep)
+    return in_floats(call, lambda x: _reduce(call, f"ReduceL{order}", x, axes, keep=keep), call.value(0))
 
 
 @TABLE.op("argmax", "argmin")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import slice_axes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -78,6 +79,9 @@ def bilinear_resize(call: Call) -> Value:
     else:
         known = ", ".join(("size", "like", "odd_scale", *_NEAREST_SIZES))
         raise call.unsupported(f"expected a mode among {known}, got {mode}")
+    if not aligned:  # one row of many is the first, not their middle
+        single = [axis for axis, wanted in zip((2, 3), target, strict=True) if wanted == 1]
+        x = slice_axes(call, x, single, [0] * len(single), [1] * len(single), [1] * len(single))
     type_ = call.type_of(x)
     return call.op(
         "Resize", x, None, None, call.constant(target), axes=[2, 3], mode="linear",
