@@ -8,16 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ...ir import Graph, TensorType
+from ...ir import Graph, ModelError, TensorType, UnsupportedError, dtype_name
 from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
 from .batch import read_at_sizes
 from .begin_states import with_begin_states
 from .binding import bind
-from .lowering import lower, require_lowerings
+from .lowering import lower, missing_operators
 from .params import find_params
 from .reader import Symbol, read_symbol
+from .refusals import RefusedForms, refusal
 from .tree import build_tree, class_name
 from .variables import Stored, Variables, classify, rename_structural
 
@@ -37,28 +38,47 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     Raises:
         ModelError: when a file is malformed (E101) or the inputs do not fit (E103).
-        UnsupportedError: listing every operator without a lowering.
+        UnsupportedError: listing every operator without a lowering, and every form that is refused.
     """
     path = Path(str(model))
     symbol = read_symbol(path)
-    require_lowerings(symbol)
-    stored = _stored(path, options)
-    given = {name for name, array in inputs if name and array is not None}
-    rename_structural(symbol, classify(symbol, Stored(), given), stored)
-    variables = classify(symbol, stored, given)
-    symbol = with_begin_states(symbol, variables.parameters)
-    notes: list[str] = []
-    arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
+    missing, notes = missing_operators(symbol), list[str]()
+    try:
+        stored = _stored(path, options)
+        named = {name for name, array in inputs if name and array is not None}
+        rename_structural(symbol, classify(symbol, Stored(), named), stored)
+        variables = classify(symbol, stored, named)
+        symbol = with_begin_states(symbol, variables.parameters)
+        arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
+    except ModelError:
+        if missing:  # that comes first: no file and no input would help
+            raise refusal(missing, RefusedForms()) from None
+        raise
 
-    def lowered(types: Mapping[str, TensorType], batch: int) -> Graph:
+    def lowered(types: Mapping[str, TensorType], batch: int, refused: RefusedForms | None = None) -> Graph:
         graph = _graph(path, symbol, variables, stored)
         tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
         held = sum(prod(p.data.shape) for p in graph.parameters())
         given = sum(prod(d if isinstance(d, int) else batch for d in t.shape or ()) for t in types.values())
-        lower(graph, symbol, variables, tree, types, Budget(batch, given, held))
+        lower(graph, symbol, variables, tree, types, Budget(batch, given, held), refused)
         return graph
 
-    graph = read_at_sizes(arrays, options, lowered)
+    def refused() -> RefusedForms:
+        """What is refused of the whole symbol, at the sizes of the examples."""
+        found = RefusedForms()
+        types = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
+        lowered(types, next((a.shape[0] for a in arrays.values() if a.ndim), 1), found)
+        return found
+
+    if missing:
+        raise refusal(missing, refused())
+    try:
+        graph = read_at_sizes(arrays, options, lowered)
+    except UnsupportedError as error:
+        found = refused()
+        if len(found.missing()) > 1:
+            raise refusal([], found) from error
+        raise
     graph.origin.inputs = arrays
     graph.origin.notes += notes
     if variables.parameters and stored.path is None:

@@ -9,6 +9,7 @@ from ...ir import (
     Dim,
     Graph,
     InvalidGraphError,
+    Missing,
     ModelError,
     Operator,
     Parameter,
@@ -24,20 +25,26 @@ from .control_flow import is_control_flow, unrolled
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
-from .refusals import HINT, explain
+from .refusals import RefusedForms, explain
 from .signatures import parameter_slots, slot_names
 from .tree import Tree
 from .variables import Variables
 
 
-def require_lowerings(symbol: Symbol) -> None:
-    """Check that every operator has a lowering.
+def has_lowering(node: SymbolNode) -> bool:
+    """Whether there is a lowering for a node, and for all in the symbols that it runs."""
+    if is_control_flow(node):
+        return all(has_lowering(n) for part in node.subgraphs for n in part.operators())
+    return node.op in TABLE
 
-    Raises:
-        UnsupportedError: listing all that have none.
-    """
-    operators = (node for node in symbol.all_operators() if not is_control_flow(node))
-    TABLE.require(((node.op, node.place) for node in operators), HINT, explain)
+
+def missing_operators(symbol: Symbol) -> list[Missing]:
+    """The operators without a lowering, the most used first."""
+    places: dict[str, list[str]] = {}
+    for node in symbol.all_operators():
+        if not is_control_flow(node) and node.op not in TABLE:
+            places.setdefault(node.op, []).append(node.place)
+    return [explain(name, places[name]) for name in sorted(places, key=lambda n: (-len(places[n]), n))]
 
 
 def lower(
@@ -47,8 +54,18 @@ def lower(
     tree: Tree,
     types: Mapping[str, TensorType],
     budget: Budget,
+    refused: RefusedForms | None = None,
 ) -> None:
     """Add inputs, operators and outputs to a graph that has its modules and parameters.
+
+    Args:
+        graph: the graph.
+        symbol: what it is made of.
+        variables: which variables are inputs, parameters and labels.
+        tree: the modules of the nodes, and the values of the parameters.
+        types: the types of the inputs.
+        budget: how much the graph may hold.
+        refused: gathers what is refused, in place of an error at the first; the graph is then of no use.
 
     Raises:
         UnsupportedError: for a form of an operator or an attribute that nothing reads.
@@ -60,32 +77,41 @@ def lower(
         values[index] = [graph.add_input(node.name, types[node.name])]
     names = {node.index: node.name for node in symbol.nodes}
     root = graph.modules.add_call(0)
-    for node in symbol.operators():
-        if node.index in states:
-            values[node.index] = [None]
-            continue
+
+    def lowered(node: SymbolNode) -> list[Value | None]:
         module = tree.modules.get(node.index)
         key = root if module is None else graph.modules.add_call(module, root)
         builder = Builder(graph, call=key, location=node.name)
         operands = [_operand(values, node, variables, reference) for reference in node.inputs]
-        if is_control_flow(node):
-            before = graph._next
-            outputs = unrolled(builder, node, operands, _lowered)
-            values[node.index] = list(outputs)
-            for output, value in enumerate(outputs):
-                graph.origin.landmarks.setdefault((node.name, output), value)
-            budget.spend(graph, range(before, graph._next), node.place)
-            continue
-        call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
-        _infer_parameters(call, operands)
-        _check_parameters(call, operands)
         before = graph._next
-        values[node.index] = list(_lowered(call))
-        for output, value in enumerate(values[node.index]):
+        if is_control_flow(node):
+            outputs = unrolled(builder, node, operands, _lowered)
+        else:
+            call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
+            _infer_parameters(call, operands)
+            _check_parameters(call, operands)
+            before = graph._next
+            outputs = _lowered(call)
+        for output, value in enumerate(outputs):
             if value is not None:
                 graph.origin.landmarks.setdefault((node.name, output), value)
         budget.spend(graph, range(before, graph._next), node.place)
-        _check_alignment(call, before)
+        if not is_control_flow(node):
+            _check_alignment(call, before)
+        return list(outputs)
+
+    for node in symbol.operators():
+        if node.index in states:
+            values[node.index] = [None]
+        elif refused is None:
+            values[node.index] = lowered(node)
+        elif refused.allows(node, has_lowering(node)):
+            try:
+                values[node.index] = lowered(node)
+            except (UnsupportedError, ModelError) as error:
+                refused.add(node, error)
+    if refused is not None:
+        return
     for name, reference in zip(output_names(symbol), symbol.heads, strict=True):
         index, output = reference
         if index in variables.labels or output >= len(values[index]):

@@ -1,8 +1,11 @@
-"""Why an operator of MXNet has no lowering, and what its user can do."""
+"""Why an operator of MXNet, or a form of one, is not lowered, and what its user can do."""
 
 from __future__ import annotations
 
-from ...ir import Missing
+from collections.abc import Sequence
+
+from ...ir import Missing, RegraftError, UnsupportedError
+from .reader import SymbolNode
 
 HINT = (
     'end the symbol before it: set "heads" in the JSON to the nodes whose outputs it is given, '
@@ -47,3 +50,51 @@ def explain(operator: str, places: list[str]) -> Missing:
     """What to say of an operator without a lowering, and of its places."""
     why, instead = REASONS.get(operator, ("", ""))
     return Missing(operator, tuple(places), why, instead)
+
+
+class RefusedForms:
+    """The forms of operators that a symbol has and nothing covers, gathered in one lowering of it."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str], list[str]] = {}
+        self._unknown: set[int] = set()
+        self.behind = 0
+        """How many nodes take what is not known, and could not be looked at."""
+
+    def allows(self, node: SymbolNode, has_lowering: bool) -> bool:
+        """Whether a node can be lowered: it has a lowering, and so had all before it."""
+        known = not any(index in self._unknown for index, _ in node.inputs)
+        self.behind += not known
+        if not known or not has_lowering:
+            self._unknown.add(node.index)
+        return known and has_lowering
+
+    def add(self, node: SymbolNode, error: RegraftError) -> None:
+        """Take up why a node is refused; what is wrong with a file or an input is said elsewhere."""
+        self._unknown.add(node.index)
+        if isinstance(error, UnsupportedError):
+            key = (node.op, error.message.removeprefix(f"`{node.op}`: "), error.hint)
+            self._found.setdefault(key, []).append(node.place)
+
+    def missing(self) -> list[Missing]:
+        """One entry a form, in the order of the symbol."""
+        return [
+            Missing(operator, tuple(places), message, hint)
+            for (operator, message, hint), places in self._found.items()
+        ]
+
+
+def refusal(operators: Sequence[Missing], forms: RefusedForms) -> UnsupportedError:
+    """The one error that lists the operators without a lowering and the forms that are refused."""
+    found = forms.missing()
+    parts = [
+        f"{len(of)} {what}{'s' if len(of) > 1 else ''}"
+        for of, what in ((operators, "MXNet operator"), (found, "form"))
+        if of
+    ]
+    message = f"no lowering for {' and '.join(parts)}" + (" of operators" if found else "")
+    count = f"{forms.behind} operator{'s' if forms.behind > 1 else ''}"
+    behind = f"; {count} behind these could not be looked at" if forms.behind else ""
+    return UnsupportedError(
+        "E201" if operators else "E203", message, missing=[*operators, *found], hint=HINT + behind
+    )

@@ -349,3 +349,35 @@ def test_impossible_attributes_are_refused_with_the_node(op: str, attributes: di
     with pytest.raises((ModelError, UnsupportedError), match=r"E101|E203") as caught:
         read(path, image(1, 2, 4, 4), LoadOptions())
     assert "node 1 `n`" in str(caught.value)
+
+
+def test_refused_forms_are_listed_beside_missing_operators(tmp_path: Path) -> None:
+    """Those that nothing refused stands before; of the rest the error says how many they are."""
+    path = tmp_path / "x-symbol.json"
+    take = {"op": "take", "name": "t", "attrs": {"mode": "odd"}, "inputs": [[0, 0, 0], [0, 0, 0]]}
+    reverse = {"op": "SequenceReverse", "name": "s", "attrs": {"axis": "1"}, "inputs": [[0, 0, 0]]}
+    missing = {"op": "Nonsense", "name": "n", "inputs": [[0, 0, 0]]}
+    relu = {"op": "relu", "name": "r", "inputs": [[3, 0, 0]]}
+
+    def refused(*nodes: dict) -> UnsupportedError:
+        joined = [[number + 1, 0, 0] for number in range(len(nodes))]
+        total = {"op": "add_n", "name": "a", "inputs": joined}
+        path.write_text(json.dumps(symbol(VARIABLE, *nodes, total)))
+        with pytest.raises(UnsupportedError) as caught:
+            read(path, image(2, 3), LoadOptions())
+        return caught.value
+
+    error = refused(take, reverse, missing, relu)
+    assert [(m.operator, m.places) for m in error.missing] == [
+        ("Nonsense", ("node 3 `n`",)), ("take", ("node 1 `t`",)), ("SequenceReverse", ("node 2 `s`",)),
+    ]  # fmt: skip
+    assert error.missing[1].reason == "expected the mode clip, wrap or raise, got odd"
+    assert (error.code, error.message) == (
+        "E201",
+        "no lowering for 1 MXNet operator and 2 forms of operators",
+    )
+    assert error.hint.endswith("; 2 operators behind these could not be looked at")
+    error = refused(take, reverse)
+    assert (error.code, error.message) == ("E203", "no lowering for 2 forms of operators")
+    error = refused(take)
+    assert (error.message, error.missing) == ("`take`: expected the mode clip, wrap or raise, got odd", ())

@@ -136,7 +136,9 @@ def cumulative_sum(view: View) -> Expression:
 
 @TABLE.call("TopK", "regraft.mindspore.TopK")
 def top_k(view: View) -> Expression:
-    """Emit ops.topk: values and indices."""
+    """Emit ops.topk: values and indices; it has no smallest ones of uint8, of which the order is wrong."""
+    if view.type(0).dtype == "uint8" and not view.operator.int("largest"):
+        raise Refused
     found = call(
         "ops.topk",
         view.use(0),

@@ -1,4 +1,4 @@
-"""Functions of real numbers, element by element; those of whole numbers are computed in float32 and cut off."""
+"""Functions of real numbers, element by element; those of whole numbers are computed in float32, cut off."""
 
 from __future__ import annotations
 

@@ -150,6 +150,10 @@ def _sorted(call: Call, x: Value, axis: int | None, count: int, *, ascending: bo
     axis = call.from_front(axis, call.rank(x))
     if count < 1:
         (count,) = call.static_shape(x, [axis])
+    if call.dtype_of(x) == "uint8":  # of which MindSpore's kernel has no smallest ones
+        wide = call.cast(x, "int32")
+        values, indices = _sorted(call, wide, axis, count, ascending=ascending)
+        return [call.cast(values, "uint8"), indices]
     return call.ops("TopK", x, call.constant([count]), outputs=2, axis=axis, largest=not ascending, sorted=1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ....ir import Value
 from ...formulas import is_floating
 from ...lowering_table import LoweringTable
@@ -40,6 +42,10 @@ def _reduce(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -
     dtype = call.dtype_of(x)
     if dtype in ("int8", "uint8") and target not in ("ReduceMax", "ReduceMin"):  # ONNX has no sums of 8 bits
         return call.cast(_reduce(call, target, call.cast(x, "int32"), axes, keep=keep), dtype)
+    sizes = [call.shape(x)[a] for a in axes]
+    if target == "ReduceMean" and not is_floating(dtype) and all(isinstance(n, int) for n in sizes):
+        total = _reduce(call, "ReduceSum", x, axes, keep=keep)
+        return call.op("Div", total, call.scalar_like(math.prod(sizes), total))
     return _finish(call, call.op(target, x, call.constant(axes), keepdims=keep))
 
 
