@@ -59,8 +59,8 @@ corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIN
 	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0 tqdm pyyaml
 	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(or $(KIND),mindcv,zoo,ops)
 
-corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy
-	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy)
+corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy,params,train
+	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy,params,train)
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store

@@ -1,11 +1,12 @@
 """How many MXNet symbols open again and compute what MXNet computed: the table of the corpus.
 
-    CORPORA=path/to/corpora/mxnet python benchmarks/corpus_mxnet.py [--kind zoo,op,net,legacy] [--only REGEX]
+    CORPORA=path/to/corpora/mxnet python benchmarks/corpus_mxnet.py [--kind zoo,op,net,…] [--only REGEX]
 
 The corpus is a checkout of its own: a loader, and cases with their parameters, their inputs and what MXNet
 1.9.1 computed for them. A case is equal when every output is there, with its shape, its type and its values
-within the case's tolerance. Cases run in processes of their own that are limited in time and memory; one
-process runs many small cases after each other, and a new one takes over where one ends.
+within the case's tolerance; a file of parameters, when its arrays are those that MXNet reads; a training
+step, when loss, gradients and states are MXNet's. Cases run in processes of their own that are limited in
+time and memory; one process runs many small cases after each other, and a new one takes over where one ends.
 """
 
 from __future__ import annotations
@@ -24,15 +25,22 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 BARS = {
-    "zoo": (54, 54),
-    "op, upstream": (815, 795),
-    "op, own": (370, 360),
-    "op, random": (0, 0),
-    "net": (26, 26),
-    "legacy": (28, 28),
+    "zoo": {"onnx": 54, "mindspore": 54},
+    "op, upstream": {"onnx": 815, "mindspore": 795},
+    "op, own": {"onnx": 370, "mindspore": 360},
+    "op, random": {"onnx": 0, "mindspore": 0},
+    "net": {"onnx": 26, "mindspore": 26},
+    "legacy": {"onnx": 28, "mindspore": 28},
+    "params": {"files": 29},
+    "train": {"mindspore": 6},
 }
-"""Row of the table -> how many cases are aimed at, for ONNX and for MindSpore; 0 where the bar is all."""
+"""Row of the table -> how many cases are aimed at in each column; 0 where the bar is all."""
+
+ONE_COLUMN = {"params": "files", "train": "mindspore"}
+"""Kind of cases that no target tells apart -> their column."""
 
 
 def loader(corpora: Path) -> Any:
@@ -59,9 +67,13 @@ def problems(case: Any, target: str, folder: Path) -> list[str]:
     """Convert a case, run it, and return what differs from MXNet's outputs."""
     import regraft
 
+    if case.kind == "params":
+        return file_problems(case)
     prefix = folder / "case"
     case.write(str(prefix))
     inputs = case.inputs()
+    if case.kind == "train":
+        return step_problems(case, folder)
     graph = regraft.rewrite(regraft.load(f"{prefix}-symbol.json", inputs)).graph
     got = _onnx(graph, inputs, folder) if target == "onnx" else _mindspore(graph, folder)
     want = [o["dtype"] for o in case.meta["outputs"]]
@@ -71,6 +83,108 @@ def problems(case: Any, target: str, folder: Path) -> list[str]:
         if str(a.dtype) != dtype
     ]
     return [*case.check(got), *types]
+
+
+def file_problems(case: Any) -> list[str]:
+    """Read a ``.params`` file, and return what differs from what MXNet reads; a damaged one is an error."""
+    from regraft.frontends.mxnet_symbol.params import read_params
+    from regraft.ir import ModelError
+
+    expect = case.meta["expect"]
+    try:
+        arrays = [(a.name, a.data, a.data.numpy()) for a in read_params(Path(case.params_file))]
+    except ModelError as error:
+        return [] if expect == "error" else [str(error)]
+    if expect == "error":
+        return ["expected an error"]
+    if len(arrays) != len(expect["arrays"]):
+        return [f"{len(arrays)} arrays, not {len(expect['arrays'])}"]
+    found: list[str] = []
+    for (name, data, values), spec in zip(arrays, expect["arrays"], strict=True):
+        stated = (spec.get("name", ""), spec["dtype"], tuple(spec["shape"]))
+        if (name, str(values.dtype), values.shape) != stated or data.shape != values.shape:
+            found.append(f"{name} {values.dtype}{values.shape}, not {stated}")
+        elif not np.array_equal(values.ravel(), _stated_values(spec), equal_nan=values.dtype.kind == "f"):
+            found.append(f"{name}: values differ")
+    return found
+
+
+def _stated_values(spec: dict[str, Any]) -> np.ndarray:
+    """The values that a case states of an array, those of a sparse one in their places."""
+    if spec["stype"] == "default":
+        return np.array(spec["values"], spec["dtype"])
+    dense = np.zeros(spec["shape"], spec["dtype"])
+    rows = np.array(spec["indices"], np.int64)
+    if spec["stype"] == "csr":
+        dense[np.repeat(np.arange(len(dense)), np.diff(spec["indptr"])), rows] = spec["data"]
+        return dense.ravel()
+    dense[rows] = np.array(spec["data"], spec["dtype"]).reshape(len(rows), *spec["shape"][1:])
+    return dense.ravel()
+
+
+def step_problems(case: Any, folder: Path) -> list[str]:
+    """Train one step of the emitted net, and return what differs from MXNet's loss, gradients and states.
+
+    MindSpore's running variance takes n / (n - 1) of a batch's, of n numbers a channel, where MXNet's takes
+    the batch's own: that factor is allowed for, for any n that a layer may see.
+    """
+    from corpus_torch import emitted_module
+
+    import regraft
+
+    inputs = case.inputs()
+    heads = [] if "MakeLoss" in case.ops else case.meta["labels"]
+    label = inputs[case.meta["labels"][0]]
+    given = {name: array for name, array in inputs.items() if name not in heads}
+    graph = regraft.rewrite(regraft.load(f"{folder}/case-symbol.json", given)).graph
+    regraft.save(graph, folder / "emitted", to="mindspore")
+    net = emitted_module(folder / "emitted" / "model.py").build().set_train(True)
+    import mindspore as ms
+
+    def forward() -> Any:
+        result = net(*(ms.Tensor(graph.origin.inputs[n.name]) for n in graph.input_nodes()))
+        return _loss(case, result[0] if isinstance(result, (tuple, list)) else result, label)
+
+    weights = net.trainable_params()
+    loss, gradients = ms.value_and_grad(forward, None, weights)()
+    rows = json.loads((folder / "emitted" / "renames.json").read_text())["parameters"]
+    where = {row["source"]: row for row in rows}
+    moved = {p.name: p.asnumpy() for p in net.get_parameters()}
+    found = {p.name: g.asnumpy() for p, g in zip(weights, gradients, strict=True)}
+    wrong = [] if np.isclose(float(loss), case.meta["loss"]["value"], rtol=1e-4) else [f"loss {loss}"]
+    for name, (values, places) in case.grads().items():
+        row = where[name]
+        if row["target"] not in found:  # gamma that is fixed: MXNet's gradients are zeros
+            wrong += [f"{name} has no gradient"] if values.any() else []
+            continue
+        mine = found[row["target"]]
+        if row["transform"].startswith("transpose:"):
+            mine = mine.transpose(np.argsort([int(a) for a in row["transform"][10:].split(",")]))
+        near = np.isclose(mine.ravel()[places], values, rtol=1e-3, atol=1e-4 * abs(mine).max() + 1e-6)
+        wrong += [] if near.all() else [f"{name}: {(~near).sum()} of {near.size} gradients differ"]
+    before = case.params()
+    for name, values in case.aux_after().items():
+        mine = moved[where[name]["target"]]
+        if name.endswith("moving_var"):
+            old = before[name] * np.float32(0.9)
+            step = (mine - old) / np.maximum(values - old, 1e-6)
+            near = (step > 1 - 1e-3) & (step < 2 + 1e-3) & (abs(step - np.median(step)) < 1e-2)
+        else:
+            near = np.isclose(mine, values, rtol=1e-3, atol=1e-5)
+        wrong += [] if near.all() else [f"{name}: {(~near).sum()} of {near.size} states differ"]
+    return wrong
+
+
+def _loss(case: Any, output: Any, label: np.ndarray) -> Any:
+    """What the head of a symbol means, written out."""
+    import mindspore as ms
+
+    if "MakeLoss" in case.ops:
+        return output.sum()
+    if "LinearRegressionOutput" in case.ops:
+        return ((output - ms.Tensor(label.reshape(output.shape))) ** 2).sum() / 2
+    chosen = np.eye(output.shape[1], dtype=np.float32)[label.astype(int)]
+    return -(output.log() * ms.Tensor(chosen)).sum()
 
 
 def _onnx(graph: Any, inputs: dict[str, Any], folder: Path) -> list[Any]:
@@ -145,12 +259,13 @@ class Worker:
 
 def found_rows(corpora: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One record a case and target."""
-    workers = {target: Worker(corpora, options) for target in options.target.split(",")}
+    workers: dict[str, Worker] = {}
     kinds = options.kind.split(",")
     for case in loader(corpora).Corpus(str(corpora)).cases():
         if case.kind not in kinds or not re.search(options.only, case.id):
             continue
-        for target, worker in workers.items():
+        for target in [ONE_COLUMN[case.kind]] if case.kind in ONE_COLUMN else options.target.split(","):
+            worker = workers.setdefault(target, Worker(corpora, options))
             yield {
                 "id": case.id,
                 "row": row_of(case),
@@ -164,7 +279,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kind", default="zoo,op,net,legacy")
+    parser.add_argument("--kind", default="zoo,op,net,legacy,params,train")
     parser.add_argument("--target", default="onnx,mindspore")
     parser.add_argument("--only", default="", help="a regular expression on the case's id")
     parser.add_argument("--timeout", type=float, default=120, help="seconds a case")
@@ -201,7 +316,7 @@ def main() -> None:
     for name, bars in BARS.items():
         cells = [
             f"{target} {counts[name, target][0]:4}/{counts[name, target][1]:<4} (bar {bar or 'all'})"
-            for target, bar in zip(("onnx", "mindspore"), bars, strict=True)
+            for target, bar in bars.items()
             if (name, target) in counts
         ]
         if cells:

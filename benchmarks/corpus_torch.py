@@ -59,6 +59,17 @@ def mindspore(module: Any, inputs: tuple[Any, ...]) -> dict[str, object]:
 
 def emitted_net(path: Path) -> Callable[..., list[Any]]:
     """The net that an emitted file builds, in PyNative mode, from arrays to arrays."""
+    net = emitted_module(path).build()
+    import mindspore as ms
+
+    def run(*arrays: Any) -> list[Any]:
+        return [t.asnumpy() for t in _leaves(net(*[ms.Tensor(a) for a in arrays]))]
+
+    return run
+
+
+def emitted_module(path: Path) -> Any:
+    """An emitted file as a module, in PyNative mode."""
     from regraft.verification.runners.mindspore_cells import start
 
     start()
@@ -72,12 +83,7 @@ def emitted_net(path: Path) -> Callable[..., list[Any]]:
     emitted = importlib.util.module_from_spec(spec)
     sys.modules[name] = emitted
     spec.loader.exec_module(emitted)
-    net = emitted.build()
-
-    def run(*arrays: Any) -> list[Any]:
-        return [t.asnumpy() for t in _leaves(net(*[ms.Tensor(a) for a in arrays]))]
-
-    return run
+    return emitted
 
 
 def _leaves(results: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from ..text.expressions import (
     MULTIPLY,
     POWER,
     UNARY,
+    Brackets,
     Element,
     Part,
     Tuple,
@@ -153,8 +154,11 @@ def modulo(view: View) -> Expression:
 
 @TABLE.call("Pow")
 def power(view: View) -> Expression:
-    """Emit ``x**y``."""
-    return Expression((view.use(0, ATOM), "**", view.use(1, POWER)), POWER)
+    """Emit ``x**y``, and ``(-2.0) ** x``: a minus binds less than the power."""
+    base = view.use(0, ATOM)
+    if isinstance(base, Literal) and view.scalar(0) < 0:
+        base = Brackets(base)
+    return Expression((base, "**", view.use(1, POWER)), POWER)
 
 
 @TABLE.call("BitwiseNot")

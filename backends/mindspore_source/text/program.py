@@ -294,6 +294,13 @@ def _notes(graph: Graph) -> list[str]:
         notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
     if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
         notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
+    if graph.origin.framework == "mxnet" and any(
+        n.op_type == "BatchNormalization" and n.float("momentum") < 1 for n in graph.operators()
+    ):
+        notes.append(
+            "Training moves the running variances towards n / (n - 1) of a batch's variance, of n numbers a "
+            "channel, and MXNet towards the variance itself."
+        )
     unknown = [p.name for p in _find_undrawn(graph)]
     if unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
