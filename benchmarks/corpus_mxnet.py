@@ -145,8 +145,9 @@ def step_problems(case: Any, folder: Path) -> list[str]:
         result = net(*(ms.Tensor(graph.origin.inputs[n.name]) for n in graph.input_nodes()))
         return _loss(case, result[0] if isinstance(result, (tuple, list)) else result, label)
 
-    weights = net.trainable_params()
-    loss, gradients = ms.value_and_grad(forward, None, weights)()
+    weights: list[Any] = net.trainable_params()
+    step: Any = ms.value_and_grad(forward, None, weights)  # pyright: ignore[reportArgumentType]
+    loss, gradients = step()
     rows = json.loads((folder / "emitted" / "renames.json").read_text())["parameters"]
     where = {row["source"]: row for row in rows}
     moved = {p.name: p.asnumpy() for p in net.get_parameters()}

@@ -84,10 +84,10 @@ def lower(
         builder = Builder(graph, call=key, location=node.name)
         operands = [_operand(values, node, variables, reference) for reference in node.inputs]
         before = graph._next
+        call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
         if is_control_flow(node):
             outputs = unrolled(builder, node, operands, _lowered)
         else:
-            call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
             _infer_parameters(call, operands)
             _check_parameters(call, operands)
             before = graph._next

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...ir import ModelError, parse_json, read_bytes, require_name
-from .signatures import ALIASES, slot_names
+from .names import canonical
+from .signatures import slot_names
 
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 """Keys that old files spell without the underscores that now mark what is no operator attribute."""
@@ -173,9 +174,7 @@ def _node(record: object, index: int, count: int) -> SymbolNode:
     moved = {
         k: v for k, v in given.items() if _is_hidden(k) and not k.startswith("__") and k not in HIDDEN_KEYS
     }
-    return SymbolNode(
-        index, ALIASES.get(op, op), name, {} if op == "null" else own, hidden | moved, references
-    )
+    return SymbolNode(index, canonical(op), name, {} if op == "null" else own, hidden | moved, references)
 
 
 def _is_hidden(key: str) -> bool:

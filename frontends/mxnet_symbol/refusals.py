@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ...ir import Missing, RegraftError, UnsupportedError
@@ -12,44 +13,104 @@ HINT = (
     "and compute the rest where the emitted model is used"
 )
 
-_REFUSALS: tuple[tuple[str, str, str], ...] = (
+_RULES: tuple[tuple[str, str, str], ...] = (
     (
-        "Custom _Native _NDArray _FusedOp _TensorRT",
-        "its code is its author's, which the files do not hold",
+        r"Custom|_Native|_NDArray|_FusedOp|_TensorRT|_CachedOp.*|_CustomFunction|_npi_Custom|_NoGradient",
+        "its code is its author's, or of the process that ran it, which the files do not hold",
         "write what it computes in operators that MXNet has, and save the symbol again",
     ),
     (
-        "_contrib_MultiBoxTarget _contrib_edge_id _contrib_hawkesll",
-        "it makes what training compares with",
+        r".*backward.*|_contrib_MultiBoxTarget|_npx_multibox_target|_contrib_edge_id|_contrib_hawkesll|_scatter_set_nd"
+        r"|reset_arrays|_set_value|fill_element_0index|_onehot_encode|_identity_with_attr_like_rhs",
+        "it makes what training compares with, or gradients",
         "end the symbol at what the network predicts",
     ),
     (
-        "sgd_update sgd_mom_update adam_update nag_mom_update rmsprop_update ftrl_update signsgd_update",
+        r".*_update(_phase.)?|multi_lars|multi_sum_sq|(multi_)?all_finite|amp_multicast",
         "it is a step of an optimizer",
         "give the symbol that predicts",
     ),
     (
-        "_contrib_quantized_conv _contrib_quantized_fully_connected _contrib_quantized_pooling "
-        "_contrib_quantized_act _contrib_quantized_flatten _contrib_quantized_concat "
-        "_contrib_requantize _sg_mkldnn_conv _sg_mkldnn_fully_connected",
-        "it computes on 8 bits as MXNet's oneDNN kernels do",
-        "give the symbol and the parameters before they were quantised",
+        r".*quantiz.*|_sg_mkldnn_.*|_contrib_calibrate_entropy|_contrib_BatchNormWithReLU",
+        "it computes on 8 bits, or fuses, as MXNet's oneDNN kernels do",
+        "give the symbol and the parameters before they were quantised or fused",
     ),
     (
-        "_contrib_boolean_mask _shuffle _contrib_getnnz _contrib_dgl_subgraph",
-        "the size or the order of its result depends on data or chance",
+        r"_contrib_(boolean_mask|getnnz)|_npi_(boolean_mask.*|nonzero|unique|bincount|delete|insert_.*)|_npx_nonzero",
+        "the size of its result depends on data",
         "write it with `where` and a mask of the whole size",
     ),
+    (
+        r"_contrib_(Deformable)?PSROIPooling|_contrib_RROIAlign",
+        "it pools regions whose places, or whose turning, a kernel of its own follows",
+        "take `_contrib_ROIAlign`, with `position_sensitive` where each bin has channels of its own",
+    ),
+    (
+        r"_contrib_dgl_.*|cast_storage|_sparse_(retain|cast_storage)|_square_sum|_contrib_count_sketch",
+        "it needs arrays in a sparse form, and all arrays here are dense",
+        "write it on dense arrays, with `take` and `where`",
+    ),
+    (
+        r"_(random|sample)_.*|_npi_(bernoulli|choice|exponential|gamma|gumbel|logistic|multinomial|normal.*|pareto"
+        r"|random_randint|rayleigh|shuffle|uniform.*|weibull|powerd)",
+        "it draws from a law, or computes its density, that no target has",
+        "draw outside the model and give the numbers as an input",
+    ),
+    (
+        r"_image_.*|_npx__image_.*|_cv.*|_imdecode|_npi_cv.*",
+        "it prepares images before the model",
+        "do it in the data pipeline, and end the symbol's input behind it",
+    ),
+    (
+        r"_npi_(eig.*|svd|pinv.*|solve|tensorinv|tensorsolve|cholesky|norm|lstsq|qr)|_contrib_i?fft",
+        "it is a factorisation or a transform that the targets do not have alike",
+        "compute it outside the model and give the result as an input",
+    ),
+    (
+        r"_np_.*|_npi_.*|_npx_.*",
+        "of the operators of `mx.np` and `mx.npx` those that layers are made of are read",
+        "write it with one that is read, or with `mx.sym`, and save the symbol again",
+    ),
 )
-"""(operators, why, what to do)."""
+"""(a pattern of whole names, why, what to do); the first that fits counts."""
 
-REASONS = {name: (why, instead) for names, why, instead in _REFUSALS for name in names.split()}
+_OTHERS = (
+    "nobody has written a lowering for it",
+    "write it in operators that have one, or add a lowering (docs/adding.md)",
+)
+
+
+def reason(operator: str) -> tuple[str, str]:
+    """Why an operator has no lowering, and what to do instead; empty for one that MXNet does not have."""
+    return next(((why, what) for names, why, what in _RULES if re.fullmatch(names, operator)), ("", ""))
 
 
 def explain(operator: str, places: list[str]) -> Missing:
     """What to say of an operator without a lowering, and of its places."""
-    why, instead = REASONS.get(operator, ("", ""))
+    why, instead = reason(operator)
     return Missing(operator, tuple(places), why, instead)
+
+
+def refusals_page(refused: Sequence[str]) -> str:
+    """The page docs/mxnet-refusals.md, of MXNet's operators without a lowering."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(refused):
+        why, instead = reason(name)
+        rows.setdefault((why, instead) if why else _OTHERS, []).append(f"`{name}`")
+    return "\n".join(
+        [
+            "# MXNet operators that are refused",
+            "",
+            "Every operator of MXNet 1.9.1 without a lowering, by the name under which it is saved. Written "
+            "by `make golden`, checked by the tests. Forms of the others that are refused stand beside these in "
+            "one error, with what is expected.",
+            "",
+            "| operators | why | instead |",
+            "|---|---|---|",
+            *(f"| {', '.join(names)} | {why} | {what} |" for (why, what), names in sorted(rows.items())),
+            "",
+        ]
+    )
 
 
 class RefusedForms:

@@ -1,69 +1,10 @@
-"""What MXNet's operators call their inputs, which of those are parameters, and old names of operators."""
+"""What MXNet's operators call their inputs, and which of those are parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 Attributes = Mapping[str, str]
-
-ALIASES = {
-    "_Plus": "elemwise_add",
-    "_plus": "elemwise_add",
-    "_add": "elemwise_add",
-    "_Minus": "elemwise_sub",
-    "_minus": "elemwise_sub",
-    "_sub": "elemwise_sub",
-    "_Mul": "elemwise_mul",
-    "_mul": "elemwise_mul",
-    "_Div": "elemwise_div",
-    "_div": "elemwise_div",
-    "_grad_add": "elemwise_add",
-    "_PlusScalar": "_plus_scalar",
-    "_MinusScalar": "_minus_scalar",
-    "_RMinusScalar": "_rminus_scalar",
-    "_MulScalar": "_mul_scalar",
-    "_DivScalar": "_div_scalar",
-    "_RDivScalar": "_rdiv_scalar",
-    "_PowerScalar": "_power_scalar",
-    "_RPowerScalar": "_rpower_scalar",
-    "_Maximum": "_maximum",
-    "_Minimum": "_minimum",
-    "_MaximumScalar": "_maximum_scalar",
-    "_MinimumScalar": "_minimum_scalar",
-    "_Power": "_power",
-    "ElementWiseSum": "add_n",
-    "_sum": "add_n",
-    **{
-        f"linalg_{name}": f"_linalg_{name}"
-        for name in (
-            *("det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse", "makediag"),
-            *("maketrian", "potrf", "potri", "slogdet", "sumlogdiag", "syevd", "syrk", "trmm", "trsm"),
-        )
-    },
-    "Softmax": "SoftmaxOutput",
-    "ctc_loss": "CTCLoss",
-    "_contrib_CTCLoss": "CTCLoss",
-    "_contrib_ctc_loss": "CTCLoss",
-    "concat": "Concat",
-    "flatten": "Flatten",
-    "reshape": "Reshape",
-    "split": "SliceChannel",
-    "swapaxes": "SwapAxis",
-    "cast": "Cast",
-    "pad": "Pad",
-    "crop": "slice",
-    "flip": "reverse",
-    "stop_gradient": "BlockGrad",
-    "make_loss": "MakeLoss",
-    "identity": "_copy",
-    "sum_axis": "sum",
-    "max_axis": "max",
-    "min_axis": "min",
-    "broadcast_axes": "broadcast_axis",
-    "broadcast_plus": "broadcast_add",
-    "broadcast_minus": "broadcast_sub",
-}
-"""Former or second name -> the name under which MXNet 1.9.1 saves the operator."""
 
 PARAMETER_SLOTS = frozenset(["weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "parameters"])
 """Inputs that are state of a layer."""

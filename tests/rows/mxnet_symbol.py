@@ -282,6 +282,13 @@ RANDOM = {
     "_random_uniform_like": ({"low": "-1", "high": "3"}, [np.zeros((2, 2000), np.float32)]),
     "_random_normal_like": ({"loc": "2", "scale": "0.5"}, [np.zeros((2, 2000), np.float32)]),
     "_sample_multinomial": ({"shape": "2000"}, [np.array([[0.2, 0.8], [0.5, 0.5]], np.float32)]),
+    "_random_exponential": ({"lam": "2", "shape": "(4000,)"}, []),
+    "_random_exponential_like": ({"lam": "2"}, [np.zeros((2, 2000), np.float32)]),
+    "_random_randint": ({"low": "-2", "high": "3", "shape": "(2, 2000)"}, []),
+    "_sample_uniform": ({"shape": "(2000,)"}, [np.array([-1, -1], np.float32), np.array([3, 3], np.float32)]),
+    "_sample_normal": ({"shape": "2000"}, [np.array([2, 2], np.float32), np.array([0.5, 0.5], np.float32)]),
+    "_sample_exponential": ({"shape": "2000"}, [np.array([2, 2], np.float32)]),
+    "_shuffle": ({}, [np.arange(4000, dtype=np.float32)]),
 }
 """Of these the laws are compared, as each run draws numbers of its own."""
 
@@ -308,6 +315,97 @@ SIZES = {
     },
 }
 
+_WHOLE = np.array([[3, 1, 4], [1, 5, 2]], np.int32)
+_SIGNED = np.array([[-3, 1, 4], [1, -5, 2]], np.int32)
+_TWO = np.array([[2, 2, -2]], np.int32)
+_PART = {"scalar": "1.5", "is_int": "False"}
+_DEEP = _RANDOM.standard_normal((3, 2, 4)).astype(np.float32)
+_POSITIVE = np.abs(_X) + np.float32(0.1)
+_ONES = np.full((4,), 1, np.float32)
+
+NUMBERS = {
+    **{f"{row} whole": ({}, [_WHOLE]) for row in ("exp", "sqrt", "reciprocal", "cbrt", "floor", "degrees")},
+    **{f"{row} whole": (dict(_PART), [_WHOLE]) for row in ("_plus_scalar", "_rdiv_scalar", "_mod_scalar")},
+    **{f"{row} whole": (dict(_PART), [_WHOLE]) for row in ("_greater_scalar", "_maximum_scalar")},
+    "_power_scalar bytes": ({"scalar": "2"}, [_WHOLE.astype(np.uint8)]),
+    "_rpower_scalar negative": ({"scalar": "-2"}, [_WHOLE]),
+    "_hypot_scalar whole": ({"scalar": "2"}, [_SIGNED]),
+    "broadcast_power whole": ({}, [_SIGNED, abs(_TWO)]),
+    "smooth_l1 whole": ({"scalar": "2"}, [_SIGNED]),
+    "smooth_l1 none": ({"scalar": "0"}, [_X]),
+    "add_n whole": ({"num_args": "3"}, [_WHOLE, _SIGNED, _WHOLE]),
+    "sum bytes": ({"axis": "1"}, [_WHOLE.astype(np.uint8)]),
+    "mean long": ({"axis": "1"}, [_SIGNED.astype(np.int64)]),
+    "nansum whole": ({"axis": "1"}, [_SIGNED]),
+    "argsort bytes": ({"axis": "1"}, [_WHOLE.astype(np.uint8)]),
+    "topk mask": ({"k": "2", "ret_typ": "mask", "axis": "0"}, [_X]),
+    "topk mask of all": ({"k": "2", "ret_typ": "mask", "axis": "None", "is_ascend": "True"}, [_X]),
+    "_arange whole": ({"start": "-2.7", "stop": "3", "step": "1.5", "dtype": "int32"}, []),
+    "_arange half": ({"start": "0.5", "stop": "3", "step": "1.75", "dtype": "float16"}, []),
+    "softmax wide": ({"dtype": "float64", "temperature": "2"}, [_X]),
+    "LayerNorm moments": (
+        {"axis": "1", "output_mean_var": "True", "eps": "0.1"},
+        [_DEEP, _X[0, :2], _X[1, :2]],
+        3,
+    ),
+    "Pooling last": (
+        {"kernel": "(2, 2)", "layout": "NHWC", "pool_type": "avg", "pad": "(1, 1)", "stride": "(2, 2)"},
+        [_RANDOM.standard_normal((1, 5, 6, 3)).astype(np.float32)],
+    ),
+    "_linalg_gemm2 axis": ({"axis": "0", "transpose_a": "True"}, [_DEEP, _DEEP]),
+    "Dropout axes": ({"axes": "(1,)", "p": "0.3"}, [_DEEP]),
+    "_contrib_BilinearResize2D one": (
+        {"height": "1", "width": "3", "align_corners": "False"},
+        [_RANDOM.standard_normal((1, 2, 4, 5)).astype(np.float32)],
+    ),
+}
+
+_NUMPY_BINARY = ("add", "subtract", "multiply", "true_divide", "power")
+_FLAGS = np.array([True, False])
+NUMPY = {
+    **{f"_npi_{row}": ({}, [_POSITIVE, _POSITIVE[:1]]) for row in _NUMPY_BINARY},
+    "_npi_true_divide whole": ({}, [_WHOLE, _TWO]),
+    "_npi_add mixed": ({}, [_X, _WHOLE]),
+    **{f"_npi_{row}_scalar": (dict(_PART), [_POSITIVE]) for row in _NUMPY_BINARY},
+    **{f"_npi_r{row}_scalar": (dict(_PART), [_POSITIVE]) for row in ("subtract", "true_divide", "power")},
+    "_npi_rtrue_divide_scalar whole": (dict(_PART), [_WHOLE]),
+    **{
+        f"_npi_{row}": ({}, [_SOME, _MORE])
+        for row in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+    },
+    **{
+        f"_npi_{row}_scalar": ({"scalar": "0.5", "is_int": "False"}, [_WHOLE])
+        for row in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+    },
+    "_npi_logical_not": ({}, [_FLAGS]),
+    **{
+        row: ({}, [_DEEP])
+        for row in ("_np_sum", "_np_prod", "_np_max", "_np_min", "_npi_mean", "_npi_std", "_npi_var")
+    },
+    "_np_sum whole": ({"axis": "(0, -1)", "keepdims": "True"}, [_WHOLE]),
+    "_npi_mean whole": ({"axis": "1"}, [_WHOLE]),
+    "_npi_argmax": ({}, [_DEEP]),
+    "_npi_argmin": ({"axis": "-1", "keepdims": "True"}, [_DEEP]),
+    "_np_reshape": ({"newshape": "(3, -1)"}, [_DEEP]),
+    "_npx_reshape": ({"newshape": "(-6, 1, 3, -5)"}, [_DEEP]),
+    "_np_transpose": ({"axes": "(1, 2, 0)"}, [_DEEP]),
+    "_np_moveaxis": ({"source": "(0,)", "destination": "(-1,)"}, [_DEEP]),
+    "_np_squeeze": ({}, [_X[:1, :1]]),
+    "_npi_concatenate": ({"axis": "None", "num_args": "2"}, [_X, _DEEP]),
+    "_npi_stack": ({"axis": "-1", "num_args": "2"}, [_X, _Y]),
+    "_npi_where": ({}, [_SOME, _X, _Y[:1]]),
+    "_npi_broadcast_to": ({"shape": "(4, 2, 3)"}, [_X]),
+    "_npi_matmul": ({}, [_DEEP, _DEEP[0].T.copy()]),
+    "_np_dot": ({}, [_ONES, _ONES]),
+    "_npi_tensordot_int_axes": ({"axes": "2"}, [_DEEP, _DEEP.reshape(2, 4, 3)]),
+    "_npi_zeros": ({"shape": "(2, 3)", "dtype": "int32"}, []),
+    "_npi_ones": ({"shape": "()"}, []),
+    "_np_copy": ({}, [_X]),
+    "_npx_relu": ({}, [_X]),
+    "_npx_sigmoid": ({}, [_X]),
+}
+"""Operators of ``mx.np`` and ``mx.npx``."""
+
 CASES = {
     **MATRICES,
     **ALIGNMENTS,
@@ -316,6 +414,8 @@ CASES = {
     **OTHERS,
     **TYPES,
     **SIZES,
+    **NUMBERS,
+    **NUMPY,
     **{
         row: ({}, [_SOME, _MORE]) for row in ("_equal", "_not_equal", "_greater", "_greater_equal", "_lesser")
     },

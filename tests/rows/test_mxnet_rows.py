@@ -10,16 +10,20 @@ import pytest
 
 import regraft
 from regraft.frontends.mxnet_symbol import read
+from regraft.frontends.mxnet_symbol.names import canonical
 from regraft.frontends.mxnet_symbol.operators import TABLE
+from regraft.frontends.mxnet_symbol.refusals import refusals_page
 from regraft.frontends.options import LoadOptions
 from regraft.ir import UnsupportedError
 from regraft.verification.runners.emitted_net import emitted_net
 
+from ..corpora.mxnet.cases import ROOT as corpus_root
 from ..corpora.mxnet.cases import Case, cases
 from ..frontends.test_mxnet_numbers import load, run
-from .mxnet_symbol import BOXES, CASES, OTHERS, RANDOM, REGIONS
+from .mxnet_symbol import BOXES, CASES, NUMBERS, NUMPY, OTHERS, RANDOM, REGIONS
 from .recording import rows_that_run
 
+PAGE = Path(__file__).parents[2] / "docs" / "mxnet-refusals.md"
 RECORD = "record it with tests/tools/record_mxnet.py"
 
 
@@ -40,6 +44,18 @@ def test_every_row_has_a_case() -> None:
     )
 
 
+def test_the_page_of_refused_operators_is_up_to_date(update_goldens: bool) -> None:
+    names = (corpus_root / "operators.txt").read_text(encoding="utf-8").split()
+    refused = [
+        n for n in names if canonical(n) not in TABLE and n not in ("_foreach", "_while_loop", "_cond")
+    ]
+    page = refusals_page(refused)
+    if update_goldens:
+        PAGE.write_text(page, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page, "make golden"
+    assert "nobody has written" not in page, "say in frontends/mxnet_symbol/refusals.py why, and what to do"
+
+
 def test_every_declared_case_is_recorded() -> None:
     assert {case.name for case in cases("rows").values()} == set(CASES), RECORD
 
@@ -50,7 +66,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", [*BOXES, *REGIONS, *OTHERS])
+@pytest.mark.parametrize("name", [*BOXES, *REGIONS, *OTHERS, *NUMBERS, *NUMPY])
 def test_row_in_mindspore(name: str, tmp_path: Path) -> None:
     case = cases("rows")[f"row/{name}"]
     graph = regraft.rewrite(load(case, tmp_path, dynamic=False)).graph
@@ -99,6 +115,15 @@ def test_random_numbers_follow_the_law_of_the_source(operator: str, target: str,
     if "multinomial" in operator:
         np.testing.assert_allclose(found.mean(1), [0.8, 0.5], atol=0.06)
         assert set(np.unique(found)) == {0, 1}
+    elif "exponential" in operator:
+        np.testing.assert_allclose([found.mean(), found.std()], [0.5, 0.5], atol=0.06)
+        assert found.min() >= 0
+    elif "randint" in operator:
+        assert set(np.unique(found)) == {-2, -1, 0, 1, 2}
+        np.testing.assert_allclose([found.mean(), found.std()], [0, 2**0.5], atol=0.1)
+    elif "shuffle" in operator:
+        np.testing.assert_array_equal(np.sort(found), np.arange(4000))
+        assert abs(np.corrcoef(found, np.arange(4000))[0, 1]) < 0.1
     elif "uniform" in operator:
         np.testing.assert_allclose([found.mean(), found.std()], [1, 4 / 12**0.5], atol=0.1)
         assert found.min() >= -1

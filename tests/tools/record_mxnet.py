@@ -9,10 +9,12 @@ MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x8
 which NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
 `tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
 `emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes, and
-`control_flow.json`, symbols that MXNet itself makes of functions.
+`control_flow.json`, symbols that MXNet itself makes of functions, and `operators.txt`, the names of all
+operators.
 """
 
 import argparse
+import ctypes
 import hashlib
 import importlib.util
 import json
@@ -37,6 +39,7 @@ def main():
     record_control_flow()
     record_files()
     record_steps()
+    record_operators()
     rows, emitted = record_rows(everything), record_emitted()
     print(f"recorded {rows} rows and {emitted} emitted symbols with MXNet {mx.__version__}")
 
@@ -63,7 +66,11 @@ def record_rows(everything):
             records.append(before[name])
             arrays.update({k: v for k, v in stored.items() if k.startswith(f"{name}/out/")})
             continue
-        outputs = run(json.dumps(document), given, {})
+        of_numpy = row.startswith("_np")
+        if of_numpy:
+            document["attrs"]["is_np_shape"] = ["int", 1]
+        with mx.util.np_shape(of_numpy):
+            outputs = run(json.dumps(document), given, {})
         arrays.update({f"{name}/out/{number}": a for number, a in enumerate(outputs)})
         records.append(
             {
@@ -94,6 +101,20 @@ def record_emitted():
         arrays[f"{name}/digest"] = np.frombuffer(bytes.fromhex(record["digest"]), np.uint8)
     write_arrays(CORPUS / "emitted.npz", arrays)
     return len(records)
+
+
+def record_operators():
+    """Write the names by which MXNet saves its operators."""
+    library, count, names = mx.base._LIB, ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()
+    library.MXListAllOpNames(ctypes.byref(count), ctypes.byref(names))
+    saved = set()
+    for number in range(count.value):
+        operator, name = ctypes.c_void_p(), ctypes.c_char_p()
+        library.NNGetOpHandle(names[number], ctypes.byref(operator))
+        library.MXSymbolGetAtomicSymbolName(operator, ctypes.byref(name))
+        saved.add(name.value.decode())
+    text = "\n".join(sorted(name for name in saved if not name.startswith("_backward")))
+    (CORPUS / "operators.txt").write_text(text + "\n")
 
 
 def record_control_flow():

@@ -10,6 +10,9 @@ from ..call import Call
 
 TABLE = LoweringTable[Call]("MXNet")
 
+_EXACT = 1 << 24
+"""Up to this, float32 tells whole numbers apart."""
+
 _LAWS = {
     "uniform": ("RandomUniform", {"low": ("low", 0.0), "high": ("high", 1.0)}),
     "normal": ("RandomNormal", {"mean": ("loc", 0.0), "scale": ("scale", 1.0)}),
@@ -37,6 +40,76 @@ def drawn_like(call: Call) -> Value:
     """Numbers of a law, of the shape and type of another value."""
     name, attributes = _law(call)
     return call.op(f"{name}Like", call.value(0), **attributes)
+
+
+def _exponential(call: Call, uniform: Value, rate: Value) -> Value:
+    """Numbers of the exponential law from those that are uniform between 0 and 1."""
+    left = call.op("Sub", call.scalar_like(1, uniform), uniform)
+    return call.op("Neg", call.op("Div", call.op("Log", left), rate))
+
+
+@TABLE.op("_random_exponential", "_random_exponential_like")
+def exponential(call: Call) -> Value:
+    """Numbers of the exponential law, of a given shape or that of another value."""
+    call.ignore("ctx")
+    rate = call.float("lam", 1.0)
+    if call.operator.endswith("_like"):
+        uniform = call.op("RandomUniformLike", call.value(0), low=0.0, high=1.0)
+    else:
+        shape, dtype = call.ints("shape", (1,)), call.text("dtype", "float32")
+        call.bounded(_elements(shape))
+        code = onnx_dtype("float32" if dtype == "None" else dtype)
+        uniform = call.op("RandomUniform", shape=shape, dtype=code, low=0.0, high=1.0)
+    return _exponential(call, uniform, call.scalar_like(rate, uniform))
+
+
+@TABLE.op("_random_randint")
+def whole_numbers(call: Call) -> Value:
+    """Whole numbers from `low` to before `high`."""
+    call.ignore("ctx")
+    low, high, shape = call.int("low"), call.int("high"), call.ints("shape", (1,))
+    dtype = call.text("dtype", "int32")
+    call.bounded(_elements(shape))
+    if not low < high or max(abs(low), abs(high)) > _EXACT:
+        raise call.unsupported(f"expected bounds of at most {_EXACT} that rise, got {low} and {high}")
+    drawn = call.op(
+        "RandomUniform", shape=shape, dtype=onnx_dtype("float32"), low=float(low), high=float(high)
+    )
+    below = call.op(
+        "Clip", call.op("Floor", drawn), call.constant(float(low)), call.constant(float(high - 1))
+    )
+    return call.cast(below, "int32" if dtype == "None" else dtype)
+
+
+@TABLE.op("_sample_uniform", "_sample_normal", "_sample_exponential")
+def sampled(call: Call) -> Value:
+    """Numbers of the laws whose parameters arrays give: `shape` of them for each of their elements."""
+    parameters, shape = call.operands(), call.ints("shape", ())
+    dtype = call.text("dtype", "None")
+    own = call.static_shape(parameters[0])
+    call.bounded(_elements([*own, *shape]))
+    first, *others = (call.reshape(p, [*own, *[1] * len(shape)]) for p in parameters)
+    place = call.op("Expand", first, call.constant([*own, *shape])) if shape else first
+    if call.operator == "_sample_normal":
+        drawn = call.op("RandomNormalLike", place, mean=0.0, scale=1.0)
+        found = call.op("Add", first, call.op("Mul", drawn, others[0]))
+    else:
+        drawn = call.op("RandomUniformLike", place, low=0.0, high=1.0)
+        if call.operator == "_sample_exponential":
+            found = _exponential(call, drawn, first)
+        else:
+            found = call.op("Add", first, call.op("Mul", drawn, call.op("Sub", others[0], first)))
+    return found if dtype == "None" else call.cast(found, dtype)
+
+
+@TABLE.op("_shuffle")
+def shuffled(call: Call) -> Value:
+    """The rows in another order."""
+    x = call.value(0)
+    (count,) = call.static_shape(x, [0])
+    drawn = call.op("RandomUniform", shape=[count], dtype=onnx_dtype("float32"), low=0.0, high=1.0)
+    _, order = call.ops("TopK", drawn, call.constant([count]), outputs=2, axis=0)
+    return call.op("Gather", x, order, axis=0)
 
 
 @TABLE.op("_sample_multinomial")

@@ -36,17 +36,18 @@ def _finish(call: Call, y: Value) -> Value:
     return call.op("Reshape", y, call.constant([1])) if call.rank(y) == 0 else y
 
 
-def _reduce(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
+def reduced(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
+    """A reduction over some axes, without dimensions where it is over all."""
     if not axes:
         return x
     dtype = call.dtype_of(x)
     if dtype in ("int8", "uint8") and target not in ("ReduceMax", "ReduceMin"):  # ONNX has no sums of 8 bits
-        return call.cast(_reduce(call, target, call.cast(x, "int32"), axes, keep=keep), dtype)
+        return call.cast(reduced(call, target, call.cast(x, "int32"), axes, keep=keep), dtype)
     sizes = [call.shape(x)[a] for a in axes]
     if target == "ReduceMean" and not is_floating(dtype) and all(isinstance(n, int) for n in sizes):
-        total = _reduce(call, "ReduceSum", x, axes, keep=keep)
+        total = reduced(call, "ReduceSum", x, axes, keep=keep)
         return call.op("Div", total, call.scalar_like(math.prod(sizes), total))
-    return _finish(call, call.op(target, x, call.constant(axes), keepdims=keep))
+    return call.op(target, x, call.constant(axes), keepdims=keep)
 
 
 @TABLE.op(*_REDUCTIONS)
@@ -55,7 +56,7 @@ def reduction(call: Call) -> Value:
     axes, keep = _axes(call, call.rank())
     if call.text("dtype", "None") != "None":
         raise call.unsupported("expected no dtype to accumulate in")
-    return _reduce(call, _REDUCTIONS[call.operator], call.value(0), axes, keep=keep)
+    return _finish(call, reduced(call, _REDUCTIONS[call.operator], call.value(0), axes, keep=keep))
 
 
 @TABLE.op("nansum", "nanprod")
@@ -66,7 +67,8 @@ def reduction_without_nan(call: Call) -> Value:
     neutral = 0 if call.operator == "nansum" else 1
     if is_floating(call.dtype_of(x)):
         x = call.op("Where", call.op("IsNaN", x), call.scalar_like(neutral, x), x)
-    return _reduce(call, _REDUCTIONS[call.operator.removeprefix("nan")], x, axes, keep=keep)
+    found = reduced(call, _REDUCTIONS[call.operator.removeprefix("nan")], x, axes, keep=keep)
+    return _finish(call, found)
 
 
 @TABLE.op("norm")
@@ -77,7 +79,8 @@ def norm(call: Call) -> Value:
     call.ignore("out_dtype")
     if order not in (1, 2):
         raise call.unsupported(f"expected ord 1 or 2, got {order}")
-    return in_floats(call, lambda x: _reduce(call, f"ReduceL{order}", x, axes, keep=keep), call.value(0))
+    found = in_floats(call, lambda x: reduced(call, f"ReduceL{order}", x, axes, keep=keep), call.value(0))
+    return _finish(call, found)
 
 
 @TABLE.op("argmax", "argmin")
