@@ -136,7 +136,7 @@ _NUMPY = {
         )
     },
     "_np_repeat": "repeat",
-    "_npi_reshape": "_np_reshape",
+    "_npi_reshape": "_npx_reshape",
     "_npi_absolute": "abs",
     "_npi_cast": "Cast",
     "_npi_det": "_linalg_det",

@@ -102,8 +102,8 @@ def refusals_page(refused: Sequence[str]) -> str:
             "# MXNet operators that are refused",
             "",
             "Every operator of MXNet 1.9.1 without a lowering, by the name under which it is saved. Written "
-            "by `make golden`, checked by the tests. Forms of the others that are refused stand beside these in "
-            "one error, with what is expected.",
+            "by `make golden`, checked by the tests. Forms of the others that are refused stand beside these "
+            "in one error, with what is expected.",
             "",
             "| operators | why | instead |",
             "|---|---|---|",
