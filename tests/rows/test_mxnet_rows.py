@@ -14,7 +14,6 @@ from regraft.frontends.mxnet_symbol.names import canonical
 from regraft.frontends.mxnet_symbol.operators import TABLE
 from regraft.frontends.mxnet_symbol.refusals import refusals_page
 from regraft.frontends.options import LoadOptions
-from regraft.ir import UnsupportedError
 from regraft.verification.runners.emitted_net import emitted_net
 
 from ..corpora.mxnet.cases import ROOT as corpus_root
@@ -60,20 +59,10 @@ def test_every_declared_case_is_recorded() -> None:
     assert {case.name for case in cases("rows").values()} == set(CASES), RECORD
 
 
-REFUSED = {
-    "_contrib_ROIAlign adaptive": "RoiAlign",  # MindSpore's kernel gives NaN and other values
-    "_contrib_ROIAlign aligned": "RoiAlign",
-}
-
-
 @pytest.mark.parametrize("name", [*BOXES, *REGIONS, *OTHERS, *NUMBERS, *NUMPY])
 def test_row_in_mindspore(name: str, tmp_path: Path) -> None:
     case = cases("rows")[f"row/{name}"]
     graph = regraft.rewrite(load(case, tmp_path, dynamic=False)).graph
-    if name in REFUSED:
-        with pytest.raises(UnsupportedError, match=REFUSED[name]):
-            regraft.save(graph, tmp_path / "out", to="mindspore")
-        return
     regraft.save(graph, tmp_path / "out", to="mindspore")
     case.check(in_mindspore(graph, tmp_path / "out"))
 

@@ -22,6 +22,7 @@ from .keep_rows_apart import KeepRowsApart
 from .lower_control_flow import LowerControlFlow
 from .lower_conv_transpose import LowerConvTranspose
 from .lower_resize import LowerResize
+from .lower_roi_align import LowerRoiAlign
 from .lower_unique import LowerUnique
 from .measure_sizes import MeasureSizes
 from .register_called_leaves import RegisterCalledLeaves
@@ -42,6 +43,7 @@ LOWERING: tuple[Pass, ...] = (
     CountIndicesFromFront(),
     LowerGatherNd(),
     LowerResize(),
+    LowerRoiAlign(),
     LowerConvTranspose(),
     LowerUnique(),
     WidenPlaces(),
