@@ -19,11 +19,11 @@ from .indexing.unstack_slices import UnstackSlices
 from .indexing.widen_places import WidenPlaces
 from .inline_empty_parameters import InlineEmptyParameters
 from .keep_rows_apart import KeepRowsApart
+from .kernels.lower_roi_align import LowerRoiAlign
+from .kernels.lower_unique import LowerUnique
 from .lower_control_flow import LowerControlFlow
 from .lower_conv_transpose import LowerConvTranspose
 from .lower_resize import LowerResize
-from .lower_roi_align import LowerRoiAlign
-from .lower_unique import LowerUnique
 from .measure_sizes import MeasureSizes
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....ir import Builder, Graph, Operator, Value
-from ....ir.composites.terms import Term, maximum, where
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-from ..emitters import can_emit
+from .....ir import Builder, Graph, Operator, Value
+from .....ir.composites.terms import Term, maximum, where
+from .....passes.base import Change, Pass
+from .....passes.places import Places
+from ...emitters import can_emit
 
 
 @dataclass(frozen=True)

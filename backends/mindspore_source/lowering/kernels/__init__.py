@@ -1,0 +1,1 @@
+"""Passes that write out what MindSpore's kernels do not have."""
