@@ -7,11 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .backends import find_stale_files
 from .backends.files import settle_beside
 from .backends.renames import rename_rows
+from .capturing import capture_or_name
 from .checking import FileFindings, Findings
 from .checking import check as check_model
 from .checking import check_file as check_models
@@ -30,7 +29,7 @@ from .extending import (
     load_extension,
     parse_pass,
 )
-from .frontends import Inputs, InputSpec, arrays_of, as_arrays, read, read_tree
+from .frontends import Inputs, InputSpec, read, read_tree
 from .frontends.input_files import read_array, read_arrays
 from .frontends.inputs import by_input_name
 from .frontends.training_script import RecipeFunction
@@ -45,6 +44,7 @@ from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
     Rewritten,
+    count_operators,
     has_stubs,
     lower,
     removal,
@@ -59,6 +59,7 @@ from .writing import (
 
 if TYPE_CHECKING:
     from .fixing import Fixed
+    from .pages import write_page
     from .verification import Report
     from .verification.verify_written import VerificationError, require_target
 
@@ -67,6 +68,7 @@ _ON_FIRST_USE = {
     "Report": ".verification",
     "VerificationError": ".verification.verify_written",
     "require_target": ".verification.verify_written",
+    "write_page": ".pages",
 }
 """Name -> the module that has it, which what is not compared does not wait for."""
 
@@ -108,6 +110,7 @@ __all__ = [
     "check",
     "check_file",
     "convert_checkpoint",
+    "count_operators",
     "default_pipeline",
     "describe",
     "diff",
@@ -140,6 +143,7 @@ __all__ = [
     "target_passes",
     "unique_names",
     "verify",
+    "write_page",
 ]
 
 
@@ -266,6 +270,8 @@ def verify(
     write_map: str | Path | None = None,
     recipes: tuple[str | RecipeFunction, str | RecipeFunction] | None = None,
     steps: int = 20,
+    html: str | Path | None = None,
+    lang: str = "en",
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -292,6 +298,8 @@ def verify(
             `frontends.training_script.Script`. Both are compared setting by setting, and followed for `steps`
             steps from equal weights on equal seeded data. Implies `train`.
         steps: how many steps of the recipes are followed.
+        html: a file to write the report to as a page, whatever it says; see `write_page`.
+        lang: the page's language, "en" or "zh".
         options: loading options, as in `load`.
 
     Returns:
@@ -321,57 +329,32 @@ def verify(
             "expected a model as the target of a map, got a graph or what was written from one",
             hint="files that regraft wrote are paired by the renames.json beside them",
         )
+    other: Any = target
     if isinstance(target, Graph) or is_written(target):
-        written: Any = target
-        return compare(
-            graph, written, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts
+        report = compare(
+            graph, other, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts
         )
-    shown = inputs if inputs is not None else list(graph.origin.inputs.values())
-    other = _captured_or_named(target, shown, trust=bool(options.get("trust")))
-    mapping = None if map is None else read_pair_map(map)
-    return compare(
-        graph,
-        other,
-        given,
-        own=True,
-        train=train,
-        expected=expected,
-        mapping=mapping,
-        copy=copy,
-        oracle=oracle,
-        write_map=None if write_map is None else Path(write_map),
-        recipes=scripts,
-    )
-
-
-def _captured_or_named(target: object, inputs: Inputs, *, trust: bool) -> Graph:
-    """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
-    try:
-        return _with_fitting_integers(target, inputs, trust=trust)
-    except UnsupportedError as error:
-        tree = load_tree(target, trust=trust)
-        tree.origin.notes.append(
-            "the target's settings are not compared, as its operators cannot be read: "
-            f"{error.code} {error.message}"
+    else:
+        shown = inputs if inputs is not None else list(graph.origin.inputs.values())
+        other = capture_or_name(target, shown, trust=bool(options.get("trust")))
+        report = compare(
+            graph,
+            other,
+            given,
+            own=True,
+            train=train,
+            expected=expected,
+            mapping=None if map is None else read_pair_map(map),
+            copy=copy,
+            oracle=oracle,
+            write_map=None if write_map is None else Path(write_map),
+            recipes=scripts,
         )
-        return tree
+    if html is not None:
+        from .pages import write_page
 
-
-def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Graph:
-    """A model loaded with these inputs, where it refuses them with integers of the other usual type."""
-    try:
-        return load(target, inputs, trust=trust)
-    except ModelError as error:
-        if error.code not in ("E103", "E104", "E702"):
-            raise
-        other = {np.dtype(np.int64): np.int32, np.dtype(np.int32): np.int64}
-        given = [array for _, value in as_arrays(inputs) for array in arrays_of(value)]
-        if not any(array.dtype in other for array in given):
-            raise
-        try:
-            return load(target, [a.astype(other.get(a.dtype, a.dtype)) for a in given], trust=trust)
-        except RegraftError:
-            raise error from None
+        write_page(html, graph, other if isinstance(other, Graph) else Path(other), report, lang=lang)
+    return report
 
 
 @phase("check")

@@ -24,7 +24,7 @@ from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .frontends.python_file import run_file
 from .guarding import guarded
 from .ir import CODES as OF_ERRORS
-from .ir import Graph, ModelError, RegraftError, UnsupportedError
+from .ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
 from .passes import PASSES, default_pipeline, run_passes
 from .passes.base import Change
 
@@ -64,6 +64,15 @@ class Findings:
 
     def __len__(self) -> int:
         return len(self.findings)
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table, as notebooks show them."""
+        count = f"{len(self)} finding{'' if len(self) == 1 else 's'}"
+        rows = [(f.severity, f.code, f.message, f.place, f.advice) for f in self.findings]
+        table = table_markup(("", "code", "finding", "at", "write"), rows) if rows else ""
+        told = [f"skipped {rule}: {why}" for rule, why in self.skipped.items()]
+        told += [f"note: {note}" for note in self.notes]
+        return text_markup(count, "strong") + table + "".join(text_markup(line, "p") for line in told)
 
 
 @dataclass(frozen=True, slots=True)

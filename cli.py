@@ -23,6 +23,7 @@ from .commands.diff import diff
 from .commands.fix import fix
 from .commands.own_output import divert
 from .commands.passes import explain, passes
+from .commands.report import report
 from .commands.rewrite import rewrite
 from .commands.show import show
 from .commands.verify import verify
@@ -57,6 +58,7 @@ for command in (
     show,
     rewrite,
     verify,
+    report,
     convert_checkpoint,
     repair_checkpoint,
     diff,

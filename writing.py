@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -23,7 +24,7 @@ from .backends.renames import Rename
 from .frontends.registry import is_installed
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
-from .ir import Graph, ModelError, UsageError
+from .ir import Graph, ModelError, UsageError, walk_operators
 from .ir.collector import pause_collector
 from .ir.validation import verifying_each
 from .passes import available_passes, parse_pass, prepare
@@ -320,6 +321,24 @@ def lower(
     """
     target = target_of(path, to)
     return lower_for(_prepared(graph, target, options, print_after), target, print_after=print_after)
+
+
+def count_operators(graph: Graph, path: str | Path) -> list[tuple[str, int, int]]:
+    """Count the operators of a source and of the ONNX file that was written from it.
+
+    Args:
+        graph: the source's graph, before any pass.
+        path: the file.
+
+    Returns:
+        (operator, how many in the source, how many in the file), by name; those of nested graphs included.
+
+    Raises:
+        ModelError: when the file cannot be read.
+    """
+    before = Counter(node.qualified_name for _, node in walk_operators(graph))
+    after = find_target("onnx").load("counting").count_nodes(Path(path))
+    return [(name, before[name], after[name]) for name in sorted(before | after)]
 
 
 def has_stubs(graph: Graph) -> bool:

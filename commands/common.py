@@ -11,6 +11,7 @@ from .language import LANGUAGE, LANGUAGES
 from .printing import QUIET
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "report": ("regraft report net.py:Net port.py:Net --input 2x3x32x32 -o report.html",),
     "check": (
         "regraft check net.py other_net.py",
         "regraft check net.py:Net --input 2x3x32x32 --from torch",

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .completion import ModelName, PassName
+from .language import language
 from .loading import MODEL_HELP, TARGET, Loading, load, model_options, oracle_for, oracle_option
-from .printing import change_rows, doing, echo, print_changes, print_json, print_report, report_errors
+from .pages import html_option
+from .printing import (
+    add_row,
+    change_rows,
+    console,
+    doing,
+    echo,
+    print_changes,
+    print_json,
+    print_report,
+    report_errors,
+    table_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ..api import Pass
+    from ..api import Pass, Report
     from ..ir import Graph
 
 
@@ -94,6 +108,7 @@ if TYPE_CHECKING:
     help="Print the graph after that pass, one of the target's own too.",
 )
 @oracle_option
+@html_option
 @model_options
 @click.option("-v", "--verbose", is_flag=True, help="List every note, and every row of what was compared.")
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
@@ -118,6 +133,7 @@ def rewrite(
     verify_each: bool,
     print_after: str | None,
     oracle: str | None,
+    html: Path | None,
     loading: Loading,
     verbose: bool,
     as_json: bool,
@@ -127,6 +143,7 @@ def rewrite(
     Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
     """
     from .. import api
+    from ..ir import Graph
 
     with report_errors(ctx):
         options: dict[str, object] = {"group": False, "fold": False} if only else {}
@@ -157,7 +174,16 @@ def rewrite(
         if stubs:
             options["partial"] = True
         no_verify = no_verify or bool(stubs) or api.has_stubs(graph)
-        with doing("writing" if no_verify else "writing and verifying"):
+
+        def page(report: Report | None, written: Path | Graph) -> None:
+            if html is not None:
+                renames = rewritten.renames if isinstance(written, Graph) else ()  # those beside it
+                api.write_page(html, graph, written, report, renames=renames, lang=language())
+
+        with (
+            doing("writing" if no_verify else "writing and verifying"),
+            _page_of_failure(page, rewritten.graph),
+        ):
             files, report = api.rewrite_file(
                 graph,
                 rewritten,
@@ -172,6 +198,8 @@ def rewrite(
                 recipe=recipe,
                 **options,
             )
+        is_onnx = api.target_of(output, target) == "onnx"
+        page(report, output if is_onnx else rewritten.graph)
         gone = api.removal(graph, rewritten)
         if as_json:
             print_json(
@@ -188,13 +216,37 @@ def rewrite(
         elif gone.tensors:
             echo(gone)
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)
+        if is_onnx:
+            _print_operators(api.count_operators(graph, output))
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
         for path in api.find_stale_files(files, api.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
-        for file in files:
+        for file in [*files, *([] if html is None else [html])]:
             echo(f"wrote {file}")
+
+
+def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
+    """How many operators of each kind there were, and are."""
+    table = table_of("operator", ">source", ">ONNX")
+    for name, before, after in counts:
+        add_row(table, name, str(before or ""), str(after or ""))
+    before, after = sum(row[1] for row in counts), sum(row[2] for row in counts)
+    add_row(table, "all", str(before), str(after))
+    console().print(table)
+
+
+@contextmanager
+def _page_of_failure(page: Callable[[Report, Graph], None], graph: Graph) -> Iterator[None]:
+    """A with block in which a comparison that fails gets its page too."""
+    from ..api import VerificationError
+
+    try:
+        yield
+    except VerificationError as error:
+        page(error.report, graph)
+        raise
 
 
 def _further(stubs: list[str], notes: list[str]) -> list[str]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from .completion import ModelName
+from .language import language
 from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
+from .pages import html_option
 from .printing import doing, echo, print_json, print_report, report_errors
 
 
@@ -49,6 +51,7 @@ from .printing import doing, echo, print_json, print_report, report_errors
     "--steps", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of the recipes to follow."
 )
 @oracle_option
+@html_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every row of every table, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
@@ -64,6 +67,7 @@ def verify(
     recipes: tuple[str, ...],
     steps: int,
     oracle: str | None,
+    html: Path | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -99,6 +103,8 @@ def verify(
                 write_map=write_map,
                 recipes=both,
                 steps=steps,
+                html=html,
+                lang=language(),
                 trust=loading.trust,
             )
         if as_json:
@@ -107,6 +113,8 @@ def verify(
             print_report(report, verbose=verbose)
             if write_map is not None:
                 echo(f"wrote {write_map}")
+            if html is not None:
+                echo(f"wrote {html}")
         ctx.exit(0 if report.passed else 1)
 
 

@@ -26,6 +26,7 @@ from .operators import signature, traits_of
 from .origin import Origin
 from .outside.display import printable, shorten_words
 from .outside.documents import parse_json, read_bytes, read_json, require_file
+from .outside.markup import folded_markup, table_markup, text_markup
 from .outside.names import near_names, require_name, require_shape
 from .outside.system_errors import system_error, system_errors_told
 from .signatures import DOMAIN, OPSET, Signature
@@ -86,6 +87,7 @@ __all__ = [
     "composite",
     "dtype_name",
     "expand",
+    "folded_markup",
     "infer_types",
     "merge_types",
     "near_names",
@@ -105,6 +107,8 @@ __all__ = [
     "signature",
     "system_error",
     "system_errors_told",
+    "table_markup",
+    "text_markup",
     "traits_of",
     "validate",
     "walk_operators",

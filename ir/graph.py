@@ -350,6 +350,22 @@ class Graph(Nested):
 
         return render(self)
 
+    def _repr_html_(self) -> str:
+        """Return the layer table, as notebooks show a graph."""
+        from .analysis.summary import summarise
+        from .outside.markup import folded_markup, table_markup, text_markup
+
+        summary = summarise(self, fold=True)
+        rows = [
+            (r.path or "(root)", r.class_name, r.output or "", f"{r.parameters:,}", "; ".join(r.notes))
+            for r in summary.rows
+        ]
+        known = [self.origin.reference or self.name, self.origin.title or self.origin.framework]
+        title = f"{' · '.join(filter(None, known))}: {summary.trainable:,} trainable parameters"
+        table = table_markup(("path", "class", "output", "parameters", "notes"), rows)
+        notes = "".join(text_markup(f"note: {note}", "p") for note in self.origin.notes)
+        return folded_markup(title, table + notes, opened=len(rows) <= 40)
+
 
 def _twin(node: Node, modules: ModuleTree) -> Node:
     """Return a copy of a node for a graph with the given module tree."""

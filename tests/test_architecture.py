@@ -20,11 +20,13 @@ PARTS = (
     "checkpoints",
     "verification",
     "explanations",
+    "pages",
 )
 ALLOWED = {
     "cli": {"commands", "ir", "ending", "process_state"},
     "commands": {"api", "ir", "commands", "ending", "process_state"},
     "api": {
+        "capturing",
         "weights",
         "writing",
         "explaining",
@@ -39,11 +41,13 @@ ALLOWED = {
         "backends",
         "checkpoints",
         "verification",
+        "pages",
         "ir",
     },
     "explaining": {"diagnosis", "explanations", "ir", "passes", "writing"},
     "explanations": {"explanations"},
     "extending": {"frontends", "passes", "backends", "ir"},
+    "capturing": {"frontends", "ir"},
     "checking": {"guarding", "diagnosis", "frontends", "passes", "ir"},
     "fixing": {
         "guarding",
@@ -64,6 +68,7 @@ ALLOWED = {
     "guarding": {"frontends", "ir", "process_state"},
     "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
     "verification": {"frontends", "backends", "checkpoints", "ir", "verification"},
+    "pages": {"guarding", "frontends", "backends", "checkpoints", "verification", "ir", "pages"},
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
     "editing": {"editing"},
@@ -93,6 +98,7 @@ def source_files() -> list[Path]:
         ROOT / f"{name}.py"
         for name in (
             "api",
+            "capturing",
             "checking",
             "cli",
             "ending",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
+from ..ir import folded_markup, table_markup, text_markup
 from .coverage import Coverage
 from .recipes.report import RecipeReport
-from .report_text import render
+from .report_text import render, tables_of, tell_causes
 from .structure.report import Structure
 from .two_nets.report import Laws, Nets
 
@@ -98,6 +99,7 @@ class TrainingRow:
         passed: whether all of it is within tolerance; None when nothing was compared.
         reason: why not, or a remark.
         frozen: where one side alone trains it: the side that does not, "source" or "target"; else empty.
+        step_tolerance: what was allowed for the values after the step; None for what is not trained.
     """
 
     parameter: str
@@ -110,6 +112,7 @@ class TrainingRow:
     passed: bool | None = None
     reason: str = ""
     frozen: str = ""
+    step_tolerance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,19 @@ class Report:
             part is None or part.passed for part in (self.structure, self.recipes)
         )
 
+    @property
+    def verdict(self) -> str:
+        """``equal``, ``different`` or ``unproven``: what the first line of the text says."""
+        if self.passed:
+            return "equal"
+        nets = self.nets is not None and not self.nets.passed
+        laws = self.laws is not None and bool(self.laws.differing)
+        return "different" if self.differs or nets or laws else "unproven"
+
+    def causes(self) -> list[str]:
+        """Return the lines below the verdict: the first divergence, what else differs, what to write."""
+        return tell_causes(self)
+
     def to_json(self) -> dict[str, object]:
         """Return the report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
         return {name: _plain(value) for name, value in {"passed": self.passed, **asdict(self)}.items()}
@@ -193,6 +209,19 @@ class Report:
             brief: a screenful: the worst rows of each table, without those that passed or only inherit.
         """
         return render(self, brief=brief)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, its causes and the tables folded, as notebooks show a report."""
+        parts = [text_markup(self.summary(), "strong")]
+        parts += [] if self.coverage is None else [text_markup(self.coverage.line(), "p")]
+        causes = "\n".join(self.causes()).strip("\n")
+        parts += [text_markup(causes, "pre")] if causes else []
+        parts += [
+            folded_markup(f"{title} ({len(rows)})", table_markup(head, rows))
+            for title, head, rows in tables_of(self)
+        ]
+        parts += [text_markup(f"note: {note}", "p") for note in self.notes]
+        return "".join(parts)
 
     def summary(self) -> str:
         """Return the verdict in one line."""

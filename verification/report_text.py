@@ -31,11 +31,7 @@ def render(report: Report, *, brief: bool) -> str:
         brief: a screenful: the worst rows of each table, without those that passed or only inherit.
     """
     covered = [] if report.coverage is None else [report.coverage.line()]
-    lines = [report.summary(), *(covered if report.passed else [])]
-    lines += _divergence(report)
-    lines += [] if report.recipes is None else report.recipes.lines()
-    lines += _differences(report)
-    lines += [] if report.recipes is None else report.recipes.remark_lines()
+    lines = [report.summary(), *(covered if report.passed else []), *tell_causes(report)]
     lines += ["", *covered] if covered and not report.passed else []
     if not brief:
         lines += [f"source: {report.source}", f"target: {report.target}", f"tolerance: {report.yardstick}"]
@@ -48,6 +44,13 @@ def render(report: Report, *, brief: bool) -> str:
     if len(report.notes) > len(shown):
         lines.append(f"and {len(report.notes) - len(shown)} more notes (-v lists all)")
     return "\n".join(lines) + "\n"
+
+
+def tell_causes(report: Report) -> list[str]:
+    """Return where a target goes wrong first, then what else differs, each with what to write."""
+    recipes = report.recipes
+    lines = [*_divergence(report), *([] if recipes is None else recipes.lines()), *_differences(report)]
+    return [*lines, *([] if recipes is None else recipes.remark_lines())]
 
 
 def _divergence(report: Report) -> list[str]:
@@ -104,19 +107,34 @@ def _differences(report: Report) -> list[str]:
     return lines
 
 
+_OUTPUTS = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
+_MODULES = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
+_NODES = ["node of the source", "operator", *_MODULES[2:]]
+_TRAINING = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
+
+
+def tables_of(report: Report) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return title, head and cells of every table that has rows, with all of them."""
+    tables = [
+        ("outputs", _OUTPUTS, [_output_cells(row) for row in report.outputs]),
+        ("module calls", _MODULES, [_module_cells(row) for row in report.modules]),
+        ("nodes of the source", _NODES, [_module_cells(row) for row in report.nodes]),
+        ("training", _TRAINING, [_training_cells(row) for row in report.training]),
+    ]
+    return [table for table in tables if table[2]]
+
+
 def _outputs(report: Report, *, brief: bool) -> list[str]:
     rows: Sequence[OutputRow] = report.outputs
     if brief:
         rows = [row for row in rows if not row.passed or row.name in report.unproven]
-    head = ["output", "inputs", "shape", "max abs", "max rel", "tolerance", ""]
     return _render_table(
-        head, rows, _output_cells, lambda row: _times(row.max_abs, row.tolerance), brief=brief
+        _OUTPUTS, rows, _output_cells, lambda row: _times(row.max_abs, row.tolerance), brief=brief
     )
 
 
 def _modules(report: Report, *, brief: bool) -> list[str]:
     """Return the table of module calls; brief: those wrong by themselves, or the first if none is."""
-    head = ["module", "class", "max abs", "max rel", "alone", "tolerance", ""]
     rows: Sequence[ModuleRow] = report.modules
     folded = 0
     if brief:
@@ -124,7 +142,7 @@ def _modules(report: Report, *, brief: bool) -> list[str]:
         wrong = [row for row in failed if row.isolated_passed is False or row.call == report.first_divergence]
         rows = wrong or failed
         folded = len(failed) - len(rows)
-    lines = _render_table(head, rows, _module_cells, _times_of_module, brief=brief)
+    lines = _render_table(_MODULES, rows, _module_cells, _times_of_module, brief=brief)
     if folded:
         lines.append(
             f"{_many(folded, 'module call')} inherit{'s' if folded == 1 else ''} that (-v lists all)"
@@ -133,20 +151,18 @@ def _modules(report: Report, *, brief: bool) -> list[str]:
 
 
 def _nodes(report: Report, *, brief: bool) -> list[str]:
-    head = ["node of the source", "operator", "max abs", "max rel", "alone", "tolerance", ""]
     rows = [row for row in report.nodes if row.passed is False]
-    return _render_table(head, rows, _module_cells, None, brief=brief)
+    return _render_table(_NODES, rows, _module_cells, None, brief=brief)
 
 
 def _training(report: Report, *, brief: bool) -> list[str]:
     """Return the table of gradients and statistics; brief: empty where other outputs explain them."""
-    head = ["parameter", "gradient abs", "rel", "after step", "statistic", "tolerance", ""]
     rows: Sequence[TrainingRow] = report.training
     if brief:
         rows = [row for row in rows if row.passed is False]
         if rows and any(not row.passed for row in report.outputs):
             return ["", f"{_many(len(rows), 'parameter or statistic')} trained otherwise, too (-v lists all)"]
-    return _render_table(head, rows, _training_cells, _times_of_training, brief=brief)
+    return _render_table(_TRAINING, rows, _training_cells, _times_of_training, brief=brief)
 
 
 def _render_table(

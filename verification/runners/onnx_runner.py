@@ -127,6 +127,11 @@ class OnnxRunner:
         onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
         return self._read(outside)
 
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The model as it was read, with checked names; large tensors may lie outside it."""
+        return self._model
+
     def _make_folder(self) -> Path:
         folder = temporary_folder()
         self._scratch = weakref.finalize(self, folder.remove)

@@ -144,6 +144,7 @@ class TrainingComparison:
             gradient_max_abs=distance,
             gradient_max_rel=distance / scale if scale else 0.0 if not distance else float("inf"),
             step_max_abs=step,
+            step_tolerance=allowed,
             tolerance=tolerance,
             passed=not reason,
             reason=reason or remark,

@@ -1,0 +1,42 @@
+"""Captures a model that is compared with another, on that one's inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .frontends import Inputs, LoadOptions, arrays_of, as_arrays, read, read_tree
+from .ir import Graph, ModelError, RegraftError, UnsupportedError
+from .ir.collector import pause_collector
+
+
+@pause_collector()
+def capture_or_name(target: object, inputs: Inputs, *, trust: bool) -> Graph:
+    """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
+    try:
+        return _with_fitting_integers(target, inputs, trust=trust)
+    except UnsupportedError as error:
+        tree = read_tree(target, LoadOptions(trust=trust))
+        tree.origin.notes.append(
+            "the target's settings are not compared, as its operators cannot be read: "
+            f"{error.code} {error.message}"
+        )
+        return tree
+
+
+def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Graph:
+    """A model loaded with these inputs, where it refuses them with integers of the other usual type."""
+    try:
+        return read(target, inputs, LoadOptions(trust=trust))
+    except ModelError as error:
+        if error.code not in ("E103", "E104", "E702"):
+            raise
+        other = {np.dtype(np.int64): np.int32, np.dtype(np.int32): np.int64}
+        given = [array for _, value in as_arrays(inputs) for array in arrays_of(value)]
+        if not any(array.dtype in other for array in given):
+            raise
+        try:
+            return read(
+                target, [a.astype(other.get(a.dtype, a.dtype)) for a in given], LoadOptions(trust=trust)
+            )
+        except RegraftError:
+            raise error from None
