@@ -110,8 +110,7 @@ class LoweringTable(Generic[C]):
                 "E201",
                 f"no lowering for {len(missing)} {self.framework} operator{'s' if len(missing) > 1 else ''}",
                 missing=missing,
-                hint=hint
-                or "write it in operators that have one, or add one (docs/en/guides/extending.md)",
+                hint=hint or "write it in operators that have one, or add one (docs/en/guides/extending.md)",
             )
 
     def _claim(self, name: str) -> None:
