@@ -132,7 +132,7 @@ class Sensitivity:
         found: list[str] = []
         if self.unnoticed:
             found.append(f"{_list_names(self.unnoticed)} moved nothing")
-        if self.alone and self.moved:
+        if self.alone and (self.moved or not self.unmeasured):
             found.append(f"{_list_names(self.alone)} moved no output, only what a module alone gives")
         if self.unmeasured:
             found.append(f"parameters: {self.unmeasured}")

@@ -37,7 +37,8 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
     found: dict[str, str] = {}
     for name, value in values.items():
         rows = [row for row in outputs if row.name == name]
-        vacuous = [row for row in rows if row.unproven]
+        constants = {row.unproven for row in rows if row.unproven}
+        vacuous = [row for row in rows if row.unproven or row.only in constants]
         if len(vacuous) < len(rows) or not all(row.passed for row in rows):
             continue
         if all(row.max_abs == 0 for row in rows) and not _reads_input(graph, value):
@@ -46,7 +47,8 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
         if left:
             places = ", ".join(f"`{node.op_type}`" for node in left[:3])
             more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-            found[name] = f"{vacuous[0].unproven}, and no module alone proves {places}{more}"
+            why = next(row.unproven for row in vacuous if row.unproven)
+            found[name] = f"{why}, and no module alone proves {places}{more}"
     return found
 
 

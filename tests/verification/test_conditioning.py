@@ -193,6 +193,7 @@ class TestVerdicts:
             (lambda x: torch.log(-x * x - 1), "nan everywhere"),
             (lambda x: x * 0, "0.0 everywhere"),
             (lambda x: x > 1e9, "False everywhere"),
+            (lambda x: torch.softmax(x.mean(1, keepdim=True), 1), "1.0 everywhere"),  # one element at batch 1
             (lambda x: x / 0 * 0, "nan everywhere"),
         ],
     )
