@@ -59,8 +59,8 @@ PAGES: dict[str, Page] = {
     "E201": Page(
         "The model has operators that regraft knows no meaning of; all are listed, with their places.",
         "torch.special.airy_ai(x)",
-        "Write it in other operators, add a lowering of your own (docs/extending.md), or for MindSpore "
-        "source give --partial, which leaves a Cell for each to be written by hand.",
+        "Write it in other operators, add a lowering of your own (docs/en/guides/extending.md), or for "
+        "MindSpore source give --partial, which leaves a Cell for each to be written by hand.",
     ),
     "E202": Page(
         "An operator states an attribute that its lowering does not read, so what it says would be dropped.",
@@ -81,7 +81,7 @@ PAGES: dict[str, Page] = {
     "E401": Page(
         "A text is not in the form of the IR that `regraft show --ir` prints; the line is named.",
         'graph main { %x = input "x" : f32[2,3  }',
-        "docs/ir.md describes the form.",
+        "docs/en/explanation/ir.md describes the form.",
     ),
     "E501": Page(
         "A pass is asked for what the model does not have or allow.",
@@ -91,12 +91,14 @@ PAGES: dict[str, Page] = {
     "E502": Page(
         "There is no pass, option of a pass or code of that name, or a file's class is no pass.",
         "regraft rewrite … --pass tie-weight",
-        "`regraft passes` lists the passes, `regraft explain` the codes, docs/extending.md makes one's own.",
+        "`regraft passes` lists the passes, `regraft explain` the codes, docs/en/guides/extending.md makes "
+        "one's own.",
     ),
     "E601": Page(
         "The target has no form for some operators, and they have no expansion into others.",
         "regraft rewrite net.py:Net … --to mxnet  # with an operator that MXNet never had",
-        "Choose another target, write that part in other operators, or add an emitter (docs/extending.md).",
+        "Choose another target, write that part in other operators, or add an emitter "
+        "(docs/en/guides/extending.md).",
     ),
     "E602": Page(
         "The target cannot hold the model in the form that it has here.",
