@@ -92,7 +92,7 @@ def explain(operator: str, places: list[str]) -> Missing:
 
 
 def refusals_page(refused: Sequence[str]) -> str:
-    """The page docs/mxnet-refusals.md, of MXNet's operators without a lowering."""
+    """The page docs/en/reference/mxnet-refusals.md, of MXNet's operators without a lowering."""
     rows: dict[tuple[str, str], list[str]] = {}
     for name in sorted(refused):
         why, instead = reason(name)

@@ -22,7 +22,7 @@ from ..frontends.test_mxnet_numbers import load, run
 from .mxnet_symbol import BOXES, CASES, NUMBERS, NUMPY, OTHERS, RANDOM, REGIONS
 from .recording import rows_that_run
 
-PAGE = Path(__file__).parents[2] / "docs" / "mxnet-refusals.md"
+PAGE = Path(__file__).parents[2] / "docs" / "en" / "reference" / "mxnet-refusals.md"
 RECORD = "record it with tests/tools/record_mxnet.py"
 
 
