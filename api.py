@@ -166,7 +166,8 @@ def load(
 
     Args:
         model: a ``torch.nn.Module``, a ``mindspore.nn.Cell``, or a name: ``file.py:Name``, ``pkg.mod:Name``
-            (these run the model's code), ``x-symbol.json``, ``x.mindir``, ``x.pt2`` (these are read as data).
+            (these run the model's code), ``x-symbol.json``, ``x.onnx``, ``x.mindir``, ``x.pt2`` (these are
+            read as data).
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
         params: file with the parameters, where they are not beside the model.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
-    "ITS CODE), x-symbol.json (MXNet), x.mindir (mindspore.export) or x.pt2 (torch.export); the latter three "
-    "are read as data, and a .pt2 file that holds code is refused without --trust."
+    "ITS CODE), x-symbol.json (MXNet), x.onnx, x.mindir (mindspore.export) or x.pt2 (torch.export); the "
+    "latter four are read as data, and a .pt2 file that holds code is refused without --trust."
 )
 
 

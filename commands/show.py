@@ -85,11 +85,9 @@ def show(
 
     Modules of which nothing is called stand in one row. Multiply-adds are those of products that are added
     up (convolutions, matrices, recurrent layers), at the sizes of the inputs given.
-
-    To look at an .onnx file, open it in Netron: pip install netron && netron FILE.onnx
     """
     from .. import api
-    from ..ir import UsageError, render
+    from ..ir import render
     from ..ir.analysis.costs import count_costs
     from ..ir.analysis.summary import summarise
     from ..ir.text_form.dot import render_dot
@@ -97,13 +95,6 @@ def show(
     with report_errors(ctx):
         if ir and dot:
             raise click.UsageError("expected --ir or --dot, got both")
-        if model.endswith(".onnx"):
-            raise UsageError(
-                "E001",
-                f"expected a model, got the ONNX file `{model}`",
-                hint=f"`pip install netron` and `netron {model}` show it; `regraft report MODEL {model}` "
-                "shows it beside the model that it was written from",
-            )
         if loading.inputs or api.is_data(model):
             graph = load(model, loading)
         else:
