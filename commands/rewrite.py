@@ -15,12 +15,12 @@ from .pages import html_option
 from .printing import (
     add_row,
     change_rows,
-    console,
     doing,
     echo,
     print_changes,
     print_json,
     print_report,
+    print_table,
     report_errors,
     table_of,
 )
@@ -234,7 +234,7 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
         add_row(table, name, str(before or ""), str(after or ""))
     before, after = sum(row[1] for row in counts), sum(row[2] for row in counts)
     add_row(table, "all", str(before), str(after))
-    console().print(table)
+    print_table(table)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = run(sys.executable, "-c", build.format("sdist"), folder, cwd=tree)
     assert made.returncode == 0, made.stderr
     sdist = folder / made.stdout.split()[-1]
-    shutil.unpack_archive(sdist, folder / "unpacked", filter="data")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
     (source,) = (folder / "unpacked").iterdir()
     made = run(sys.executable, "-c", build.format("wheel"), folder, cwd=source)
     assert made.returncode == 0, made.stderr

@@ -75,7 +75,7 @@ def element_type(number: int, place: str) -> str:
         names = onnx.TensorProto.DataType
         name = names.Name(number) if number in names.values() else str(number)
         raise UnsupportedError(
-            "E203", f"expected an element type of 8 bits or more, got {name}", place=place
+            "E203", f"expected floats of 16 bits or more, integers of 8 or more, or bool, got {name}", place=place
         ) from None
 
 

@@ -24,6 +24,8 @@ TAKE_APART = frozenset(
 """Methods that test what a string begins with, ends with or contains, or take it apart."""
 
 ALLOWED = {
+    ("borrowed_layers.py", "rpartition"): "paths of modules",
+    ("borrowed_layers.py", "find"): "modules, by their paths",
     ("cells/contraction.py", "split"): "paths of modules",
     ("cells/emitted_modules.py", "removeprefix"): "paths of modules",
     ("regions.py", "rpartition"): "paths of modules",

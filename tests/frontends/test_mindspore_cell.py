@@ -428,7 +428,7 @@ class TestErrors:
 
     def test_a_net_that_does_not_compile(self) -> None:
         with pytest.raises(
-            ModelError, match=r"E104 MindSpore could not compile the model: .*Try.*refused.py"
+            ModelError, match=r"E104 MindSpore could not compile the model: .*Match.*refused.py"
         ):
             read(cell("refused.py:Uncompiled"), [("", floats(2, 4))], LoadOptions())
 

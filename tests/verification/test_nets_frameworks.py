@@ -167,8 +167,8 @@ def test_map_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_map_beside_what_regraft_wrote_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["verify", f"{SOURCE}:small", str(tmp_path), "--input", "2x3x32x32", "--map", "x.json"]
-    )
+    (tmp_path / "x.json").write_text("{}")
+    call = ["verify", f"{SOURCE}:small", str(tmp_path), "--input", "2x3x32x32"]
+    result = CliRunner().invoke(main, [*call, "--map", str(tmp_path / "x.json")])
     assert result.exit_code == 2
     assert "expected a model as the target of a map" in result.output

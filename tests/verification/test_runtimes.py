@@ -18,7 +18,7 @@ def test_a_file_has_the_functions_that_its_row_states(row):
 
 
 def test_frameworks_of_runtimes_are_those_of_frontends_with_live_models():
-    live = {row.framework for row in FRONTENDS if row.classes}
+    live = {row.framework for row in FRONTENDS if row.classes and row.framework != "onnx"}  # data, not code
     assert {row.framework for row in RUNTIMES if row.framework} == live
     assert runtime_of_framework("mxnet") is None
     assert runtime_of_framework("") is None

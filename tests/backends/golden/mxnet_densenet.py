@@ -7,6 +7,8 @@ Parameters from densenet-0000.params.
 Pass group-modules: 12 layers form a container of 3 `DenseLayer` (and 12 more).
 Pass rename-parameters: `densenet0_conv0_weight` is now called `conv0.weight` (and 110
 more).
+Training moves the running variances towards n / (n - 1) of a batch's variance, of n
+numbers a channel, and MXNet towards the variance itself.
 """
 
 from pathlib import Path

@@ -7,6 +7,8 @@ Parameters from inception-0000.params.
 Pass group-modules: 2 layers form one `ConvBNReLU` (and 26 more).
 Pass rename-parameters: `inception30_conv0_weight` is now called `conv0.conv.weight`
 (and 111 more).
+Training moves the running variances towards n / (n - 1) of a batch's variance, of n
+numbers a channel, and MXNet towards the variance itself.
 """
 
 from pathlib import Path

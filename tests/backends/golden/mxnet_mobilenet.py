@@ -7,6 +7,8 @@ Parameters from mobilenet-0000.params.
 Pass group-modules: 32 layers form a container of 8 `DepthwiseSeparable` (and 9 more).
 Pass rename-parameters: `mobilenet0_conv0_weight` is now called `conv0.weight` (and 86
 more).
+Training moves the running variances towards n / (n - 1) of a batch's variance, of n
+numbers a channel, and MXNet towards the variance itself.
 """
 
 from pathlib import Path

@@ -7,6 +7,8 @@ Parameters from resnet-0000.params.
 Pass group-modules: 14 layers form a container of 2 `Bottleneck` (and 11 more).
 Pass rename-parameters: `resnetv10_conv0_weight` is now called `conv0.weight` (and 123
 more).
+Training moves the running variances towards n / (n - 1) of a batch's variance, of n
+numbers a channel, and MXNet towards the variance itself.
 """
 
 from pathlib import Path

@@ -7,6 +7,8 @@ Parameters from resnext-0000.params.
 Pass group-modules: 8 layers form one `Bottleneck` (and 10 more).
 Pass rename-parameters: `resnetv10_conv0_weight` is now called `conv0.weight` (and 106
 more).
+Training moves the running variances towards n / (n - 1) of a batch's variance, of n
+numbers a channel, and MXNet towards the variance itself.
 """
 
 from pathlib import Path

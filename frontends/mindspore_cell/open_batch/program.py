@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import TensorType
-from ...ir.dims import Dim, at_sizes, product
-from .batch import BatchDependenceError
-from .cell_calls import CallFinder, Marker
-from .mindir import Node, Program
-from .open_shapes import ITEMS, SHAPED, TUPLES, Shape, completed, holds_size, in_order, shape_of, size_of
-from .recording import CellCall
+from ....ir import TensorType
+from ....ir.dims import Dim, at_sizes, product
+from ..batch import BatchDependenceError
+from ..cell_calls import CallFinder, Marker
+from ..mindir import Node, Program
+from ..recording import CellCall
+from .shapes import ITEMS, SHAPED, TUPLES, Shape, completed, holds_size, in_order, shape_of, size_of
 
 _KEEP_COUNT = {"Reshape", "Flatten", "FlattenExt", "ExpandDims", "Squeeze", "Transpose"}
 """Operators that keep the number of elements."""

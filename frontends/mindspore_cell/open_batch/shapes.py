@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import TensorType
-from ...ir.dims import Dim, Size, broadcast, product
-from .mindir import Node
+from ....ir import TensorType
+from ....ir.dims import Dim, Size, broadcast, product
+from ..mindir import Node
 
 TUPLES = ("MakeTuple", "make_list", "MakeList")
 """Operators that put their operands in a sequence."""
