@@ -20,14 +20,14 @@ _LINES = {
 @click.argument("shell", type=click.Choice(list(_LINES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    r"""Print the script that completes commands, options, passes, codes and files in SHELL.
+    """Print the script that completes commands, options, passes, codes and files in SHELL.
 
     \b
     The line that installs it:
       bash, in ~/.bashrc:    eval "$(regraft completion bash)"
       zsh, in ~/.zshrc:      eval "$(regraft completion zsh)"
       fish, in config.fish:  regraft completion fish | source
-    """
+    """  # noqa: D301 - a control character that keeps the lines apart
     with report_errors(ctx):
         cls = get_completion_class(shell)
         assert cls is not None

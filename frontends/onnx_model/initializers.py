@@ -75,7 +75,9 @@ def element_type(number: int, place: str) -> str:
         names = onnx.TensorProto.DataType
         name = names.Name(number) if number in names.values() else str(number)
         raise UnsupportedError(
-            "E203", f"expected floats of 16 bits or more, integers of 8 or more, or bool, got {name}", place=place
+            "E203",
+            f"expected floats of 16 bits, integers of 8 bits, or more, or bool; got {name}",
+            place=place,
         ) from None
 
 
