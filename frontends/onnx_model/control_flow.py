@@ -104,7 +104,7 @@ def _free_names(proto: onnx.GraphProto) -> Iterator[str]:
 
 
 def _return(lowering: Lowers, frame: Frame, proto: onnx.GraphProto, place: str) -> list[Value]:
-    """State the outputs of a nested graph; each is a value of its own."""
+    """State the outputs of a nested graph, and return them."""
     graph = frame.b.graph
     for output in proto.output:
         value = lowering.lookup(frame, output.name, place)
