@@ -28,7 +28,7 @@ class OutputRow:
         reason: why not, or a remark.
         noise: how far rounding alone moves the source's result; None where the error was too small to ask.
         unproven: why agreement proves nothing ("NaN everywhere"); empty where it proves something.
-        only: what `unproven` would say of the one element of an output that has no more; empty for others.
+        only: what `unproven` would say of the only number of an output of floats; empty for others.
     """
 
     name: str

@@ -155,7 +155,8 @@ class Sides:
                 self._remarked.add(name)  # one case stands for all, the rows have the others
                 self._note(f"`{name}` with {case}: {c.reason}")
             error = (c.max_abs, c.max_rel, c.tolerance)
-            only = f"{array.flat[0]} everywhere" if array.size == 1 else ""
+            is_one = array.size == 1 and array.dtype.kind == "f"  # whole numbers count what is the same
+            only = f"{array.flat[0]} everywhere" if is_one else ""
             rows.append(OutputRow(name, case, c.shape, *error, c.passed, c.reason, c.noise, c.unproven, only))
         for name, array in target.outputs[len(source.outputs) :]:
             rows.append(OutputRow(name, case, tuple(array.shape), nan, nan, 0.0, False, "not in the source"))
