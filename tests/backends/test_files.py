@@ -87,10 +87,14 @@ KILLED_AT_EVERY_STEP = """
 
 
 def killed_at_every_step(base: Path, force: str, *names: str, without_links: bool = False) -> tuple[int, int]:
-    """The number of steps at which a change was killed, and of those after which it was whole."""
+    """The number of steps at which a change was killed, and of those after which it was whole.
+
+    The steps are counted: nobody else's temporary folders may be among those that a run sweeps.
+    """
+    (base / "tmp").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KILLED_AT_EVERY_STEP), str(base), force, *names],
-        env={**os.environ, "WITHOUT_LINKS": "1" if without_links else ""},
+        env={**os.environ, "WITHOUT_LINKS": "1" if without_links else "", "TMPDIR": str(base / "tmp")},
         capture_output=True,
         text=True,
         check=False,
