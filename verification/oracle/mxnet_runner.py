@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from ...backends.onnx_model.boundaries import call_boundaries
 from ...ir import Graph, Input, ModelError, Operator, UsageError, Value
-from ..runners.onnx_runner import OnnxRunner
 from ..runners.runs import CallRecord, Run
+from ..runners.whole_runner import WholeRunner
 from .process import Process
 
 TIMEOUT = 600.0
@@ -26,7 +25,7 @@ _ENVIRONMENT = {
 _SCRIPT = Path(__file__).with_name("mxnet_process.py")
 
 
-class MXNetRunner:
+class MXNetRunner(WholeRunner):
     """Runs the files of a symbol in MXNet, which reads them itself.
 
     Args:
@@ -52,8 +51,7 @@ class MXNetRunner:
                 f"expected an MXNet symbol as the source, got {origin.reference or 'a graph'}",
                 hint="--oracle runs MXNet's symbols in MXNet; other sources run in their own framework here",
             )
-        self._graph = graph
-        self._names = [name for name, _ in graph.outputs]
+        super().__init__(graph)
         self._boundaries = call_boundaries(graph)
         self._filled: dict[str, str] = {}
         self._number = 0
@@ -98,12 +96,9 @@ class MXNetRunner:
             file.unlink()
         folder.rmdir()
         outputs = arrays[len(wanted) :]
-        names = (
-            self._names if len(outputs) == len(self._names) else [f"output{i}" for i in range(len(outputs))]
-        )
         if calls:
             self.nodes = dict(zip(wanted, arrays, strict=False))
-        return Run(list(zip(names, outputs, strict=True)), self._calls(inputs) if calls else {})
+        return Run(self._named(outputs), self._calls(inputs) if calls else {})
 
     def _save(self, folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
         files: dict[str, str] = {}
@@ -140,27 +135,8 @@ class MXNetRunner:
         """Return the nodes that MXNet shows -> the value of the graph."""
         return dict(self._landmarks)
 
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one call of the lowered graph, because MXNet runs the symbol as a whole."""
-        return self._lowered.run_module(call, inputs)
-
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the lowered graph with other values in place of a call's."""
-        return self._lowered.run_with(inputs, call, outputs)
-
-    @cached_property
-    def _lowered(self) -> OnnxRunner:
-        return OnnxRunner(self._graph, optimised=False)
-
     @contextmanager
-    def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> Iterator[None]:
-        """Change every floating-point parameter in a with block; see `Runner`."""
-        if call:  # which runs in the graph that was lowered
-            with self._lowered.altered(change, call, only):
-                yield
-            return
+    def _altered_file(self, change: Callable[[np.ndarray], np.ndarray], only: str) -> Iterator[None]:
         for p in self._graph.parameters():
             if p.data.dtype.startswith("float") and only in ("", p.name):
                 file = self._process.folder / f"filled{len(self._filled)}.npy"
@@ -173,17 +149,6 @@ class MXNetRunner:
                 file.unlink()
             self._filled = {}
 
-    def run_varied(
-        self,
-        inputs: Mapping[str, np.ndarray],
-        names: Sequence[str],
-        change: Callable[[np.ndarray], np.ndarray],
-    ) -> Iterator[tuple[str, list[np.ndarray]]]:
-        """Yield (name, outputs) with each of some parameters changed, one after the other."""
-        for name in names:
-            with self.altered(change, only=name):
-                yield name, [array for _, array in self.run(inputs, calls=False).outputs]
-
     def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Return the units in the last place that MXNet's arithmetic may cost; see `Runner`."""
         return 64
@@ -191,5 +156,4 @@ class MXNetRunner:
     def close(self) -> None:
         """End the process."""
         self._process.close()
-        if "_lowered" in vars(self):
-            self._lowered.close()
+        super().close()

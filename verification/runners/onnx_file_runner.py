@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,10 @@ import onnx
 from ...ir import Graph, Operator
 from .onnx_runner import OnnxRunner
 from .runs import Run
+from .whole_runner import WholeRunner
 
 
-class OnnxFileRunner:
+class OnnxFileRunner(WholeRunner):
     """An ONNX model as its author wrote it, without ONNX Runtime's optimisations.
 
     Args:
@@ -26,12 +26,11 @@ class OnnxFileRunner:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        super().__init__(graph)
         model = graph.origin.model
         assert isinstance(model, (onnx.ModelProto, Path))
         declared = {p.declared for p in graph.parameters() if "float" in p.data.dtype}
         self._file = OnnxRunner(model, optimised=False, weights=declared)
-        self._names = [name for name, _ in graph.outputs]
         self.runtime = (
             f"{self._file.runtime.removesuffix(' (no optimisations)')} (the file, no optimisations)"
         )
@@ -40,33 +39,13 @@ class OnnxFileRunner:
         """Run the model; see `Runner`."""
         given = {node.name: inputs[node.name] for node in self._graph.input_nodes()}
         found = self._file.run(given, calls=False)
-        named = list(zip(self._names, (array for _, array in found.outputs), strict=True))
         lowered = self._lowered.run(given) if calls else Run([])
-        return Run(named, lowered.calls, lowered.store)
+        return Run(self._named([array for _, array in found.outputs]), lowered.calls, lowered.store)
 
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one call of the graph that was read: a file has no modules."""
-        return self._lowered.run_module(call, inputs)
-
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the graph that was read with other values in place of a call's."""
-        return self._lowered.run_with(inputs, call, outputs)
-
-    @cached_property
-    def _lowered(self) -> OnnxRunner:
-        return OnnxRunner(self._graph, optimised=False)
-
-    @contextmanager
-    def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> Iterator[None]:
-        """Change every floating-point parameter in a with block; see `Runner`."""
-        if call:
-            with self._lowered.altered(change, call, only):
-                yield
-            return
-        with self._file.altered(change, only=self._declared(only)):
-            yield
+    def _altered_file(
+        self, change: Callable[[np.ndarray], np.ndarray], only: str
+    ) -> AbstractContextManager[None]:
+        return self._file.altered(change, only=self._declared(only))
 
     def run_varied(
         self,
@@ -91,5 +70,9 @@ class OnnxFileRunner:
     def close(self) -> None:
         """Free the sessions."""
         self._file.close()
-        if "_lowered" in vars(self):
-            self._lowered.close()
+        super().close()
+
+
+def file_runner(graph: Graph) -> OnnxFileRunner:
+    """Return a runner of the model; see `registry`."""
+    return OnnxFileRunner(graph)

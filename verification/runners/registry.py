@@ -1,6 +1,7 @@
 """The runtimes, a row each: whose models or outputs one runs, and the file that runs them.
 
-A file has the functions that its row states: ``model_runner(graph)`` for live models,
+A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)`` for
+a model that is a file, read as data and one that its runtime may run (`Origin.trusted`),
 ``output_runner(path, threads)`` for what a target wrote, and ``exact_runner(graph)`` for a model in float64.
 It is imported when something of its framework is run.
 """
@@ -10,7 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...ir import Graph
+    from .runs import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,10 @@ RUNTIMES = (
 )
 
 
+FILE_RUNNERS = {"mindspore": "mindir_runner", "onnx": "onnx_file_runner"}
+"""Framework -> the file beside this one that runs its models which are files."""
+
+
 def runtime_of_framework(framework: str) -> Runtime | None:
     """Return the runtime of a framework's live models; None where there is none."""
     return next((row for row in RUNTIMES if row.model and row.framework == framework), None)
@@ -70,3 +79,10 @@ def runtime_of_framework(framework: str) -> Runtime | None:
 def runtime_of_output(path: Path) -> Runtime | None:
     """Return the runtime that runs what a target wrote to a path; None if there is none."""
     return next((row for row in RUNTIMES if row.has_written(path)), None)
+
+
+def file_runner(graph: Graph) -> Runner:
+    """Return a runner of a graph's model that is a file."""
+    module = import_module(f".{FILE_RUNNERS[graph.origin.framework]}", __package__)
+    found: Runner = module.file_runner(graph)
+    return found

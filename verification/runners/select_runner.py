@@ -11,7 +11,7 @@ import onnx
 from ...ir import Graph, TensorData, UsageError
 from .onnx_runner import OnnxRunner
 from .paired_runner import PairedRunner
-from .registry import RUNTIMES, Runtime, runtime_of_framework, runtime_of_output
+from .registry import RUNTIMES, Runtime, file_runner, runtime_of_framework, runtime_of_output
 from .runs import ModelRunner, Runner
 
 Target = Graph | onnx.ModelProto | Path | str
@@ -24,13 +24,7 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
     if runtime is not None:
         return runtime.load().model_runner(graph)
     if graph.origin.trusted and _has_its_inputs(graph):
-        from .mindir_runner import MindIRRunner
-
-        return MindIRRunner(graph)
-    if graph.origin.framework == "onnx" and graph.origin.model is not None and _has_its_inputs(graph):
-        from .onnx_file_runner import OnnxFileRunner
-
-        return OnnxFileRunner(graph)
+        return file_runner(graph)
     # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
     return OnnxRunner(graph, threads=threads, optimised=False)
 
@@ -104,7 +98,7 @@ def paired_runner(
     runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
-        graph.origin.trusted, graph.origin.model = False, None  # the file has its own values
+        graph.origin.trusted = False  # the file has its own values
         for parameter in graph.parameters():
             names = graph.parameter_paths().get(parameter.key, [parameter.declared])
             found = next((values[n] for n in names if n in values), None)
