@@ -1,7 +1,7 @@
 """The runtimes, a row each: whose models or outputs one runs, and the file that runs them.
 
-A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)`` for
-a model that is a file, read as data and one that its runtime may run (`Origin.trusted`),
+A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)``
+for a model that is a file which its runtime may run (`Origin.trusted`),
 ``output_runner(path, threads)`` for what a target wrote, and ``exact_runner(graph)`` for a model in float64.
 It is imported when something of its framework is run.
 """
