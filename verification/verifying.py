@@ -11,6 +11,8 @@ from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
 from .cases import Cases
+from .drawn_values import NOTE as DRAWN
+from .drawn_values import draw_values
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
 from .recipes.comparing import RecipeComparison, Recipes
@@ -102,6 +104,10 @@ def verify(
             nothing tells which layers are pairs (E703).
         UsageError: when inputs cannot be made, or the target is nothing that runs.
     """
+    alike = None
+    if own and oracle is None and isinstance(target, Graph):
+        alike = draw_values(source, target)
+        source, target = alike or (source, target)
     for graph in (source, target):
         if isinstance(graph, Graph):
             require_values(graph)
@@ -130,7 +136,7 @@ def verify(
             runners.append(exact)
         sides = Sides(source, runners[0], runners[1], exact, by_hand=paired is not None)
         if paired is not None and isinstance(target, Graph):
-            sides.notes[:0] = paired.notes()
+            sides.notes[:0] = [*([DRAWN] if alike else []), *paired.notes()]
             symbols = bindings(target)
             sides.one_size = isinstance(target.origin.model, (str, Path)) and not symbols
         before: list[OutputRow] = []

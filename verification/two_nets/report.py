@@ -111,7 +111,7 @@ class Nets:
         whole = not self.only_source and not self.only_target and all(p.equal is not None for p in self.pairs)
         settings = any(self._counts(row) for row in self.settings)
         laws = self.train and any(row.passed is False for row in self.laws)
-        return bool(self.pairs) and whole and not self.differing and not settings and not laws
+        return whole and not self.differing and not settings and not laws
 
     def differences(self) -> str:
         """What there is besides numbers beyond tolerance, in a few words."""
@@ -126,7 +126,7 @@ class Nets:
             (laws, "initial distribution{}"),
         ]
         told = [f"{count} {what.format('s' if count > 1 else '')}" for count, what in counts if count]
-        return ", ".join(told) or "nothing is paired"
+        return ", ".join(told)
 
     def blamed(self, call: str) -> list[str]:
         """What is known of a call that diverges: its name in the target, its settings, what to write."""
@@ -170,6 +170,8 @@ class Nets:
     def pair_lines(self) -> list[str]:
         """How the nets were paired, and whose weights they had."""
         why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
+        if not self.pairs and not self.only_source and not self.only_target:
+            return ["", "paired: nothing, neither net has parameters"]
         fused = "; {} of the source are {} of the target".format(*self.joined) if any(self.joined) else ""
         lines = ["", f"paired: {len(self.pairs)} parameters ({why or 'none'}){fused}"]
         if self.copied:
