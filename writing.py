@@ -265,8 +265,6 @@ def rewrite_file(
     if not verified:
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     from .verification import Recipes
-    from .verification.recipes.emitting import write_script
-    from .verification.recording import record_calls
     from .verification.verify_written import VerificationError, verify_written
 
     names: list[str] = []

@@ -268,3 +268,21 @@ def test_help_loads_no_framework() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_symbol_becomes_onnx_without_the_code_of_other_targets(tmp_path: Path) -> None:
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from regraft.cli import main\n"
+        "symbol, out = sys.argv[1:]\n"
+        "given = ['rewrite', symbol, '--input', 'data=1x1x3x3', '-o', out]\n"
+        "assert not main(given, standalone_mode=False)\n"
+        "others = 'regraft.backends.mindspore_source', 'regraft.frontends.mindspore_cell.operators'\n"
+        "loaded = {'torch', 'mindspore'} & set(sys.modules) or [n for n in sys.modules if n.startswith(others)]\n"
+        "assert not loaded, loaded\n"
+    )
+    symbol = ROOT / "examples" / "shared_weight-symbol.json"
+    command = [sys.executable, "-c", code, str(symbol), str(tmp_path / "x.onnx")]
+    subprocess.run(command, check=True, capture_output=True)
