@@ -1,6 +1,6 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
-    python benchmarks/run.py [export | cells | passes | memory | runtime | mindspore]…
+    python benchmarks/run.py [export | cells | passes | memory | runtime | mindspore | mxnet]…
         [--repeat N] [--model NAME]…
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
@@ -18,6 +18,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions:
 
 import cells
 import exporting
+import exporting_mxnet
 import handwritten
 import memory
 import runtime
@@ -30,11 +31,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    subjects = ("export", "cells", "passes", "memory", "runtime", "mindspore")
+    subjects = ("export", "cells", "passes", "memory", "runtime", "mindspore", "mxnet")
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(subjects))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 20000], help="operators (passes)")
+    parser.add_argument("--every", type=int, default=1, help="each of so many models (mxnet)")
     parser.add_argument("--gigabytes", type=float, default=0.5, help="weights (memory)")
     options = parser.parse_args()
     models = options.model or ["resnet18"]
@@ -56,6 +58,8 @@ def main() -> None:
                         runtime.run(models, options.repeat, Path(folder))
                     case "mindspore":
                         handwritten.run(options.repeat, Path(folder))
+                    case "mxnet":
+                        exporting_mxnet.run(options.every, Path(folder))
             except Missing as missing:
                 print(f"{subject}: {missing}")
 
