@@ -6,7 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import prod
 from pathlib import Path
 
@@ -330,7 +330,15 @@ def write_renames(
             document[name] = list(found)
     if any(vectors.values()):
         document["packed"] = vectors
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    entries = [f" {json.dumps(name)}: {_text(value)}" for name, value in document.items()]
+    path.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
+
+
+def _text(value: object) -> str:
+    """JSON of a part, a list with one element a line: Python's own encoder of indented text is slow."""
+    if isinstance(value, list) and value:
+        return "[\n  " + ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value) + "\n ]"
+    return json.dumps(value, indent=1, ensure_ascii=False).replace("\n", "\n ")
 
 
 def _vectors(
@@ -348,9 +356,18 @@ def _vectors(
     ]
 
 
+_COLUMNS = tuple(f.name for f in fields(Rename) if f.name not in ("values", "norms"))
+_OF_NORM = tuple(f.name for f in fields(Norm))
+
+
 def _document(row: Rename) -> dict[str, object]:
     """Return a row as JSON; values and norms only where there are any."""
-    return {name: value for name, value in asdict(row).items() if value or name not in ("values", "norms")}
+    found = {name: getattr(row, name) for name in _COLUMNS}
+    if row.values:
+        found["values"] = row.values
+    if row.norms:
+        found["norms"] = [{name: getattr(norm, name) for name in _OF_NORM} for norm in row.norms]
+    return found
 
 
 def read_renames(path: Path) -> dict[str, object]:

@@ -69,7 +69,9 @@ class Budget:
 
     def _size(self, dim: Dim) -> int:
         """What a dimension such as ``N`` or ``3*N`` comes to; the batch where it is not known."""
-        size = Size.of(self._batch if dim is None else dim)
+        if not isinstance(dim, str):
+            return self._batch if dim is None else dim
+        size = Size.of(dim)
         number = size.substitute(dict.fromkeys(size.names, self._batch)).number
         return self._batch if number is None else number
 

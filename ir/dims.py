@@ -50,7 +50,9 @@ class Size:
         """Return the size of a number, or the one that a text denotes."""
         if isinstance(value, Size):
             return value
-        return _read(value) if isinstance(value, str) else _collect({(): value})
+        if isinstance(value, str):
+            return _read(value)
+        return Size((((), value),)) if value else Size(())
 
     @property
     def number(self) -> int | None:
@@ -247,7 +249,8 @@ def at_sizes(dim: Dim, sizes: Mapping[str, int]) -> Dim:
 def _collect(total: Mapping[Factors, int]) -> Size:
     """Return the size of a sum of terms, in its one canonical form."""
     terms = [(factors, coefficient) for factors, coefficient in total.items() if coefficient]
-    terms.sort(key=lambda term: (-len(term[0]), [str(each) for each in term[0]]))
+    if len(terms) > 1:
+        terms.sort(key=lambda term: (-len(term[0]), [str(each) for each in term[0]]))
     return Size(tuple(terms))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 from ...ir import ModelError, RegraftError
@@ -21,6 +23,15 @@ def literal(text: str) -> object:
     Raises:
         ValueError: for anything else.
     """
+    found = _literal(text)
+    is_flat = not isinstance(found, list) and (
+        not isinstance(found, tuple) or not any(isinstance(part, (list, tuple)) for part in found)
+    )
+    return found if is_flat else deepcopy(found)
+
+
+@lru_cache(maxsize=1024)  # a symbol is read at several sizes, and its layers are alike
+def _literal(text: str) -> object:
     if len(text) > _LIMIT or not _LITERAL.fullmatch(text):
         raise ValueError(text)
     plain = text.strip()

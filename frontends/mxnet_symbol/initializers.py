@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from math import prod, sqrt
 
 from ...ir import Initializer
@@ -33,6 +34,7 @@ def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
     return Initializer.of(_BY_ROLE[role]) if role in _BY_ROLE else None
 
 
+@lru_cache(maxsize=1024)
 def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
     """The distribution of an ``__init__`` attribute: ``zeros``, or ``["xavier", {"magnitude": 3}]``.
 

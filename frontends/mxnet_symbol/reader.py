@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from ...ir import ModelError, parse_json, read_bytes, require_name
@@ -177,6 +178,7 @@ def _node(record: object, index: int, count: int) -> SymbolNode:
     return SymbolNode(index, canonical(op), name, {} if op == "null" else own, hidden | moved, references)
 
 
+@lru_cache(maxsize=1024)
 def _is_hidden(key: str) -> bool:
     """Whether an attribute is none of the operator's: ``__x__``, ``lr_mult``, ``weight_lr_mult``."""
     return (key.startswith("__") and key.endswith("__")) or any(
