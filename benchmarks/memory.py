@@ -1,19 +1,26 @@
-"""Peak memory of a conversion above the loaded model, as a share of the weights."""
+"""Peak memory of a conversion above the loaded model, as a share of the weights.
+
+Two numbers each: what the process holds, and of that what is no page of a mapped file, which the system takes
+back when it needs memory.
+"""
 
 from __future__ import annotations
 
 import gc
+import resource
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 
-def resident() -> int:
-    """Bytes of this process in memory (Linux)."""
-    import resource
 
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+def resident() -> tuple[int, int]:
+    """Bytes of this process in memory, and those that are no pages of files (Linux)."""
+    pages = [int(number) for number in Path("/proc/self/statm").read_text().split()[1:3]]
+    return pages[0] * resource.getpagesize(), (pages[0] - pages[1]) * resource.getpagesize()
 
 
 def linear_layers(layers: int, width: int) -> Any:
@@ -27,39 +34,57 @@ def linear_layers(layers: int, width: int) -> Any:
     return model.eval()
 
 
-def peak_above(model: Any, width: int, to: str, out: Path) -> int:
-    """Bytes by which memory grows at most while a model is converted."""
-    import torch
-
-    import regraft
-
+def peaks_above(job: Callable[[], object]) -> list[int]:
+    """Bytes by which each number of `resident` grows at most during a job."""
     gc.collect()
-    base = peak = resident()
+    base = resident()
+    peaks = list(base)
     done = threading.Event()
 
     def watch() -> None:
-        nonlocal peak
         while not done.is_set():
-            peak = max(peak, resident())
+            peaks[:] = map(max, peaks, resident())
             time.sleep(0.002)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        rewritten = regraft.rewrite(regraft.load(model, (torch.randn(2, width),)))
-        regraft.save(rewritten.graph, out, to=to, force=True)
+        job()
     finally:
         done.set()
         watcher.join()
-    return peak - base
+    return [peak - at for peak, at in zip(peaks, base, strict=True)]
+
+
+def converted(source: Any, width: int, to: str, out: Path) -> Callable[[], object]:
+    """The job that converts a module or a symbol without verifying."""
+    import torch
+
+    import regraft
+
+    given = {"input": np.zeros((2, width), np.float32)}
+
+    def job() -> None:
+        inputs = given if isinstance(source, Path) else (torch.randn(2, width),)
+        rewritten = regraft.rewrite(regraft.load(source, inputs))
+        regraft.save(rewritten.graph, out, to=to, force=True)
+
+    return job
 
 
 def run(gigabytes: float, folder: Path) -> None:
-    """Print one line a target."""
+    """Print one line a source and target."""
     width = int((gigabytes * 1e9 / 8 / 4) ** 0.5)
-    print(f"peak memory above a model of 8 linear layers, {8 * 4 * width * width / 1e9:.2f} GB of weights")
+    weights = 8 * 4 * width * width
+    print(f"peak memory above a model of 8 linear layers, {weights / 1e9:.2f} GB of weights")
     small, model = linear_layers(2, 8), linear_layers(8, width)
-    for to, name in (("onnx", "model.onnx"), ("mindspore", "mindspore")):
-        peak_above(small, 8, to, folder / name)  # imports are not the conversion's
-        above = peak_above(model, width, to, folder / name)
-        print(f"  {to:10} {above / 1e6:8.0f} MB {above / (8 * 4 * width * width):7.3f} x", flush=True)
+    symbols: list[Path] = []
+    for name, module, size in (("small", small, 8), ("large", model, width)):
+        converted(module, size, "mxnet", folder / name)()
+        symbols += (folder / name).glob("*-symbol.json")
+    for framework, warm, source in (("torch", small, model), ("mxnet", *symbols)):
+        for to, name in (("onnx", "model.onnx"), ("mindspore", "mindspore"), ("mxnet", "mxnet")):
+            converted(warm, 8, to, folder / name)()  # imports are not the conversion's
+            above, own = peaks_above(converted(source, width, to, folder / name))
+            cells = f"{above / 1e6:8.0f} MB {above / weights:7.3f} x, without files {own / weights:7.3f} x"
+            print(f"  {framework:6} -> {to:10} {cells}", flush=True)
