@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpus_torch import run_emitted
 from workers import Worker
 
 MODES = ("onnx", "rewritten", "mindspore")
@@ -143,7 +144,7 @@ def judge(name: str, mode: str) -> list[str]:
             graph = regraft.rewrite(graph).graph
         with tempfile.TemporaryDirectory() as folder:
             if mode == "mindspore":
-                got = _mindspore(graph, Path(folder))
+                got = run_emitted(graph, Path(folder))
             else:
                 path = Path(folder) / "model.onnx"
                 regraft.save(graph, path)
@@ -151,15 +152,6 @@ def judge(name: str, mode: str) -> list[str]:
                 got = run_onnx(str(path), given)
         found += differences(got, want, tolerance)
     return found
-
-
-def _mindspore(graph: Any, folder: Path) -> list[Any]:
-    from corpus_torch import emitted_net
-
-    import regraft
-
-    regraft.save(graph, folder / "emitted", to="mindspore")
-    return emitted_net(folder / "emitted" / "model.py")(*graph.origin.inputs.values())
 
 
 def has_types(name: str) -> bool:
