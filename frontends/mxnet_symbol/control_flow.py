@@ -1,15 +1,18 @@
 """Control flow of symbols, written out: loops turn by turn, and both branches of a condition.
 
 The number of turns is a size, or the most that a loop states: `_foreach` runs once for every slice, and what
-`_while_loop` gives behind its last turn is undefined.
+`_while_loop` gives behind its last turn is undefined. A `_while_loop` of many turns is a Loop, which ends
+where its condition does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from ...ir import Builder, ModelError, Value
+from ...ir import Builder, Constant, Graph, ModelError, TensorType, Value
 from .call import Call
 from .reader import Symbol, SymbolNode
 
@@ -19,7 +22,11 @@ Lower = Callable[[Call], Sequence[Value]]
 _OPERATORS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 """Operator -> how many symbols it runs."""
 
-_MOST_TURNS, _MOST_NODES = 1024, 1 << 15  # of one loop, and of the graph that loops within loops make
+_MOST_TURNS, _MOST_NODES = 1024, 1 << 15  # written out: of one loop, and of what loops within loops make
+_WRITTEN_OUT = 32
+"""Turns of a `_while_loop` up to which every one is written out, which all targets can write."""
+
+_MOST_LOOPED = 1 << 20
 
 
 def is_control_flow(node: SymbolNode) -> bool:
@@ -140,23 +147,101 @@ def _flag(call: Call, value: Value) -> Value:
     return call.cast(call.reshape(value, []), "bool")
 
 
+@dataclass(frozen=True)
+class _While:
+    """A `_while_loop` as its attributes tell it.
+
+    Attributes:
+        tested: numbers of the loop's inputs that the condition reads, in order.
+        places: likewise of those that the function reads.
+        changing: numbers of the inputs that a turn replaces.
+        outputs: how many of the function's results are collected.
+        turns: how many there are at most.
+    """
+
+    tested: list[int]
+    places: list[int]
+    changing: list[int]
+    outputs: int
+    turns: int
+
+
 def _while_loop(call: Call, given: list[Value], lower: Lower) -> list[Value]:
     """Outputs of every turn, zeros behind the last one, then the variables as the last turn left them."""
-    condition, function = call.node.subgraphs
     tested = _places(call, "cond_input_locs", len(given))
     places = _places(call, "func_input_locs", len(given))
     changing = [places[i] for i in _places(call, "func_var_locs", len(places))]
-    outputs, turns = call.int("num_out_data"), _turns(call, call.int("max_iterations"))
-    if outputs + len(changing) != len(function.heads):
+    loop = _While(tested, places, changing, call.int("num_out_data"), call.int("max_iterations"))
+    if loop.outputs + len(changing) != len(call.node.subgraphs[1].heads) or len({*changing}) < len(changing):
         raise call.unsupported("expected every variable of the loop again")
+    return (_written_out if loop.turns <= _WRITTEN_OUT else _looped)(call, loop, given, lower)
+
+
+def _written_out(call: Call, loop: _While, given: list[Value], lower: Lower) -> list[Value]:
+    """Every turn after the other; those behind the last one change nothing."""
+    condition, function = call.node.subgraphs
     values, running = list(given), call.constant(True)
     found: list[list[Value]] = []
-    for _ in range(turns):
-        again = _flag(call, _run(call, condition, [values[i] for i in tested], lower)[0])
+    for _ in range(_turns(call, loop.turns)):
+        again = _flag(call, _run(call, condition, [values[i] for i in loop.tested], lower)[0])
         running = call.op("And", running, again)
-        results = _run(call, function, [values[i] for i in places], lower)
-        zeros = [call.scalar_like(0, v) for v in results[:outputs]]
-        found.append([call.op("Where", running, v, z) for v, z in zip(results[:outputs], zeros, strict=True)])
-        for place, new in zip(changing, results[outputs:], strict=True):
+        results = _run(call, function, [values[i] for i in loop.places], lower)
+        kept = results[: loop.outputs]
+        zeros = [call.scalar_like(0, v) for v in kept]
+        found.append([call.op("Where", running, v, z) for v, z in zip(kept, zeros, strict=True)])
+        for place, new in zip(loop.changing, results[loop.outputs :], strict=True):
             values[place] = call.op("Where", running, new, values[place])
-    return [*(_stacked(call, column) for column in zip(*found, strict=True)), *(values[i] for i in changing)]
+    collected = [_stacked(call, column) for column in zip(*found, strict=True)]
+    return [*collected, *(values[i] for i in loop.changing)]
+
+
+def _looped(call: Call, loop: _While, given: list[Value], lower: Lower) -> list[Value]:
+    """A Loop that carries the number of the turn, the variables, and what is collected, row by row."""
+    condition, function = call.node.subgraphs
+    call.bounded(loop.turns, _MOST_LOOPED)
+    first = _flag(call, _run(call, condition, [given[i] for i in loop.tested], lower)[0])
+    body = Graph("body", call.graph.modules)
+    inner = Call(Builder(body, call=call.b.call, location=call.b.location), call.node, given, call.names)
+    body.add_input("iteration", TensorType("int64", ()))
+    body.add_input("running", TensorType("bool", ()))
+    turn = body.add_input("turn", TensorType("int64", ()))
+    captured: list[Value] = []
+    values: dict[int, Value] = {}
+    for place in loop.changing:
+        values[place] = body.add_input(f"variable_{place}", call.type_of(given[place]))
+    for place in dict.fromkeys([*loop.places, *loop.tested]):
+        if place not in values:
+            node = call.graph.node(given[place].node)
+            if isinstance(node, Constant):
+                values[place] = body.add_constant(node.data)
+            else:
+                captured.append(given[place])
+                values[place] = body.add_capture(call.type_of(given[place]))
+    results = _run(inner, function, [values[i] for i in loop.places], lower)
+    rows: list[Value] = []
+    collected: list[Value] = []
+    for number, row in enumerate(results[: loop.outputs]):
+        shape = [loop.turns, *inner.static_shape(row)]
+        call.bounded(prod(shape))
+        type_ = TensorType(inner.dtype_of(row), tuple(shape))
+        zero = call.constant(0, type_.dtype)
+        collected.append(call.op("Expand", zero, call.constant(shape), types=[type_]))
+        buffer = body.add_input(f"rows_{number}", type_)
+        at = inner.reshape(turn, [1, 1])
+        update = inner.op("Unsqueeze", row, inner.constant([0]))
+        rows.append(inner.op("ScatterND", buffer, at, update))
+    for place, new in zip(loop.changing, results[loop.outputs :], strict=True):
+        if inner.type_of(new) != call.type_of(given[place]):
+            raise call.unsupported(f"expected a variable of {call.type_of(given[place])} to keep its type")
+        values[place] = new
+    after = inner.op("Add", turn, inner.constant(1))
+    again = _flag(inner, _run(inner, condition, [values[i] for i in loop.tested], lower)[0])
+    again = inner.op("And", again, inner.op("Less", after, inner.constant(loop.turns)))
+    state = [values[i] for i in loop.changing]
+    body.outputs = [(f"output_{n}", v) for n, v in enumerate([again, after, *state, *rows])]
+    start = [call.constant(0), *(given[i] for i in loop.changing), *collected]
+    types = [call.type_of(value) for value in start]
+    found = call.b.ops(
+        "Loop", None, first, *start, outputs=len(start), types=types, captures=captured, body=body
+    )
+    return [*found[1 + len(state) :], *found[1 : 1 + len(state)]]
