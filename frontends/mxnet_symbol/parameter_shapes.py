@@ -42,6 +42,11 @@ def _deconvolution(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
     }
 
 
+def _upsampling(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    size = 2 * attrs.int("scale") - attrs.int("scale") % 2
+    return {"weight": (_at(data, 1), 1, size, size)}
+
+
 def _fully_connected(attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
     hidden = attrs.int("num_hidden")
     size = product(data[1:]) if attrs.flag("flatten", default=True) else _at(data, -1)
@@ -68,6 +73,10 @@ def _group_norm(attrs: TextAttributes, _data: Shape) -> dict[str, Shape]:
     return dict.fromkeys(("gamma", "beta"), (attrs.int("num_groups", 1),))
 
 
+def _moving_average(_attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
+    return {"moving_avg": (_at(data, 1),)}
+
+
 def _slopes(_attrs: TextAttributes, data: Shape) -> dict[str, Shape]:
     return {"gamma": (_at(data, 1),)}
 
@@ -90,6 +99,10 @@ _RULES: dict[str, Rule] = {
     "Convolution": _convolution,
     "Convolution_v1": _convolution,
     "Deconvolution": _deconvolution,
+    "_contrib_DeformableConvolution": _convolution,
+    "_contrib_ModulatedDeformableConvolution": _convolution,
+    "UpSampling": _upsampling,
+    "IdentityAttachKLSparseReg": _moving_average,
     "FullyConnected": _fully_connected,
     "Embedding": _embedding,
     "BatchNorm": _per_channel(1),

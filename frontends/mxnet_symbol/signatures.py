@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 
 Attributes = Mapping[str, str]
 
-PARAMETER_SLOTS = frozenset(["weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "parameters"])
-"""Inputs that are state of a layer."""
-
 AUXILIARY_SLOTS = frozenset(["moving_mean", "moving_var", "moving_avg"])
 """Inputs that no gradient reaches: auxiliary states."""
+
+PARAMETER_SLOTS = AUXILIARY_SLOTS | {"weight", "bias", "gamma", "beta", "parameters"}
+"""Inputs that are state of a layer."""
 
 LABEL_SLOT = "label"
 
 
-def _biased(default: str) -> Callable[[Attributes], tuple[str, ...]]:
+def _biased(default: str, *data: str) -> Callable[[Attributes], tuple[str, ...]]:
     def names(attributes: Attributes) -> tuple[str, ...]:
         bias = attributes.get("no_bias", default).lower() in ("false", "0")
-        return ("data", "weight", "bias") if bias else ("data", "weight")
+        return ("data", *data, "weight", "bias") if bias else ("data", *data, "weight")
 
     return names
 
@@ -47,6 +47,8 @@ _SLOTS: dict[str, Callable[[Attributes], tuple[str, ...]]] = {
     "Convolution": _biased("False"),
     "Convolution_v1": _biased("False"),
     "Deconvolution": _biased("True"),
+    "_contrib_DeformableConvolution": _biased("False", "offset"),
+    "_contrib_ModulatedDeformableConvolution": _biased("False", "offset", "mask"),
     "FullyConnected": _biased("False"),
     "Embedding": _fixed("data", "weight"),
     "BatchNorm": _fixed("data", "gamma", "beta", "moving_mean", "moving_var"),
@@ -58,6 +60,7 @@ _SLOTS: dict[str, Callable[[Attributes], tuple[str, ...]]] = {
     "LeakyReLU": _leaky,
     "RNN": _recurrent,
     "UpSampling": _upsampling,
+    "IdentityAttachKLSparseReg": _fixed("data", "moving_avg"),
     "SoftmaxOutput": _fixed("data", LABEL_SLOT),
     "SVMOutput": _fixed("data", LABEL_SLOT),
     "LinearRegressionOutput": _fixed("data", LABEL_SLOT),

@@ -268,6 +268,49 @@ def test_shapes_are_inferred_without_parameters(lenet: Path, tmp_path: Path) -> 
     assert len(read_tree(lenet, LoadOptions()).parameters()) == 8  # names need no values
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "data", "wanted"),  # as MXNet 1.9.1's `infer_shape` has them
+    [
+        (
+            "_contrib_DeformableConvolution",
+            {"kernel": "(3, 3)", "num_filter": "8", "num_group": "2"},
+            {"data": (1, 4, 6, 6), "offset": (1, 18, 4, 4)},
+            {"weight": (8, 2, 3, 3), "bias": (8,)},
+        ),
+        (
+            "_contrib_ModulatedDeformableConvolution",
+            {"kernel": "(3, 3)", "num_filter": "8", "no_bias": "True"},
+            {"data": (1, 4, 6, 6), "offset": (1, 18, 4, 4), "mask": (1, 9, 4, 4)},
+            {"weight": (8, 4, 3, 3)},
+        ),
+        (
+            "UpSampling",
+            {"num_args": "2", "num_filter": "4", "sample_type": "bilinear", "scale": "3"},
+            {"data": (1, 4, 6, 6)},
+            {"weight": (4, 1, 5, 5)},
+        ),
+        ("IdentityAttachKLSparseReg", {}, {"data": (2, 5)}, {"moving_avg": (5,)}),
+    ],
+)
+def test_shapes_of_layers_are_inferred_from_their_data(
+    op: str,
+    attributes: dict[str, str],
+    data: dict[str, tuple[int, ...]],
+    wanted: dict[str, tuple[int, ...]],
+    tmp_path: Path,
+) -> None:
+    names = [*data, *(f"layer_{name}" for name in wanted)]
+    variables = [{"op": "null", "name": name, "inputs": []} for name in names]
+    inputs = [[number, 0, 0] for number in range(len(names))]
+    layer = {"op": op, "name": "layer", "attrs": attributes, "inputs": inputs}
+    path = tmp_path / "x-symbol.json"
+    path.write_text(json.dumps(symbol(*variables, layer)))
+    given = [(name, np.zeros(shape, np.float32)) for name, shape in data.items()]
+    graph = read(path, given, LoadOptions())
+    found = {p.declared: (p.data.shape, p.is_buffer) for p in graph.parameters()}
+    assert found == {f"layer_{name}": (shape, name == "moving_avg") for name, shape in wanted.items()}
+
+
 def test_parameters_of_another_model(lenet: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.params"
     save_params(other, {"arg:unrelated": np.zeros(3, np.float32)})
