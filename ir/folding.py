@@ -51,7 +51,8 @@ def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon
     if array is not None and axis >= 0:
         channels = [1] * array.ndim
         channels[axis] = -1
-        return (array.astype(np.float64) * scale.reshape(channels)).astype(array.dtype)
+        folded = np.empty(array.shape, array.dtype)  # numpy's buffers, and no copy of it all in float64
+        return np.multiply(array, scale.reshape(channels), out=folded, dtype=np.float64, casting="unsafe")
     before = 0.0 if array is None else array.astype(np.float64)
     wanted = statistics[1].dtype if array is None else array.dtype
     return (before * scale + (beta - mean * scale)).astype(wanted)
