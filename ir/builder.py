@@ -141,6 +141,8 @@ def expand(builder: Builder, key: int) -> list[Value]:
 
 def _plain(value: object) -> object:
     """Return an attribute value with Python's numbers and lists for NumPy's scalars, booleans and tuples."""
+    if type(value) in (int, float, str):
+        return value
     if isinstance(value, (bool, np.bool_)):
         return int(value)
     if isinstance(value, np.integer):

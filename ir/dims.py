@@ -243,7 +243,9 @@ def at_sizes(dim: Dim, sizes: Mapping[str, int]) -> Dim:
         >>> at_sizes("2*N+1", {"N": 3}), at_sizes("M", {"N": 3})
         (7, 'M')
     """
-    return Size.of(dim).substitute(sizes).dim if isinstance(dim, str) else dim
+    if not isinstance(dim, str):
+        return dim
+    return sizes[dim] if dim in sizes else Size.of(dim).substitute(sizes).dim
 
 
 def _collect(total: Mapping[Factors, int]) -> Size:

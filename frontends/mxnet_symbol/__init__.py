@@ -46,7 +46,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     try:
         stored = _stored(path, options)
         named = {name for name, array in inputs if name and array is not None}
-        rename_structural(symbol, classify(symbol, Stored(), named), stored)
+        rename_structural(symbol, stored, named)
         variables = classify(symbol, stored, named)
         symbol = with_begin_states(symbol, variables.parameters)
         arrays = bind(inputs, variables, notes, narrow=variables.are_single(stored))
@@ -98,7 +98,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     """
     path = Path(str(model))
     symbol, stored = read_symbol(path), _stored(path, options)
-    rename_structural(symbol, classify(symbol, Stored()), stored)
+    rename_structural(symbol, stored)
     variables = classify(symbol, stored)
     graph = _graph(path, symbol, variables, stored)
     build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))

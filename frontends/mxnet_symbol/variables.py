@@ -115,15 +115,20 @@ def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Var
     return found
 
 
-def rename_structural(symbol: Symbol, variables: Variables, stored: Stored) -> None:
+def rename_structural(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> None:
     """Give stored arrays with Gluon's structural names (``0.weight``) the names that the symbol has.
+
+    Args:
+        symbol: where the names are; inputs that are `given` are none of them.
+        stored: changed in place.
+        given: names of inputs.
 
     Raises:
         ModelError: E101 where the symbol does not tell which is which.
     """
     if stored.auxiliary or not stored.arguments:
         return
-    names = [node.name for node in variables.parameters.values()]
+    names = [node.name for node in classify(symbol, Stored(), given).parameters.values()]
     found = find_structural(symbol, names, stored.arguments)
     if found:
         stored.structural = found
