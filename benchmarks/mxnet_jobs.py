@@ -30,7 +30,7 @@ def regraft(prefix, out, inputs):
 
 def mxnet(prefix, out, inputs):
     """Convert with MXNet's own exporter."""
-    import mxnet.onnx
+    import mxnet.onnx  # pyright: ignore[reportMissingImports] - of another Python
     import numpy as np
 
     shapes, types = [tuple(shape) for _, shape, _ in inputs], [np.dtype(dtype).type for _, _, dtype in inputs]
