@@ -26,6 +26,7 @@ from .commands.passes import explain, passes
 from .commands.report import report
 from .commands.rewrite import rewrite
 from .commands.show import show
+from .commands.sweep import sweep
 from .commands.verify import verify
 from .ending import end_on_signals, ignore_signals
 
@@ -62,6 +63,7 @@ for command in (
     convert_checkpoint,
     repair_checkpoint,
     diff,
+    sweep,
     passes,
     explain,
     completion,

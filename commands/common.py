@@ -45,6 +45,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "regraft diff model.pth model.onnx --map model.renames.json",
         "regraft diff net.py:Net model.ckpt",
     ),
+    "sweep": (
+        "regraft sweep zoo.toml -o sweep",
+        "regraft sweep zoo.toml -o now --against before/rows.jsonl --scheduler tcp://host:8786",
+    ),
     "passes": ("regraft passes --to mindspore",),
     "explain": ("regraft explain", "regraft explain RP101", "regraft explain tie-weights"),
     "completion": ('eval "$(regraft completion bash)"', "regraft completion fish | source"),

@@ -21,10 +21,11 @@ PARTS = (
     "verification",
     "explanations",
     "pages",
+    "sweeping",
 )
 ALLOWED = {
     "cli": {"commands", "ir", "ending", "process_state"},
-    "commands": {"api", "ir", "commands", "ending", "process_state"},
+    "commands": {"api", "ir", "commands", "ending", "process_state", "sweeping"},
     "api": {
         "capturing",
         "weights",
@@ -72,6 +73,7 @@ ALLOWED = {
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
     "editing": {"editing"},
+    "sweeping": {"ir", "sweeping", "__main__"},  # it runs the command line itself
     "diagnosis": {"frontends", "passes", "ir", "editing", "diagnosis"},
     "backends": {"ir", "backends", "passes"},  # what passes are; never one of them
     "ir": {"ir"},

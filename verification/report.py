@@ -202,7 +202,8 @@ class Report:
 
     def to_json(self) -> dict[str, object]:
         """Return the report as plain data that JSON can hold; NaN becomes None, an infinity "inf"."""
-        return {name: _plain(value) for name, value in {"passed": self.passed, **asdict(self)}.items()}
+        said = {"passed": self.passed, "verdict": self.verdict, "summary": self.summary()}
+        return {name: _plain(value) for name, value in {**said, **asdict(self)}.items()}
 
     def render(self, *, brief: bool = False) -> str:
         """Return the report as text: verdict, first divergence with its cause, differences, tables.

@@ -1,0 +1,209 @@
+"""`regraft sweep`: check and rewrite the models of a suite, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import option_of, value_of
+from .printing import (
+    add_row,
+    echo,
+    is_quiet,
+    print_json,
+    print_table,
+    print_verdict,
+    report_errors,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.progress import Progress
+
+    from ..sweeping import Row
+
+_DECIDED = {"output", "to", "json", "force", "help", "html", "quiet", "color", "lang", "output-format"}
+"""Options that a suite does not give: the sweep does."""
+
+_SHOWN = 30
+"""Rows that are printed; the tables have all."""
+
+
+@click.command(short_help="Run a SUITE of models; name what got worse.")
+@click.argument("suite", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory of rows.jsonl, table.md and table.html.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="ROWS",
+    help="The rows.jsonl of an earlier sweep: regressions come first, and they alone give exit code 1.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    help="Cases at a time on this machine; as many as it has cores.",
+)
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="ADDRESS",
+    help="A Dask scheduler such as tcp://host:8786, whose workers run the cases instead; they must reach "
+    "SUITE's folder and the store.",
+)
+@click.option(
+    "--store",
+    default="",
+    metavar="URL",
+    help="Where rows and outputs are kept, so that what has not changed is not run again: a folder, or "
+    "s3://bucket/path and the like; OUT/store.",
+)
+@click.option("--keep", is_flag=True, help="Keep what is written in the store, too.")
+@click.option("--fresh", is_flag=True, help="Run what has not changed, too.")
+@click.option("--json", "as_json", is_flag=True, help="The rows as JSON on standard output.")
+@click.pass_context
+def sweep(
+    ctx: click.Context,
+    suite: Path,
+    output: Path,
+    against: Path | None,
+    jobs: int | None,
+    scheduler: str,
+    store: str,
+    keep: bool,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Check the models of SUITE and rewrite them to its targets, each in a process of its own with limits.
+
+    SUITE is a TOML file of tables [[models]]: `model` as on the command line, or a list, or with a * in its
+    file or name; `to` lists targets; `check`, `seconds` and `memory` (16 GiB) say what is done and allowed;
+    other keys are options of check and rewrite. Keys at the top are for all. A sweep that was ended goes on
+    where it was when it is run again. RUNS THE CODE of models that are named as on the command line.
+
+    Exit code 1 when a case is not equal or clean; with --against, when one is worse than it was.
+    """
+    with report_errors(ctx):
+        from ..sweeping import read_suite, sweep, write_tables
+        from ..sweeping.runs import Sweep
+        from ..sweeping.store import read_rows
+        from ..sweeping.tables import HEADINGS, cells_of, compare_rows, summary
+
+        before = [] if against is None else read_rows(against)
+        cases = read_suite(suite, _targets(), _spell)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            from ..ir import UsageError
+
+            raise UsageError("E002", f"cannot write: {error.strerror}", place=str(output)) from error
+        how = Sweep(store or str((output / "store").absolute()), jobs or 0, scheduler, keep=keep, fresh=fresh)
+        order = {(case.name, case.step): number for number, case in enumerate(cases)}
+        rows = sorted(_told(sweep(cases, how), len(cases)), key=lambda row: order[row.name, row.step])
+        write_tables(output, rows, before, title=suite.stem)
+        compared = compare_rows(rows, before)
+        if as_json:
+            print_json([{**each.row.to_json(), "change": each.change} for each in compared])
+        else:
+            print_verdict(summary(rows, compared))
+            shown = [each for each in compared if each.change or not each.row.good]
+            if shown:
+                table = table_of(*HEADINGS[:4], *(f">{name}" for name in HEADINGS[4:7]), HEADINGS[7])
+                for each in shown[:_SHOWN]:
+                    add_row(table, *cells_of(each))
+                print_table(table)
+            if len(shown) > _SHOWN:
+                echo(f"and {len(shown) - _SHOWN} more")
+            for name in ("rows.jsonl", "table.md", "table.html"):
+                echo(f"wrote {output / name}")
+        worse = any(each.change in ("regression", "gone") for each in compared)
+        good = all(row.good for row in rows)
+        ctx.exit(int(worse if against is not None else not good))
+
+
+def _targets() -> list[str]:
+    from .. import api
+
+    return list(api.target_names())
+
+
+def _spell(command: str, key: str, value: object) -> Sequence[str] | None:
+    """The arguments that say an option of a suite; None where the command has none such.
+
+    Raises:
+        TypeError: with what was expected, for a value of another kind.
+    """
+    from .check import check
+    from .rewrite import rewrite
+
+    asked = {"check": check, "rewrite": rewrite}[command]
+    option = None if key in _DECIDED else option_of(asked, key)
+    if option is None:
+        return None
+    if isinstance(value, dict):
+        value = [f"{name}={_plain(each)}" for name, each in value.items()]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    said = value_of(option, key, value)
+    if option.is_flag:
+        negated = option.secondary_opts[0] if option.secondary_opts else None
+        return [option.opts[0]] if said else [negated] if negated else []
+    return [f"--{key}={each}" for each in (said if isinstance(said, list) else [said])]
+
+
+def _plain(value: object) -> str:
+    """A value of a table as --arg and --input take it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _told(rows: Iterator[Row], cases: int) -> list[Row]:
+    """The rows, each said as it comes: a bar on a terminal, lines in a pipe."""
+    import sys
+
+    found: list[Row] = []
+    if sys.stderr.isatty() and not is_quiet():
+        with _bar() as bar:
+            task = bar.add_task("", total=cases)
+            for row in rows:
+                found.append(row)
+                if not row.good:
+                    bar.console.print(_line(row), markup=False, highlight=False)
+                bar.update(task, advance=1, description=_line(row)[:60])
+        return found
+    for row in rows:
+        found.append(row)
+        if not is_quiet():
+            echo(f"[{len(found)}/{cases}] {_line(row)}", err=True)
+    return found
+
+
+def _bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _line(row: Row) -> str:
+    from ..ir.outside.display import printable
+
+    took = "from the store" if row.cached else f"{row.seconds:.1f} s"
+    step = "check" if row.step == "check" else f"-> {row.step}"
+    return printable(f"{row.verdict}: {row.name} {step} ({took})")

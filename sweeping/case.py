@@ -1,0 +1,119 @@
+"""What a sweep runs, and what it says of it: a case and its row."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+GOOD = ("equal", "clean")
+"""Verdicts of a case that is as it should be."""
+
+VERDICTS = (
+    *GOOD,
+    "findings",
+    "unproven",
+    "different",
+    "refused",
+    "over time",
+    "over memory",
+    "fault",
+    "died",
+)
+"""What a row says, the best first: a later one than before is a regression."""
+
+LASTING = ("equal", "clean", "findings", "unproven", "different", "refused")
+"""Verdicts on the model, which hold until it changes; the others may be the machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One command line on one model.
+
+    Attributes:
+        name: the model as the suite names it, with what tells it from its like.
+        step: "check", or the target that the model is rewritten to.
+        model: the model as the command line takes it.
+        arguments: the further arguments of the command, without an output.
+        folder: the folder that the command runs in: the suite's, absolute.
+        seconds: the time that it may take.
+        memory: what it may allocate, in bytes.
+    """
+
+    name: str
+    step: str
+    model: str
+    arguments: tuple[str, ...]
+    folder: str
+    seconds: float
+    memory: int
+
+    @property
+    def title(self) -> str:
+        """The name and the step in one line."""
+        return f"{self.name} {'check' if self.step == 'check' else f'-> {self.step}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of a case.
+
+    Attributes:
+        name: of the case.
+        step: of the case.
+        verdict: one of `VERDICTS`.
+        detail: the verdict in the command's words, or the error's.
+        code: the error's or the first finding's code; empty where there is none.
+        seconds: by the clock.
+        cpu: seconds of CPU.
+        memory: the largest resident set, in bytes.
+        key: digest of all that the verdict depends on.
+        host: the machine that ran it.
+        output: URL of the folder of its output; empty where it was not kept.
+        cached: whether this is the row of an earlier run.
+    """
+
+    name: str
+    step: str
+    verdict: str
+    detail: str = ""
+    code: str = ""
+    seconds: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+    key: str = ""
+    host: str = ""
+    output: str = ""
+    cached: bool = False
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict in GOOD
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: object) -> Row:
+        """Return a row of what `to_json` gave, leaving out what this version does not know.
+
+        Raises:
+            ValueError: for anything else.
+        """
+        if not isinstance(document, dict):
+            raise ValueError(f"expected a row, got {type(document).__name__}")
+        known = {name: document[name] for name in cls.__dataclass_fields__ if name in document}
+        for name, value in known.items():
+            wanted = cls.__dataclass_fields__[name].type
+            good = {
+                "str": isinstance(value, str),
+                "bool": isinstance(value, bool),
+                "int": isinstance(value, int),
+                "float": isinstance(value, (int, float)),
+            }
+            if not good[str(wanted)]:
+                raise ValueError(f"expected {wanted} as `{name}`, got {value!r}")
+        if not {"name", "step", "verdict"} <= known.keys() or known["verdict"] not in VERDICTS:
+            raise ValueError("expected a row with name, step and verdict")
+        return cls(**known)

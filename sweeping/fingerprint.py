@@ -1,0 +1,106 @@
+"""Digests of all that a verdict depends on: sources, weights, options, regraft, and what is installed.
+
+What a Python model imports is not known before it runs, and then not in whole. So every Python file of its
+folder counts, and every installed distribution by its version: a case is run again too often rather than
+too seldom.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from .case import Case
+
+_MODELS = {".onnx", ".mindir", ".pt2", ".json"}
+_OWN = Path(__file__).resolve().parent.parent
+
+
+@cache
+def environment() -> str:
+    """Return the digest of this installation: regraft's own source, Python, and every distribution."""
+    installed = sorted({f"{d.name}=={d.version}" for d in metadata.distributions()})
+    parts = [_sources(_OWN), platform.python_version(), platform.machine(), *installed]
+    return _digest(*parts)
+
+
+def fingerprint(case: Case) -> str:
+    """Return the digest of all that the verdict on a case depends on, its limits and name left out."""
+    folder = Path(case.folder)
+    named = [_digest(str(path), content) for path, content in _files(case, folder)]
+    return _digest(environment(), json.dumps([case.step, case.model, case.arguments]), *sorted(named))
+
+
+def _files(case: Case, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files and folders that a case's command line names, with their digests."""
+    where = case.model.rpartition(":")[0] or case.model
+    model = folder / where
+    if model.suffix == ".py":
+        yield Path(where), _sources(model.parent)
+    elif model.suffix in _MODELS:
+        stem = model.name.removesuffix(".json").removesuffix("-symbol")
+        for path in sorted(model.parent.iterdir()) if model.parent.is_dir() else []:
+            beside = path.suffix not in _MODELS if model.suffix == ".onnx" else path.name.startswith(stem)
+            if path == model or (beside and path.is_file()):  # its weights, whatever they are called
+                yield path.relative_to(model.parent), _content(path)
+    else:
+        found = PathFinder.find_spec(where.partition(".")[0], [str(folder), *_paths()])
+        if found is not None and found.origin is not None:
+            origin = Path(found.origin)
+            yield Path(where), _sources(origin.parent) if origin.name == "__init__.py" else _content(origin)
+    for argument in case.arguments:
+        for text in _named(argument):
+            path = folder / text
+            if text and path.is_file():
+                yield Path(text), _sources(path.parent) if path.suffix == ".py" else _content(path)
+
+
+def _named(argument: str) -> Iterator[str]:
+    """Yield what may be a file in an argument: ``--data=FILE``, ``--input=x=@FILE``, ``--pass=FILE:Class``."""
+    ends = [0, *(at + 1 for at, letter in enumerate(argument) if letter in "=@")]
+    for text in (argument[at:] for at in ends):
+        yield text
+        yield text.rpartition(":")[0]
+
+
+def _paths() -> list[str]:
+    import sys
+
+    return [path for path in sys.path if path]
+
+
+@cache
+def _sources(folder: Path) -> str:
+    """Return the digest of a folder's Python files, those of folders below it included."""
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = Path(place, name)
+                found += [str(path.relative_to(folder)), _content(path)]
+    return _digest(*found)
+
+
+@cache
+def _content(path: Path) -> str:
+    """Return the digest of a file's content; of a link that leads nowhere, that of nothing."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+    except OSError:
+        return ""
+
+
+def _digest(*parts: str) -> str:
+    found = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        found.update(f"{len(part)}:".encode() + part.encode(errors="surrogatepass"))
+    return found.hexdigest()

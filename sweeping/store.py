@@ -1,0 +1,105 @@
+"""Where rows and outputs are kept: a folder, or any URL that fsspec opens, by the digest of what was run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..ir import UsageError
+from .case import LASTING, Row
+
+
+class Store:
+    """Rows and outputs by key; two runs of one key never write into one file.
+
+    Args:
+        url: a folder, or a URL such as ``s3://bucket/sweeps``, whose fsspec package is installed.
+
+    Raises:
+        UsageError: for a URL that cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                "E105",
+                "a sweep expected `fsspec` to be installed, got no such module",
+                hint='pip install "regraft[sweep]"',
+            ) from error
+        try:
+            self._files, self._root = url_to_fs(url)
+        except (ImportError, ValueError, OSError) as error:
+            raise UsageError(
+                "E001", f"expected a folder or a URL that fsspec opens, got `{url}`: {error}"
+            ) from error
+        self._url = url.rstrip("/")
+        self._local = "file" in _protocols(self._files)
+
+    def get(self, key: str) -> Row | None:
+        """Return the row of an earlier run of the same, as cached; None where there is none that lasts."""
+        try:
+            row = Row.from_json(json.loads(self._files.cat_file(f"{self._place(key)}/row.json")))
+        except (OSError, ValueError, RecursionError):  # absent, cut off, or not ours
+            return None
+        return replace(row, cached=True) if row.verdict in LASTING and row.key == key else None
+
+    def put(self, row: Row, output: Path | None = None) -> Row:
+        """Keep a row, and a folder beside it; the row comes last, and whole.
+
+        Args:
+            row: what came of a case.
+            output: the folder to keep; None or an empty one for nothing.
+
+        Returns:
+            The row, with the URL of what was kept.
+        """
+        place, attempt = self._place(row.key), secrets.token_hex(6)
+        self._files.makedirs(place, exist_ok=True)
+        if output is not None and any(output.iterdir()):
+            self._files.put(f"{output}/", f"{place}/output-{attempt}/", recursive=True)
+            row = replace(row, output=f"{self._url}/{row.key[:2]}/{row.key}/output-{attempt}")
+        text = json.dumps(row.to_json(), ensure_ascii=False, indent=1).encode()
+        if self._local:  # elsewhere an object appears whole
+            self._files.pipe_file(f"{place}/row-{attempt}.json", text)
+            Path(f"{place}/row-{attempt}.json").replace(f"{place}/row.json")
+        else:
+            self._files.pipe_file(f"{place}/row.json", text)
+        return row
+
+    def _place(self, key: str) -> str:
+        return f"{self._root}/{key[:2]}/{key}"
+
+
+def _protocols(files: Any) -> tuple[str, ...]:
+    found = files.protocol
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of an earlier sweep's table.
+
+    Raises:
+        UsageError: for a file that has none.
+    """
+    rows: list[Row] = []
+    with contextlib.ExitStack() as stack:
+        try:
+            lines = stack.enter_context(path.open(encoding="utf-8"))
+            for number, line in enumerate(lines, 1):
+                try:
+                    rows.append(Row.from_json(json.loads(line)))
+                except (ValueError, RecursionError) as error:
+                    raise UsageError(
+                        "E001", f"expected a row of a sweep, got {error}", place=f"{path}:{number}"
+                    ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                "E001", f"expected the rows.jsonl of a sweep, got {error}", place=str(path)
+            ) from error
+    return rows
