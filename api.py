@@ -161,6 +161,7 @@ def load(
     partial: bool = False,
     trust: bool = False,
     keep_prints: bool = False,
+    meta: bool = False,
 ) -> Graph:
     """Lower a model into the IR.
 
@@ -169,7 +170,8 @@ def load(
             (these run the model's code), ``x-symbol.json``, ``x.onnx``, ``x.mindir``, ``x.pt2`` (these are
             read as data).
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
-        params: file with the parameters, where they are not beside the model.
+        params: file with the parameters: an MXNet symbol's, where they are not beside it; of a module or a
+            named Cell a checkpoint, which has to hold them all by their names, or a folder of shards.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments for ``file.py:Name``.
@@ -179,6 +181,8 @@ def load(
             `torch.export.load`. Without it such a file is refused, and an ordinary one needs none. A
             ``.mindir`` file is read as data in any case, and with it MindSpore runs it where it is compared.
         keep_prints: whether what a Cell prints, dumps and summarises stays in emitted MindSpore source.
+        meta: whether a torch model that is named is made without values for its parameters, so that no
+            memory is used but what is read of `params`; a module on the device ``meta`` needs no saying.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.
@@ -197,6 +201,7 @@ def load(
         partial=partial,
         trust=trust,
         keep_prints=keep_prints,
+        meta=meta,
     )
     return read(model, inputs, options)
 

@@ -24,7 +24,7 @@ from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .frontends.python_file import run_file
 from .guarding import guarded
 from .ir import CODES as OF_ERRORS
-from .ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
+from .ir import Graph, ModelError, RegraftError, TensorData, UnsupportedError, table_markup, text_markup
 from .passes import PASSES, default_pipeline, run_passes
 from .passes.base import Change
 
@@ -240,6 +240,7 @@ def loading(
     partial: bool = False,
     trust: bool = False,
     keep_prints: bool = False,
+    meta: bool = False,
 ) -> LoadOptions:
     """The options of `api.load` as one record; any other is a TypeError."""
     return LoadOptions(
@@ -250,4 +251,13 @@ def loading(
         partial,
         trust,
         keep_prints,
+        values=_values,
+        meta=meta,
     )
+
+
+def _values(path: Path) -> Mapping[str, TensorData]:
+    """The weights of a checkpoint, without what an optimizer keeps of them."""
+    from .checkpoints import read_training
+
+    return read_training(path, [])[0]

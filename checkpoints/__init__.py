@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.files import staged
 from ..ir import ModelError, TensorData, UsageError, require_file
+from .shards import index_of, read_shards
 
 if TYPE_CHECKING:
     from .optimizer_state import OptimizerState
@@ -24,7 +25,8 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
     """The tensors of a checkpoint by name, none of them loaded.
 
     Args:
-        path: a file whose suffix is in `READABLE`. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
+        path: a file whose suffix is in `READABLE`, the ``.index.json`` of a checkpoint in shards, or a folder
+            that has one. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
             writes them); the first bytes tell.
         notes: gets a sentence where something of the file was not read.
 
@@ -33,6 +35,9 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
         ModelError: when the file is missing, truncated, malformed or holds anything but tensors.
     """
     path, notes = Path(path), [] if notes is None else notes
+    index = _index_of(path)
+    if index is not None:
+        return read_shards(index, read_checkpoint)
     magic = _magic(path)
     if _is_torch(path, magic):
         from .torch_file import TorchFile
@@ -58,7 +63,7 @@ def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorD
     their own.
     """
     path = Path(path)
-    if _is_torch(path, _magic(path)):
+    if _index_of(path) is None and _is_torch(path, _magic(path)):
         from .torch_file import TorchFile
 
         file = TorchFile(path)
@@ -70,6 +75,11 @@ def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorD
     from .optimizer_state import split_slots
 
     return split_slots(tensors, notes)
+
+
+def _index_of(path: Path) -> Path | None:
+    """The index of a checkpoint in shards; a folder that is called like a file is an error of its reader."""
+    return None if path.suffix in READABLE else index_of(path)
 
 
 def _magic(path: Path) -> bytes:

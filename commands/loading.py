@@ -60,6 +60,7 @@ class Loading:
     inputs: tuple[str, ...]
     data: Path | None
     params: Path | None
+    meta: bool
     arguments: tuple[str, ...]
     dynamic: tuple[str, ...]
     no_dynamic_batch: bool
@@ -115,6 +116,7 @@ class Loading:
             load_extension(path)
         return {
             "params": self.params,
+            "meta": self.meta,
             "dynamic_batch": not self.no_dynamic_batch,
             "dynamic": self.axes(),
             "arguments": self.constructor(),
@@ -170,7 +172,16 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--data", type=click.Path(path_type=Path), help="Example inputs by name: an .npz file."
             ),
             click.option(
-                "--params", type=click.Path(path_type=Path), help="Parameter file, if not beside the model."
+                "--params",
+                type=click.Path(path_type=Path),
+                help="Parameter file: MXNet's, if not beside the model, or a checkpoint with all that MODEL "
+                "has, or a folder of shards with their index.",
+            ),
+            click.option(
+                "--meta",
+                is_flag=True,
+                help="Make a PyTorch MODEL without values for its parameters, which --params has: for models "
+                "larger than memory.",
             ),
             click.option(
                 "--arg",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from ..ir import Graph, ModelError, UsageError
 from .inputs import Inputs, InputSpec, arrays_of, as_arrays, bounds_of, holds_values, is_nested
 from .options import LoadOptions
 from .python_file import load_object, raised_below
-from .registry import file_names, frontend, frontend_of_file, frontend_of_model
+from .registry import Frontend, file_names, frontend, frontend_of_file, frontend_of_model
 
 __all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
 
@@ -39,12 +41,15 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
                 f"expected a torch module, a MindSpore Cell or a path, got `{type(model).__name__}`",
                 hint=_hint(),
             )
-        return row.framework, model
+        return row.framework, _with_values(row, model, options, own=False)
     row = frontend_of_file(model)
     if row is not None:
+        if options.params is not None and row.framework != "mxnet":
+            raise UsageError("E001", f"expected no further parameters, as `{model}` holds its own")
         return row.framework, _existing(model)
     if _REFERENCE.match(model):
-        found = load_object(model, options.arguments)
+        with _without_values(options):
+            found = load_object(model, options.arguments)
         row = frontend_of_model(found)
         if row is None:
             raise ModelError(
@@ -52,7 +57,7 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
                 f"expected a torch module or a MindSpore Cell, got `{type(found).__name__}`",
                 place=model,
             )
-        return row.framework, found
+        return row.framework, _with_values(row, found, options, own=True)
     if model.endswith(".py"):
         raise UsageError(
             "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net"
@@ -68,6 +73,25 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
         f"expected a model, got `{model}`",
         hint=_hint(),
     )
+
+
+def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: bool) -> object:
+    """A live model with the values of the file that the options name; itself where they name none."""
+    if options.params is None or options.values is None:
+        return model
+    return row.load_values().with_values(model, options.values(options.params), own=own)
+
+
+@contextmanager
+def _without_values(options: LoadOptions) -> Iterator[None]:
+    """A with block in which a model is made; its parameters without values where the options say so."""
+    if not options.meta:
+        yield
+        return
+    if options.params is None:
+        raise UsageError("E001", "expected --params with --meta: a model without values needs some")
+    with frontend("torch").load_values().without_values():
+        yield
 
 
 def _hint() -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..ir import TensorData
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +16,9 @@ class LoadOptions:
     """Options of every frontend.
 
     Attributes:
-        params: file with the parameters (``.params`` for MXNet), or None to look beside the model.
+        params: file with the parameters, or None for those of the model, or beside it (MXNet).
+        values: reads the tensors of that file.
+        meta: whether a torch model is made without values for its parameters, which `params` has.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
@@ -30,3 +36,5 @@ class LoadOptions:
     trust: bool = False
     keep_prints: bool = False
     own: bool = False
+    values: Callable[[Path], Mapping[str, TensorData]] | None = None
+    meta: bool = False

@@ -42,6 +42,10 @@ class Frontend:
         """Import the package."""
         return importlib.import_module(f".{self.package}", __package__)
 
+    def load_values(self) -> Any:
+        """Import what gives a live model the values of a file: ``with_values(model, given, own=...)``."""
+        return importlib.import_module(f".{self.package}.given_values", __package__)
+
     def load_table(self) -> Any:
         """Import its lowerings alone: a `LoweringTable`."""
         return importlib.import_module(f".{self.package}.operators", __package__).TABLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class TensorData:
         load: returns the array; called anew each time, so that nothing is kept alive.
         storage: identity of the memory behind it, equal for views of one storage; None when unknown.
         digest: content digest, known beforehand only for data parsed from text (which has none).
+        place: file and byte at which its elements lie as they are; None elsewhere.
     """
 
     dtype: str
@@ -28,6 +30,7 @@ class TensorData:
     load: Callable[[], Array] | None
     storage: object = None
     digest: str = field(default="", repr=False)
+    place: tuple[Path, int] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(array: Array, storage: object = None) -> TensorData:

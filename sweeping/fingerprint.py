@@ -63,7 +63,7 @@ def _files(case: Case, folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _named(argument: str) -> Iterator[str]:
-    """Yield what may be a file in an argument: ``--data=FILE``, ``--input=x=@FILE``, ``--pass=FILE:Class``."""
+    """Yield what may be a file in ``--data=FILE``, ``--input=x=@FILE`` or ``--pass=FILE:Class``."""
     ends = [0, *(at + 1 for at, letter in enumerate(argument) if letter in "=@")]
     for text in (argument[at:] for at in ends):
         yield text

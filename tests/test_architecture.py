@@ -49,7 +49,7 @@ ALLOWED = {
     "explanations": {"explanations"},
     "extending": {"frontends", "passes", "backends", "ir"},
     "capturing": {"frontends", "ir"},
-    "checking": {"guarding", "diagnosis", "frontends", "passes", "ir"},
+    "checking": {"guarding", "diagnosis", "frontends", "passes", "checkpoints", "ir"},
     "fixing": {
         "guarding",
         "checking",

@@ -67,9 +67,10 @@ class MappedFile:
             parts = [np.frombuffer(self.view, np.uint8, length, start) for start, length in slices]
             return np.concatenate(parts).view(numpy_dtype(dtype)).reshape(shape)
 
-        return TensorData(
-            dtype, shape, load if prod(shape) else _empty(dtype, shape), (str(self.path), slices[0][0])
-        )
+        if not prod(shape):
+            return TensorData(dtype, shape, _empty(dtype, shape), (str(self.path), slices[0][0]))
+        place = (self.path, slices[0][0]) if len(slices) == 1 else None
+        return TensorData(dtype, shape, load, (str(self.path), slices[0][0]), place=place)
 
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> Callable[[], Array]:

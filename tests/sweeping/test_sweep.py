@@ -203,7 +203,15 @@ class TestStore:
         (tmp_path / "w.params").write_text("1")
         (tmp_path / "n-symbol.json").write_text("{}")
         (tmp_path / "n-0000.params").write_text("1")
-        case = Case("a", "onnx", "net.py:Net", ("--params=w.params", "--input=x=@x.npy", "--pass=own/p.py:P"), str(tmp_path), 1, 1)
+        case = Case(
+            "a",
+            "onnx",
+            "net.py:Net",
+            ("--params=w.params", "--input=x=@x.npy", "--pass=own/p.py:P"),
+            str(tmp_path),
+            1,
+            1,
+        )
         symbol = replace(case, model="n-symbol.json", arguments=())
 
         def keys() -> tuple[str, str]:

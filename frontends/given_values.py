@@ -1,0 +1,54 @@
+"""Which values of a file are which of a model's: by name, with nothing left over on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..ir import ModelError, TensorData, near_names
+
+_SHOWN = 5
+
+
+def fit_values(
+    wanted: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, TensorData],
+    tied: Sequence[Sequence[str]] = (),
+    optional: Sequence[str] = (),
+) -> dict[str, TensorData]:
+    """Return the value of every name that a model wants.
+
+    Args:
+        wanted: name -> shape, of all that the model stores.
+        given: the file's tensors.
+        tied: names of one tensor each; a file may have any of them.
+        optional: names that a file may lack.
+
+    Raises:
+        ModelError: E801, with every name that is missing, unknown or of another shape, and the near ones.
+    """
+    found = {name: data for name, data in given.items() if name in wanted}
+    for names in tied:
+        first = next((found[name] for name in names if name in found), None)
+        if first is not None:
+            found.update((name, first) for name in names if name not in found)
+    missing = [name for name in wanted if name not in found and name not in optional]
+    unknown = [name for name in given if name not in wanted]
+    other = [name for name, data in found.items() if tuple(data.shape) != wanted[name]]
+    if not (missing or unknown or other):
+        return found
+    lines = [
+        *(f"`{n}` is {list(wanted[n])} in the model and {list(found[n].shape)} in the file" for n in other),
+        *(f"`{n}` is not in the file{_near(n, unknown)}" for n in missing),
+        *(f"`{n}` is not in the model" for n in unknown),
+    ]
+    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    raise ModelError(
+        "E801",
+        "expected a file with the model's parameters: " + "; ".join([*lines[:_SHOWN], *more]),
+        hint="regraft convert-checkpoint gives a file of another framework or with other names the model's",
+    )
+
+
+def _near(name: str, unknown: Sequence[str]) -> str:
+    near = near_names(name, unknown, 1, 0.6)
+    return f", which has `{near[0]}`" if near else ""

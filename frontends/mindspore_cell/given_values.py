@@ -1,0 +1,37 @@
+"""Gives a Cell the values of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir import TensorData, UsageError
+from ..given_values import fit_values
+
+
+def with_values(cell: Any, given: Mapping[str, TensorData], *, own: bool) -> Any:
+    """Return a Cell with a file's values for all its parameters.
+
+    Args:
+        cell: a Cell.
+        given: name -> tensor.
+        own: whether the Cell was made for this call; another is not changed, and a Cell cannot be copied.
+
+    Raises:
+        UsageError: for a Cell of the caller's.
+        ModelError: when the names or shapes do not fit (E801).
+    """
+    if not own:
+        raise UsageError(
+            "E001",
+            "expected the name of a Cell with `params`, got a Cell",
+            hint="mindspore.load_checkpoint(FILE, net) gives it the values first",
+        )
+    import mindspore
+
+    held = {p.name: p for p in cell.get_parameters()}
+    fitting = fit_values({name: tuple(p.shape) for name, p in held.items()}, given)
+    for name, data in fitting.items():
+        value = mindspore.Tensor(data.numpy())
+        held[name].set_data(value.astype(held[name].dtype) if value.dtype != held[name].dtype else value)
+    return cell

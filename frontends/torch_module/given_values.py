@@ -1,0 +1,141 @@
+"""Gives a module the values of a file: mapped, read when they are used, and written by nobody."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir import ModelError, TensorData, numpy_dtype
+from ..given_values import fit_values
+from .export.tensors import tensor_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import Module
+
+_COUNTER = "num_batches_tracked"
+"""What BatchNorm counts, which older files lack."""
+
+
+def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -> object:
+    """Return a module with a file's values for all its parameters and stored buffers.
+
+    Args:
+        module: a module; its parameters may be on the device ``meta``.
+        given: name -> tensor.
+        own: whether the module was made for this call, and may be changed; a copy is returned otherwise,
+            which shares nothing that is written.
+
+    Raises:
+        ModelError: when the names or shapes do not fit (E801), or a buffer that no file has is on ``meta``.
+    """
+    from torch.nn import Module
+    from torch.nn.parameter import is_lazy
+
+    if not isinstance(module, Module):
+        raise ModelError(
+            "E103", "expected parameters for a module, got them for a program, which has its own"
+        )
+    state = {n: t for n, t in module.state_dict(keep_vars=True).items() if hasattr(t, "shape")}
+    wanted = {n: tuple(given[n].shape) if is_lazy(t) and n in given else _shape(t) for n, t in state.items()}
+    groups: dict[int, list[str]] = {}
+    for name, tensor in state.items():
+        groups.setdefault(id(tensor), []).append(name)
+    counters = [name for name in state if name.rpartition(".")[2] == _COUNTER]
+    fitting = fit_values(wanted, given, list(groups.values()), counters)
+    if not own:
+        module = _copied(module)
+    tensors = {name: _mapped(data, state[name]) for name, data in fitting.items()}
+    _set(module, tensors)
+    left = [n for n, t in (*module.named_parameters(), *module.named_buffers()) if t.is_meta]
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise ModelError(
+            "E103",
+            f"expected values of `{left[0]}`{more} on the device `meta`, which no file stores",
+            hint="name the model with --meta, which makes parameters alone without values",
+        )
+    return module
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """A with block in which modules are made with parameters on ``meta``, and buffers as they are."""
+    import torch
+    from torch import nn
+
+    register = nn.Module.register_parameter
+
+    def on_meta(self: Module, name: str, param: nn.Parameter | None) -> None:
+        register(self, name, param)
+        made = self._parameters.get(name)
+        if made is not None and not made.is_meta and type(made) is nn.Parameter:
+            self._parameters[name] = nn.Parameter(
+                torch.empty_like(made, device="meta"), requires_grad=made.requires_grad
+            )
+
+    nn.Module.register_parameter = on_meta
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """A tensor's shape; that of a lazy layer's parameter is known when it has run."""
+    from torch.nn.parameter import is_lazy
+
+    return () if is_lazy(tensor) else tuple(tensor.shape)
+
+
+def _copied(module: Module) -> Module:
+    """A copy that has the module's own parameters and buffers, none of them copied."""
+    held: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
+    return copy.deepcopy(module, held)
+
+
+def _set(module: Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Put tensors in place of parameters and buffers; what was one tensor stays one."""
+    from torch import nn
+
+    made: dict[int, Any] = {}
+    new_ones: set[int] = set()
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        for held, is_parameter in ((part._parameters, True), (part._buffers, False)):
+            for name, old in list(held.items()):
+                new = tensors.get(f"{prefix}.{name}" if prefix else name)
+                if old is None or new is None or id(old) in new_ones:  # a module under a second name
+                    continue
+                if id(old) not in made:
+                    made[id(old)] = (
+                        nn.Parameter(new, requires_grad=old.requires_grad) if is_parameter else new
+                    )
+                    new_ones.add(id(made[id(old)]))
+                held[name] = made[id(old)]
+
+
+def _mapped(data: TensorData, old: torch.Tensor) -> torch.Tensor:
+    """A tensor on a file's elements; what is written to it is this process's own.
+
+    It has the type of the parameter that it stands for, unless that one is on ``meta`` and of a type like it.
+    """
+    import torch
+
+    if data.place is not None:
+        path, start = data.place
+        array: np.ndarray = np.memmap(path, numpy_dtype(data.dtype), "c", start, data.shape or (1,)).view(
+            np.ndarray
+        )
+        array = array.reshape(data.shape)
+        bits = array.view(np.int16) if data.dtype == "bfloat16" else array
+        found = torch.from_numpy(bits)
+        found = found.view(torch.bfloat16) if data.dtype == "bfloat16" else found
+    else:
+        found = tensor_of(data.numpy())
+    if old.is_meta and old.is_floating_point() == found.is_floating_point():
+        return found
+    return found.to(old.dtype)
