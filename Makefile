@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet -c constraints.txt "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[mindspore]" --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[mindspore,sweep]" --group dev
 	$(BIN)/python -m pip install --quiet --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
 	@touch $@
 

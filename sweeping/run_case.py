@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ..ir.outside.own_folders import OwnFolder, sweep
 from .case import Case, Row
 from .store import Store
 
@@ -53,8 +54,11 @@ def run_case(case: Case, key: str, url: str, *, keep: bool) -> Row:
         url: of the store.
         keep: whether what was written is kept.
     """
-    with tempfile.TemporaryDirectory(prefix="regraft-sweep-") as folder:
-        room = Path(folder)
+    parent = Path(tempfile.gettempdir())
+    sweep(parent)
+    own = OwnFolder(parent, "regraft-")
+    try:
+        room = own.path
         (room / "output").mkdir()
         ended = _run(case, room)
         verdict, detail, code = _judge(case, ended, _document(room / "said"), _tail(room / "complained"))
@@ -71,6 +75,8 @@ def run_case(case: Case, key: str, url: str, *, keep: bool) -> Row:
             host=platform.node(),
         )
         return Store(url).put(row, room / "output" if keep else None)
+    finally:
+        own.remove()
 
 
 def command_of(case: Case, output: Path) -> list[str]:

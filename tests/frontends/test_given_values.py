@@ -15,7 +15,7 @@ from torch import nn
 import regraft
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.cli import main
-from regraft.ir import ModelError, UsageError
+from regraft.ir import ModelError, TensorData, UsageError
 
 NET = """
 import torch
@@ -212,11 +212,11 @@ class TestTorch:
 
 class TestOthers:
     def test_a_named_cell_has_the_values_of_the_file(self, tmp_path: Path) -> None:
-        import mindspore
+        from mindspore.nn.layer.basic import Dense
 
         (tmp_path / "cell.py").write_text(CELL)
         values = {"fc.weight": np.full((2, 3), 0.5, np.float32), "fc.bias": np.ones(2, np.float32)}
-        tensors = {n: regraft.ir.TensorData.of(v) for n, v in values.items()}
+        tensors = {n: TensorData.of(v) for n, v in values.items()}
         write_checkpoint(tmp_path / "w.ckpt", tensors)
         graph = regraft.load(f"{tmp_path / 'cell.py'}:Net", ("2x3",), params=tmp_path / "w.ckpt")
         assert {p.name: float(p.data.numpy().mean()) for p in graph.parameters()} == {
@@ -224,7 +224,7 @@ class TestOthers:
             "fc.bias": 1.0,
         }
         with pytest.raises(UsageError, match="load_checkpoint"):
-            regraft.load(mindspore.nn.Dense(3, 2), ("2x3",), params=tmp_path / "w.ckpt")
+            regraft.load(Dense(3, 2), ("2x3",), params=tmp_path / "w.ckpt")
 
     def test_a_file_that_holds_its_own_takes_no_other(self, tmp_path: Path, net: Path) -> None:
         torch.save({"fc.weight": torch.ones(2, 3), "fc.bias": torch.ones(2)}, tmp_path / "w.pth")
