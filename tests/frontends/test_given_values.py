@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -212,7 +213,7 @@ class TestTorch:
 
 class TestOthers:
     def test_a_named_cell_has_the_values_of_the_file(self, tmp_path: Path) -> None:
-        from mindspore.nn.layer.basic import Dense
+        from mindspore import nn as layers
 
         (tmp_path / "cell.py").write_text(CELL)
         values = {"fc.weight": np.full((2, 3), 0.5, np.float32), "fc.bias": np.ones(2, np.float32)}
@@ -223,8 +224,9 @@ class TestOthers:
             "fc.weight": 0.5,
             "fc.bias": 1.0,
         }
+        made: Any = layers.Dense
         with pytest.raises(UsageError, match="load_checkpoint"):
-            regraft.load(Dense(3, 2), ("2x3",), params=tmp_path / "w.ckpt")
+            regraft.load(made(3, 2), ("2x3",), params=tmp_path / "w.ckpt")
 
     def test_a_file_that_holds_its_own_takes_no_other(self, tmp_path: Path, net: Path) -> None:
         torch.save({"fc.weight": torch.ones(2, 3), "fc.bias": torch.ones(2)}, tmp_path / "w.pth")
