@@ -8,7 +8,6 @@ from typing import Any
 from ..ir import (
     Builder,
     Dim,
-    Graph,
     InvalidGraphError,
     Operator,
     TensorType,
@@ -18,11 +17,12 @@ from ..ir import (
 )
 from ..ir.types import contradicts
 from .arguments import REQUIRED, Arguments, Key, described, is_list
+from .building import Building
 
 __all__ = ["REQUIRED", "Call", "Key"]
 
 
-class Call(Arguments):
+class Call(Arguments, Building):
     """One use of a source operator, as its lowering sees it.
 
     The frontends' subclasses say what their frameworks have otherwise: how arguments are written, which
@@ -39,13 +39,8 @@ class Call(Arguments):
     """For messages."""
 
     def __init__(self, b: Builder, operator: str, arguments: Mapping[Any, object], place: str) -> None:
-        super().__init__(arguments, operator, place)
-        self.b = b
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that is built."""
-        return self.b.graph
+        Arguments.__init__(self, arguments, operator, place)
+        Building.__init__(self, b)
 
     # -- tensors -------------------------------------------------------------------------------
 
@@ -183,35 +178,6 @@ class Call(Arguments):
         return self.type.dtype
 
     # -- building ------------------------------------------------------------------------------
-
-    def op(
-        self,
-        op_type: str,
-        *operands: Value | None,
-        types: Sequence[TensorType | None] | None = None,
-        **attributes: object,
-    ) -> Value:
-        """Add an operator with one output."""
-        return self.b.ops(op_type, *operands, outputs=1, types=types, captures=(), **attributes)[0]
-
-    def ops(
-        self,
-        op_type: str,
-        *operands: Value | None,
-        outputs: int,
-        types: Sequence[TensorType | None] | None = None,
-        **attributes: object,
-    ) -> list[Value]:
-        """Add an operator with several outputs."""
-        return self.b.ops(op_type, *operands, outputs=outputs, types=types, captures=(), **attributes)
-
-    def constant(self, value: object, dtype: str | None = None) -> Value:
-        """Add a constant."""
-        return self.b.constant(value, dtype)
-
-    def scalar_like(self, number: float, like: Value) -> Value:
-        """Add a number of the element type of a value."""
-        return self.b.scalar_like(number, like)
 
     def cast(self, value: Value, dtype: str) -> Value:
         """Return the value with another element type; itself where it has it."""

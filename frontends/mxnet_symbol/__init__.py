@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...ir import Graph, ModelError, TensorType, UnsupportedError, dtype_name
+from ..class_names import class_name
 from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
@@ -19,7 +20,7 @@ from .lowering import lower, missing_operators
 from .params import find_params
 from .reader import Symbol, read_symbol
 from .refusals import RefusedForms, refusal
-from .tree import build_tree, class_name
+from .tree import build_tree
 from .variables import Stored, Variables, classify, rename_structural
 
 
@@ -57,7 +58,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     def lowered(types: Mapping[str, TensorType], batch: int, refused: RefusedForms | None = None) -> Graph:
         graph = _graph(path, symbol, variables, stored)
-        tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
+        tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path), "Symbol"))
         held = sum(prod(p.data.shape) for p in graph.parameters())
         given = sum(prod(d if isinstance(d, int) else batch for d in t.shape or ()) for t in types.values())
         lower(graph, symbol, variables, tree, types, Budget(batch, given, held), refused)
@@ -101,7 +102,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
     rename_structural(symbol, stored)
     variables = classify(symbol, stored)
     graph = _graph(path, symbol, variables, stored)
-    build_tree(graph, symbol, variables, stored, class_name(_prefix(path)))
+    build_tree(graph, symbol, variables, stored, class_name(_prefix(path), "Symbol"))
     return graph
 
 

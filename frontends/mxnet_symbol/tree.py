@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ...ir import Graph, ModelError, Parameter, TensorData, Value
@@ -152,10 +151,3 @@ def _unique(name: str, taken: dict[str, int]) -> str:
         result = f"{plain}_{taken[plain]}"
     taken[result] = 0
     return result
-
-
-def class_name(prefix: str) -> str:
-    """A class name made of a file's prefix: ``resnet18_v1`` -> ``Resnet18V1``."""
-    words = [w for w in re.split(r"[^0-9A-Za-z]+", prefix) if w]
-    name = "".join(w[0].upper() + w[1:] for w in words)
-    return name if name[:1].isalpha() else f"Symbol{name}"

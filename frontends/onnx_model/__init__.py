@@ -13,6 +13,7 @@ import onnx
 from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name, require_shape
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
+from ...ir.outside.onnx_files import open_onnx
 from ...ir.outside.onnx_names import require_names
 from ...ir.types import dtype_name
 from ..alike import require_alike
@@ -83,14 +84,7 @@ def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
         proto, path = model, None
     else:
         path = Path(str(model))
-        try:
-            proto = onnx.load(path, load_external_data=False)
-        except OSError as error:
-            raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
-        except Exception as error:  # protobuf's DecodeError, whose class differs between implementations
-            raise ModelError(
-                "E101", f"expected an ONNX model, got a malformed file: {error}", place=str(path)
-            ) from error
+        proto = open_onnx(path)
     require_names(proto, "the model" if path is None else str(path))
     if not proto.graph.node and not proto.graph.output:
         raise ModelError("E101", "expected an ONNX model with a graph, got none", place=str(path or ""))

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...ir import Builder, Graph, ModelError, TensorType, UnsupportedError, Value
+from ...ir import Builder, ModelError, TensorType, UnsupportedError, Value
+from ..building import Building
 from .initializers import element_type
 
 
-class Call:
+class Call(Building):
     """A node of a file, before it is one of our opset.
 
     Lowerings may change `operands` and `attributes` and return None, which leaves the rest to the operator of
@@ -36,7 +37,7 @@ class Call:
         place: str,
         attributes: dict[str, Any],
     ) -> None:
-        self.b = b
+        super().__init__(b)
         self.node = node
         self.operator = node.op_type
         self.operands = list(operands)
@@ -47,11 +48,6 @@ class Call:
         while len(outputs) > 1 and not outputs[-1]:
             outputs.pop()
         self.outputs = len(outputs)
-
-    @property
-    def graph(self) -> Graph:
-        """The graph that is built."""
-        return self.b.graph
 
     def unsupported(self, message: str, hint: str = "") -> UnsupportedError:
         """Return the error for a form of the operator that is not lowered."""
@@ -106,25 +102,9 @@ class Call:
 
     # -- building ------------------------------------------------------------------------------
 
-    def op(self, op_type: str, *operands: Value | None, **attributes: object) -> Value:
-        """Add an operator with one output."""
-        return self.b.ops(op_type, *operands, outputs=1, types=None, captures=(), **attributes)[0]
-
-    def ops(self, op_type: str, *operands: Value | None, outputs: int, **attributes: object) -> list[Value]:
-        """Add an operator with several outputs."""
-        return self.b.ops(op_type, *operands, outputs=outputs, types=None, captures=(), **attributes)
-
-    def constant(self, value: object, dtype: str | None = None) -> Value:
-        """Add a constant."""
-        return self.b.constant(value, dtype)
-
     def ints(self, values: Sequence[int]) -> Value:
         """Add a vector of int64."""
         return self.b.constant(list(values), "int64")
-
-    def like(self, number: float, value: Value) -> Value:
-        """Add a number of the element type of a value."""
-        return self.b.scalar_like(number, value)
 
 
 def plain_attributes(given: Mapping[str, onnx.AttributeProto], place: str) -> dict[str, Any]:

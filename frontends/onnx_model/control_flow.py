@@ -80,7 +80,7 @@ class _Bodies:
         frame = Frame(
             builder,
             values,
-            Sizes(),
+            Sizes(graph),
             self.frame.opsets,
             self.frame.given,
             outer=self.frame,

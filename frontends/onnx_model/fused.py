@@ -43,7 +43,7 @@ def fused_matmul(call: Call) -> Value:
     a = _transposed(call, a) if call.take("transA", 0) else a
     b = _transposed(call, b) if call.take("transB", 0) else b
     product, alpha = call.op("MatMul", a, b), call.take("alpha", 1.0)
-    return product if alpha == 1.0 else call.op("Mul", product, call.like(alpha, product))
+    return product if alpha == 1.0 else call.op("Mul", product, call.scalar_like(alpha, product))
 
 
 @_op("FusedGemm")
@@ -79,7 +79,7 @@ def _activated(call: Call, value: Value) -> Value:
         case "LeakyRelu":
             return call.op(kind, value, alpha=numbers[0] if numbers else 0.01)
         case "Clip":
-            return call.op(kind, value, *(call.like(n, value) for n in numbers[:2]))
+            return call.op(kind, value, *(call.scalar_like(n, value) for n in numbers[:2]))
         case "HardSigmoid":
             return call.op(kind, value, **dict(zip(("alpha", "beta"), numbers, strict=False)))
         case _:
@@ -109,7 +109,9 @@ def fast_gelu(call: Call) -> Value:
 def quick_gelu(call: Call) -> Value:
     """The operand times the sigmoid of a multiple of it."""
     x = call.value(0)
-    return call.op("Mul", x, call.op("Sigmoid", call.op("Mul", x, call.like(call.take("alpha", 1.702), x))))
+    return call.op(
+        "Mul", x, call.op("Sigmoid", call.op("Mul", x, call.scalar_like(call.take("alpha", 1.702), x)))
+    )
 
 
 def _normalised(
@@ -196,7 +198,7 @@ def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value | None, scal
     if not isinstance(width, int):
         raise call.unsupported("expected heads of a static width")
     scores = call.op("MatMul", q, call.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = call.op("Mul", scores, call.like(scale or 1.0 / math.sqrt(width), scores))
+    scores = call.op("Mul", scores, call.scalar_like(scale or 1.0 / math.sqrt(width), scores))
     scores = scores if bias is None else call.op("Add", scores, bias)
     mixed = call.op("MatMul", call.op("Softmax", scores, axis=-1), v)
     out = call.graph.known_type(mixed).shape

@@ -64,7 +64,7 @@ class Lowering:
         require_opset(self.model)
         require_known(self.model)
         opsets = {o.domain: o.version for o in self.model.opset_import}
-        frame = Frame(Builder(self.graph, call=self.modules.root), dict(inputs), Sizes(), opsets)
+        frame = Frame(Builder(self.graph, call=self.modules.root), dict(inputs), Sizes(self.graph), opsets)
         proto = self.model.graph
         for number, node in enumerate(proto.node):
             self.lower(frame, node, self.scopes[number] if self.scopes is not None else None)
@@ -96,11 +96,10 @@ class Lowering:
             raise ModelError("E101", f"expected outputs of every node, got none of a {node.op_type}")
         place = f"node `{node.name}`" if node.name else f"the {node.op_type} that gives `{node.output[0]}`"
         graph = frame.b.graph
-        before = graph._next
         frame.b.location = node.name
         if plain_domain(node.domain) == "" and node.op_type in SEQUENCES:
             self._sequence(frame, node, place)
-            self._settle(frame, before, place)
+            self._settle(frame, place)
             return
         operands = [self.lookup(frame, n, place) if n else None for n in node.input]
         while operands and operands[-1] is None:
@@ -109,15 +108,16 @@ class Lowering:
         if function is not None:
             self._call_function(frame, node, function, operands, scope, place)
             return
+        own: Scope = ()
         if graph is self.graph:
-            own: Scope = ()
             if scope is None and not frame.scope:
                 own = self.weights.scope(node.op_type, node.name or node.output[0], operands)
-            frame.b.call = self.modules.enter((*frame.scope, *(scope or own)), operands)
+            own = (*frame.scope, *(scope or own))
+            frame.b.call = self.modules.enter(own, operands)
             self.weights.hold(node.op_type, operands, graph.modules.call(frame.b.call).module)
         call = self._call(frame, node, operands, place)
         try:
-            outputs = self._outputs(frame, call)
+            outputs = self._outputs(frame, call, own)
         except InvalidGraphError as error:
             raise ModelError(
                 "E103",
@@ -128,22 +128,23 @@ class Lowering:
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError) as error:
             # attributes and types are what a file says, of any kind and number
             raise call.unsupported(f"cannot be lowered: {error}") from error
+        self._settle(frame, place)
         for name, value in zip(node.output, outputs, strict=False):
             if name and value is not None:
                 frame.values[name] = value
                 self._state_rank(frame, name, value)
                 if graph is self.graph:
                     graph.origin.landmarks.setdefault((name, 0), value)
-        self._settle(frame, before, place)
 
     def _call(self, frame: Frame, node: onnx.NodeProto, operands: Sequence[Value | None], place: str) -> Call:
         version = frame.opsets.get(node.domain, frame.opsets.get(plain_domain(node.domain), 1))
         return Call(frame.b, node, operands, version, place, plain_attributes(frame.resolved(node), place))
 
-    def _settle(self, frame: Frame, before: int, place: str) -> None:
-        """Type what a node of the frame became by sizes, and count it."""
+    def _settle(self, frame: Frame, place: str) -> None:
+        """Type what a node of the frame became by sizes, and count it; what a body within it did is done."""
         graph = frame.b.graph
-        keys = [key for key in range(before, graph._next) if key in graph]
+        keys = [key for key in range(frame.sizes.settled, graph._next) if key in graph]
+        frame.sizes.settled = graph._next
         made = [(key, node) for key in keys if isinstance(node := graph.node(key), Operator)]
         for key, operator in made:
             frame.follow(operator, graph.operands(key))
@@ -152,11 +153,11 @@ class Lowering:
             self.modules.settle([key for key, _ in made], frame.b.call)
         self.budget.spend(graph, keys, place)
 
-    def _outputs(self, frame: Frame, call: Call) -> Sequence[Value | None]:
+    def _outputs(self, frame: Frame, call: Call, scope: Scope) -> Sequence[Value | None]:
         domain = plain_domain(call.node.domain)
         body = None if domain else standard_function(call)
         if body is not None:
-            return self._inline(frame, call, body)
+            return self._inline(frame, call, body, scope)
         if (domain, call.operator) in FUSED:
             found = FUSED[domain, call.operator](call)
         elif call.operator in CONTROL_FLOW:
@@ -164,11 +165,11 @@ class Lowering:
         else:
             found = adapt(call)
         if found is None:
-            return self._add(frame, call)
+            return self._add(call)
         return found if isinstance(found, list) else [found]
 
-    def _add(self, frame: Frame, call: Call) -> list[Value]:
-        """Add the operator of a call's own name, with the types that sizes give."""
+    def _add(self, call: Call) -> list[Value]:
+        """Add the operator of a call's own name; a constant where all it reads is."""
         for name, value in call.attributes.items():
             if isinstance(value, (onnx.GraphProto, onnx.TypeProto, onnx.SparseTensorProto)):
                 raise call.unsupported(f"expected a plain attribute `{name}`")
@@ -178,7 +179,6 @@ class Lowering:
         outputs = call.ops(call.operator, *call.operands, outputs=call.outputs, **call.attributes)
         operator = call.graph.operator(outputs[0].node)
         operands = call.graph.operands(operator.key)
-        frame.follow(operator, operands)
         return [folded(call.graph, operator, operands, outputs[0]), *outputs[1:]]
 
     def _state_rank(self, frame: Frame, name: str, value: Value) -> None:
@@ -215,9 +215,11 @@ class Lowering:
     def _held(self, frame: Frame, name: str, place: str) -> Value | list[Value]:
         return frame.sequences[name] if name in frame.sequences else self.lookup(frame, name, place)
 
-    def _inline(self, frame: Frame, call: Call, function: onnx.FunctionProto) -> list[Value | None]:
+    def _inline(
+        self, frame: Frame, call: Call, function: onnx.FunctionProto, scope: Scope
+    ) -> list[Value | None]:
         """Lower the body that ONNX states for an operator, in the operator's place."""
-        body = self._body(frame, call.node, function, call.operands, frame.scope, call.place)
+        body = self._body(frame, call.node, function, call.operands, scope, call.place)
         pairs = zip(function.output, call.node.output, strict=False)
         return [self.lookup(body, inner, call.place) if name else None for inner, name in pairs]
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import onnx
 
 from ...ir import Graph, Value
+from ..class_names import class_name
 
 Scope = tuple[tuple[str, str], ...]
 """(name in the module above, class) of every module around a node, the outermost first; the root left out."""
@@ -109,8 +110,7 @@ def _short(kind: str) -> str:
 
 def class_of(name: str) -> str:
     """Return a class name made of a module's name: ``conv_block1`` -> ``ConvBlock``; `Block` for a number."""
-    words = "".join(w[0].upper() + w[1:] for w in re.split(r"[^0-9A-Za-z]+", name) if w).rstrip("0123456789")
-    return words if words[:1].isalpha() else f"Block{words}"
+    return class_name(name, "Block").rstrip("0123456789")
 
 
 class Modules:

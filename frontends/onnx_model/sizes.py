@@ -22,9 +22,17 @@ _ALIKE = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")
 
 
 class Sizes:
-    """What is known of the small integer tensors of one graph."""
+    """What is known of the small integer tensors of one graph.
 
-    def __init__(self) -> None:
+    Args:
+        graph: as far as it is built.
+
+    Attributes:
+        settled: the key from which on nodes of the graph are still to be followed.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.settled = graph._next
         self._known: dict[Value, Content] = {}
 
     def of(self, graph: Graph, value: Value | None) -> Content | None:

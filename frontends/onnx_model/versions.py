@@ -91,7 +91,7 @@ def clip(call: Call) -> Outputs:
         bound = call.take(name)
         if bound is not None and abs(bound) < float(np.finfo(np.float32).max):
             call.operands += [None] * (slot + 1 - len(call.operands))
-            call.operands[slot] = call.like(bound, call.value(0))
+            call.operands[slot] = call.scalar_like(bound, call.value(0))
     return None
 
 
@@ -103,7 +103,7 @@ def pad(call: Call) -> Outputs:
     value = call.take("value", 0.0)
     _to_operand(call, "pads", 1)
     if call.attributes.get("mode", "constant") == "constant":
-        call.operands.append(call.like(value, call.value(0)))
+        call.operands.append(call.scalar_like(value, call.value(0)))
     return None
 
 

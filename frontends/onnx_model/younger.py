@@ -12,7 +12,7 @@ from .call import Call
 def swish(call: Call) -> Value:
     """The operand times the sigmoid of a multiple of it."""
     x, alpha = call.value(0), call.take("alpha", 1.0)
-    inner = x if alpha == 1.0 else call.op("Mul", x, call.like(alpha, x))
+    inner = x if alpha == 1.0 else call.op("Mul", x, call.scalar_like(alpha, x))
     return call.op("Mul", x, call.op("Sigmoid", inner))
 
 
@@ -43,7 +43,7 @@ def _products(call: Call, x: Value, axis: int, *, turned: bool, before: bool) ->
         rank = call.rank()
         pads = [0] * (2 * rank)
         pads[axis] = 1
-        wide = call.op("Pad", found, call.ints(pads), call.like(1, x))
+        wide = call.op("Pad", found, call.ints(pads), call.scalar_like(1, x))
         found = call.op("Slice", wide, call.ints([0]), call.ints([-1]), call.ints([axis]))
     return _turned(call, found, axis) if turned else found
 
@@ -104,7 +104,7 @@ def mod(call: Call) -> Value | None:
         return None
     x, y = call.value(0), call.value(1)
     rest = call.op("Mod", x, y, fmod=1)
-    zero = call.like(0.0, rest)
+    zero = call.scalar_like(0.0, rest)
     other = call.op("Xor", call.op("Less", rest, zero), call.op("Less", y, zero))
     moved = call.op("And", other, call.op("Not", call.op("Equal", rest, zero)))
     return call.op("Where", moved, call.op("Add", rest, y), rest)

@@ -16,6 +16,7 @@ from onnx import numpy_helper
 
 from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError, Operator, traits_of
+from ...ir.outside.onnx_files import open_onnx
 from ...ir.outside.onnx_names import require_names
 from ...ir.outside.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
@@ -139,14 +140,7 @@ class OnnxRunner:
 
     def _read(self, path: Path, *, external: bool = False) -> onnx.ModelProto:
         self._folder = path.parent
-        try:
-            return onnx.load(path, load_external_data=external)
-        except (OSError, ValueError) as error:
-            raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
-        except Exception as error:  # protobuf's DecodeError, whose class differs between implementations
-            raise ModelError(
-                "E101", f"expected an ONNX model, got a malformed file: {error}", place=str(path)
-            ) from error
+        return open_onnx(path, external=external)
 
     def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
         """Return a session on a model or a part of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -26,6 +25,7 @@ from ....ir import (
 from ....ir.nesting import Nest
 from ....ir.outside.mapped import MappedFile
 from ...arguments import is_list
+from ...class_names import class_name
 from ...inputs import InputSpec
 from ...options import LoadOptions
 from ...registry import note_framework
@@ -157,7 +157,7 @@ class _Opened:
         graph.origin.has_modules = False
         graph.origin.reference, graph.origin.model = self._path.name, self._path
         graph.origin.parameters = None
-        root = graph.modules.add(_class_name(self._path.stem))
+        root = graph.modules.add(class_name(self._path.stem, "Net"))
         layers, calls = find_layers(self._program)
         values, modules = add_parameters(graph, root, self._file, self._model.graph.parameter, layers)
         return graph, values, modules, calls
@@ -352,9 +352,3 @@ def _nest(found: Any, way: tuple[str, ...], taken: list[tuple[str, Any]]) -> Nes
 def _plain(name: str) -> str:
     """Return the name of an input without that of its graph."""
     return name.rpartition(":")[2] or name
-
-
-def _class_name(stem: str) -> str:
-    words = [w for w in re.split(r"[^0-9A-Za-z]+", stem) if w]
-    name = "".join(w[0].upper() + w[1:] for w in words)
-    return name if name[:1].isalpha() else f"Net{name}"
