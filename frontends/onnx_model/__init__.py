@@ -52,7 +52,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     declared = _declared(proto, set(stored))
     arrays = _bind(inputs, declared, notes)
     types = _symbolic(declared, arrays, options)
-    names = find_weights(proto.graph, stored)
+    uses = find_weights(proto.graph, stored)
     scopes = scopes_of(proto)
     infos = (*proto.graph.value_info, *proto.graph.output)
     stated = {info.name: type_of_info(info) for info in infos}
@@ -64,7 +64,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         given = sum(a.size for a in arrays.values())
         budget = Budget(_BATCH, 4 * max(given, 1), held)  # light models make their weights
         modules = Modules(graph)
-        weights = Weights(graph, stored, names, modules, scoped=scopes is not None)
+        weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
         Lowering(proto, graph, modules, weights, stated, scopes, budget).run(values)
         return graph
 

@@ -95,14 +95,14 @@ def _loader(tensor: onnx.TensorProto, folder: Path | None) -> Callable[[], np.nd
     return load
 
 
-def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> set[str]:
-    """Return the names of initializers that are weights: floating point, and used as no setting."""
+def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> dict[str, int]:
+    """Return how often each initializer is used that is a weight: floating point, and used as no setting."""
     uses: dict[str, list[tuple[str, int]]] = {}
     for node in _nodes(graph):
         for slot, name in enumerate(node.input):
             if name in stored:
                 uses.setdefault(name, []).append((node.op_type, slot))
-    return {name for name, used in uses.items() if _is_weight(name, stored[name], used)}
+    return {name: len(used) for name, used in uses.items() if _is_weight(name, stored[name], used)}
 
 
 def _is_weight(name: str, data: TensorData, used: list[tuple[str, int]]) -> bool:

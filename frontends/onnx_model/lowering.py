@@ -13,7 +13,7 @@ from .control_flow import CONTROL_FLOW, lower_control_flow
 from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import FUSED
-from .scopes import Modules, Scope, class_of
+from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
 from .sizes import Sizes
 from .small_constants import folded
@@ -52,6 +52,7 @@ class Lowering:
     ) -> None:
         self.model, self.graph, self.modules, self.weights = model, graph, modules, weights
         self.stated, self.scopes, self.budget = stated, scopes, budget
+        self.returned = {output.name for output in model.graph.output}
         self.functions = {(f.domain, f.name): f for f in model.functions}
 
     def run(self, inputs: Mapping[str, Value]) -> None:
@@ -82,10 +83,7 @@ class Lowering:
         if name in frame.values:
             return frame.values[name]
         if name in self.weights and frame.outer is None:
-            found = self.weights.value(name)
-            if self.weights.is_shared(name):
-                frame.values[name] = found
-            return found
+            return self._weight(frame, name, None, "")
         raise ModelError("E101", f"expected a value called `{name}` before it is read, got none", place=place)
 
     # -- nodes ---------------------------------------------------------------------------------
@@ -101,7 +99,9 @@ class Lowering:
             self._sequence(frame, node, place)
             self._settle(frame, place)
             return
-        operands = [self.lookup(frame, n, place) if n else None for n in node.input]
+        if node.op_type == "Identity" and self._gives_a_name(frame, node):
+            return
+        operands = self._operands(frame, node, scope, place)
         while operands and operands[-1] is None:
             operands.pop()
         function = self.functions.get((node.domain, node.op_type))
@@ -110,6 +110,8 @@ class Lowering:
             return
         own: Scope = ()
         if graph is self.graph:
+            if scope:
+                scope = self.weights.before_norm(node.op_type, scope, operands)
             if scope is None and not frame.scope:
                 own = self.weights.scope(node.op_type, node.name or node.output[0], operands)
             own = (*frame.scope, *(scope or own))
@@ -135,6 +137,35 @@ class Lowering:
                 self._state_rank(frame, name, value)
                 if graph is self.graph:
                     graph.origin.landmarks.setdefault((name, 0), value)
+
+    def _operands(
+        self, frame: Frame, node: onnx.NodeProto, scope: Scope | None, place: str
+    ) -> list[Value | None]:
+        roles = SLOTS.get(node.op_type, ())
+        found: list[Value | None] = []
+        for slot, name in enumerate(node.input):
+            if name in frame.values or name not in self.weights or frame.outer is not None:
+                found.append(self.lookup(frame, name, place) if name else None)
+                continue
+            inside = None if scope is None else (*frame.scope, *scope)
+            found.append(self._weight(frame, name, inside, roles[slot] if slot < len(roles) else ""))
+        return found
+
+    def _weight(self, frame: Frame, name: str, scope: Scope | None, role: str) -> Value:
+        found = self.weights.value(name, scope, role)
+        if self.weights.is_shared(name):
+            frame.values[name] = found
+        return found
+
+    def _gives_a_name(self, frame: Frame, node: onnx.NodeProto) -> bool:
+        """Whether an Identity only gives a weight its name in one of the layers that share it by chance."""
+        name, other = node.input[0], node.output[0]
+        return (
+            frame.b.graph is self.graph
+            and name not in frame.values
+            and other not in self.returned
+            and self.weights.rename(name, other)
+        )
 
     def _call(self, frame: Frame, node: onnx.NodeProto, operands: Sequence[Value | None], place: str) -> Call:
         version = frame.opsets.get(node.domain, frame.opsets.get(plain_domain(node.domain), 1))

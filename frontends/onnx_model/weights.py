@@ -9,6 +9,7 @@ from ...ir import Graph, Parameter, TensorData, Value
 from .scopes import SLOTS, Modules, Scope
 
 _STATISTICS = 3  # slot of BatchNormalization from which on its operands are not trained
+_FOLDED_INTO = ("Conv", "ConvTranspose", "Gemm")
 _EXPORTERS = "onnx::"  # begins names that torch's exporter makes up
 
 
@@ -18,7 +19,7 @@ class Weights:
     Args:
         graph: the root graph.
         stored: the initializers.
-        names: of those that are weights.
+        uses: how many operands each of them is that is a weight.
         modules: the module tree.
         scoped: whether the file states scopes.
     """
@@ -27,36 +28,73 @@ class Weights:
         self,
         graph: Graph,
         stored: Mapping[str, TensorData],
-        names: set[str],
+        uses: Mapping[str, int],
         modules: Modules,
         *,
         scoped: bool,
     ) -> None:
-        self._graph, self._stored, self._names = graph, stored, names
+        self._graph, self._stored, self._uses = graph, dict(stored), dict(uses)
         self._modules, self._scoped = modules, scoped
-        self._parameters: dict[str, Value] = {}
+        self._parameters: dict[tuple[str, object], Value] = {}
         self._copies: dict[str, int] = {}
+        self._apart: dict[str, bool] = {}
         self._held: set[int] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._stored
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str, scope: Scope | None = None, role: str = "") -> Value:
         """Return the parameter or constant that an initializer is.
 
-        A name that torch's exporter made up stands for all tensors that were equal, of layers that do not
-        share them: each use is a parameter of its own.
+        Args:
+            name: of the initializer.
+            scope: of the node that reads it; None where the file has none.
+            role: what it is to the node.
         """
         data = self._stored[name]
-        if name not in self._names:
+        if name not in self._uses:
             return self._graph.add_constant(data)
-        if name not in self._parameters or name.startswith(_EXPORTERS):
-            self._parameters[name] = self._add(name, data)
-        return self._parameters[name]
+        if not self._is_apart(name):
+            use = None
+        else:
+            use = (scope, role) if self._scoped and scope is not None else object()
+        if (name, use) not in self._parameters:
+            self._parameters[name, use] = self._add(name, data)
+        return self._parameters[name, use]
 
     def is_shared(self, name: str) -> bool:
         """Whether all uses of an initializer are of one value."""
-        return name not in self._names or not name.startswith(_EXPORTERS)
+        return name not in self._uses or not self._is_apart(name)
+
+    def rename(self, name: str, other: str) -> bool:
+        """Give a weight of layers that share it by chance the name that one of them has for it.
+
+        Returns:
+            Whether it is such a weight.
+        """
+        if name not in self._uses or not self._is_apart(name):
+            return False
+        data = self._stored[name]
+        self._stored[other] = replace(data, storage=(data.storage, other))
+        self._uses[other] = 1
+        return True
+
+    def _is_apart(self, name: str) -> bool:
+        """Whether layers that read an initializer share it by chance.
+
+        Exporters store equal tensors once. A name that torch's made up stands for all that were equal; so
+        does a vector of one number, which is what biases and scales of new layers are.
+        """
+        if name not in self._apart:
+            self._apart[name] = name.startswith(_EXPORTERS) or (self._scoped and self._is_plain(name))
+        return self._apart[name]
+
+    def _is_plain(self, name: str) -> bool:
+        data = self._stored[name]
+        if self._uses[name] < 2 or len(data.shape) != 1 or data.load is None or not data.shape[0]:
+            return False
+        array = data.numpy()
+        return bool((array == array[0]).all())
 
     def _add(self, name: str, data: TensorData) -> Value:
         count = self._copies[name] = self._copies.get(name, 0) + 1
@@ -81,6 +119,8 @@ class Weights:
                 node.trainable, node.is_buffer = False, True
             *path, last = node.declared.split(".")
             stated = self._modules.find(path) if path and self._scoped else None
+            if self._is_apart(node.declared) and stated != module:
+                stated = None
             held = self._graph.modules.module(module if stated is None else stated).parameters
             is_stated = stated is not None and last.isidentifier()
             held[_unique(last if is_stated else node.role or attribute_name(last), held)] = node.key
@@ -91,6 +131,23 @@ class Weights:
         for parameter in self._graph.parameters():
             if parameter.key not in self._held:
                 root[_unique(attribute_name(parameter.declared), root)] = parameter.key
+
+    def before_norm(self, operator: str, scope: Scope, operands: Sequence[Value | None]) -> Scope:
+        """Return the scope of the layer that a normalisation was folded into, for a node of the latter.
+
+        Args:
+            operator: of the layer.
+            scope: as the file states it.
+            operands: what it reads.
+        """
+        if operator not in _FOLDED_INTO or not scope or not scope[-1][1].startswith("BatchNorm"):
+            return scope
+        weight = operands[1] if len(operands) > 1 else None
+        held = None if weight is None else self._graph.node(weight.node)
+        path = held.declared.split(".")[:-1] if isinstance(held, Parameter) else []
+        if path[:-1] != [name for name, _ in scope[:-1]] or not path:
+            return scope
+        return (*scope[:-1], (path[-1], ""))
 
     def scope(self, operator: str, name: str, operands: Sequence[Value | None]) -> Scope:
         """Return the module that a layer with weights is in a file without scopes.
