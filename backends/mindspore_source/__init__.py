@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import BackendError, Graph, TensorData, numpy_dtype
+from ...ir import BackendError, Graph, Parameter, TensorData, numpy_dtype
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
@@ -74,10 +74,7 @@ def write(
         (stage / names[0]).write_text(program.text, encoding="utf-8")
         writer = write_ckpt if checkpoint_format == "ckpt" else write_safetensors
         writer(stage / names[1], _entries(legal, program))
-        targets = {
-            p.key: (t.name, t.transform, t.shape) if (t := program.targets.get(p.key)) else ("", "", ())
-            for p in graph.parameters()
-        }
+        targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
         write_renames(
             stage / names[2],
             [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added_tensors(program))],
@@ -87,6 +84,17 @@ def write(
             packed=graph.origin.packed,
         )
     return [folder / name for name in names]
+
+
+def _target(parameter: Parameter, legal: Graph, program: Program) -> tuple[str, str, tuple[int, ...]]:
+    """Return the name of a parameter in the net, what happens to its values, and their shape there."""
+    place = program.targets.get(parameter.key)
+    if place is None:
+        return "", "", ()
+    transform = place.transform
+    if legal.parameter(parameter.key).data is not parameter.data:  # a dense layer's, of a matrix product
+        transform = "transpose:1,0" if len(place.shape) == 2 else "reshape"
+    return place.name, transform, place.shape
 
 
 def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:

@@ -18,6 +18,7 @@ from .indexing.lower_gather_nd import LowerGatherNd
 from .indexing.unstack_slices import UnstackSlices
 from .indexing.widen_places import WidenPlaces
 from .inline_empty_parameters import InlineEmptyParameters
+from .join_dense import JoinDense
 from .keep_rows_apart import KeepRowsApart
 from .kernels.lower_roi_align import LowerRoiAlign
 from .kernels.lower_unique import LowerUnique
@@ -50,6 +51,7 @@ LOWERING: tuple[Pass, ...] = (
     IndexUnitSlices(),
     UnstackSlices(),
     ChoosePreciseActivations(),
+    JoinDense(),
     AdoptProjections(),  # which says whether an attention is one layer
     Legalise(
         "MindSpore source",
