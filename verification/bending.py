@@ -203,7 +203,8 @@ def multiply_floats(array: np.ndarray, factor: float) -> np.ndarray:
     """Return an array multiplied by a factor; integers and booleans unchanged."""
     if kind_of(array) != "f":
         return array
-    return (array.astype(np.float32) * factor).astype(array.dtype)
+    with np.errstate(over="ignore"):  # of numbers such as float32's least, which masks have
+        return (array.astype(np.float32) * factor).astype(array.dtype)
 
 
 def _list_places(places: list[str]) -> str:

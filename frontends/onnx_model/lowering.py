@@ -113,7 +113,7 @@ class Lowering:
             if scope:
                 scope = self.weights.before_norm(node.op_type, scope, operands)
             if scope is None and not frame.scope:
-                own = self.weights.scope(node.op_type, node.name or node.output[0], operands)
+                own = self.weights.scope(node, operands)
             own = (*frame.scope, *(scope or own))
             frame.b.call = self.modules.enter(own, operands)
             self.weights.hold(node.op_type, operands, graph.modules.call(frame.b.call).module)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import onnx
+
 from ...ir import Graph, Parameter, TensorData, Value
 from .scopes import SLOTS, Modules, Scope
 
@@ -39,6 +41,7 @@ class Weights:
         self._copies: dict[str, int] = {}
         self._apart: dict[str, bool] = {}
         self._held: set[int] = set()
+        self._products: dict[str, tuple[int, Scope]] = {}  # name of a product -> its width and layer
 
     def __contains__(self, name: str) -> bool:
         return name in self._stored
@@ -114,10 +117,12 @@ class Weights:
             if not isinstance(node, Parameter) or node.key in self._held:
                 continue
             self._held.add(node.key)
-            node.role = names[slot] if slot < len(names) else ""
+            node.role = names[slot] if slot < len(names) else node.role
             if operator == "BatchNormalization" and slot >= _STATISTICS:
                 node.trainable, node.is_buffer = False, True
             *path, last = node.declared.split(".")
+            if path and module and not self._scoped:
+                self._graph.modules.module(module).location = ".".join(path)
             stated = self._modules.find(path) if path and self._scoped else None
             if self._is_apart(node.declared) and stated != module:
                 stated = None
@@ -149,20 +154,34 @@ class Weights:
             return scope
         return (*scope[:-1], (path[-1], ""))
 
-    def scope(self, operator: str, name: str, operands: Sequence[Value | None]) -> Scope:
+    def scope(self, node: onnx.NodeProto, operands: Sequence[Value | None]) -> Scope:
         """Return the module that a layer with weights is in a file without scopes.
 
         Args:
-            operator: of the layer.
-            name: of the node, or of what it gives.
+            node: of the layer, or of the sum that adds the bias of a product with a matrix.
             operands: what it reads.
         """
-        names = SLOTS.get(operator, ())
+        operator, names = node.op_type, SLOTS.get(node.op_type, ())
+        if operator == "Add" and len(operands) == 2:
+            return self._scope_of_product(node, operands)
         for slot, value in enumerate(operands[: len(names)]):
             held = None if value is None else self._graph.node(value.node)
             if isinstance(held, Parameter) and names[slot]:
                 path = held.declared.rpartition(".")[0]
-                return ((attribute_name(path or name), operator),)
+                scope = ((attribute_name(path or node.name or node.output[0]), operator),)
+                if operator == "MatMul" and slot == 1 and len(held.data.shape) == 2:
+                    self._products[node.output[0]] = held.data.shape[1], scope
+                return scope
+        return ()
+
+    def _scope_of_product(self, node: onnx.NodeProto, operands: Sequence[Value | None]) -> Scope:
+        """Return the module of the product that a bias is added to; the root for any other sum."""
+        for name, value in zip(node.input, reversed(operands), strict=True):
+            width, scope = self._products.get(name, (0, ()))
+            bias = None if value is None else self._graph.node(value.node)
+            if isinstance(bias, Parameter) and bias.data.shape in ((width,), (1, width)):
+                bias.role = bias.role or "bias"
+                return scope
         return ()
 
 

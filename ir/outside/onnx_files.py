@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -19,8 +20,9 @@ def open_onnx(path: Path, *, external: bool = False) -> onnx.ModelProto:
     Raises:
         ModelError: E101 for a file that is not there, or holds no ONNX model.
     """
+    load: Any = onnx.load  # whose annotations leave out which paths
     try:
-        return onnx.load(path, load_external_data=external)
+        return load(path, load_external_data=external)
     except OSError as error:
         raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
     except onnx.checker.ValidationError as error:

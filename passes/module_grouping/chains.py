@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...ir import NO_TRAITS, Capture, Constant, Graph, Operator, Parameter, Traits, Value
+from ...ir import NO_TRAITS, Capture, Constant, Graph, ModuleTree, Operator, Parameter, Traits, Value
 
 
 @dataclass(eq=False)
@@ -160,7 +160,7 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
     weights = [v for v in inputs if isinstance(graph.node(v.node), Parameter)]
     matters = next((n for n in nodes if n.traits.heavy), nodes[-1])
     step = Step(
-        nodes[-1].location if module is None else tree.path(module),
+        nodes[-1].location if module is None else _name_of(tree, module),
         [n.key for n in nodes],
         tuple(n.op_type for n in nodes),
         module,
@@ -181,6 +181,12 @@ def _step(graph: Graph, nodes: list[Operator]) -> Step:
             groups = node.int("group")
             step.groups = "" if groups == 1 else "depthwise" if shape[1:2] == (1,) else "grouped"
     return step
+
+
+def _name_of(tree: ModuleTree, module: int) -> str:
+    """Return a layer's path; with dots where the source has a path of which it is one name."""
+    path, place = tree.path(module), tree.module(module).location
+    return place if "." in place and place.replace(".", "_") == path else path
 
 
 def _is_lopsided(node: Operator) -> bool:

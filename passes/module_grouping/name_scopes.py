@@ -75,7 +75,12 @@ class Scopes:
 
 
 def _words(name: str) -> list[str]:
-    """Split a name: ``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's suffix ``_fwd`` is dropped."""
+    """Split a name: ``net0_stage1__plus0`` -> net0, stage1, plus0; gluon's suffix ``_fwd`` is dropped.
+
+    A path, ``layer1.0.conv1``, is split at its dots alone.
+    """
+    if "." in name:
+        return [re.sub(r"\W", "_", word) for word in name.split(".") if word]
     words: list[str] = []
     for word in re.split(r"[_./]+", re.sub(r"\W*_?fwd$", "", name)):
         if word[:1].isdigit() and words:

@@ -250,7 +250,10 @@ def _is_bare(element: Element) -> bool:
 
 
 def _source_name(element: Element) -> str:
-    return element.step.name if isinstance(element, Leaf) else ""
+    """Return what the source calls an operator; its kind and a number, as exporters write, are no name."""
+    if not isinstance(element, Leaf) or re.fullmatch(rf"{element.step.kind}_?\d*", element.step.name):
+        return ""
+    return element.step.name
 
 
 def _is_large(element: Element) -> bool:
