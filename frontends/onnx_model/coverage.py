@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -16,6 +16,16 @@ from .versions import ADAPTERS
 
 _UNTYPED = ("SequenceMap", "Optional", "OptionalGetElement", "OptionalHasElement")
 """Operators on sequences and optional values, which the IR does not carry."""
+
+_ADVICE = {
+    "ai.onnx.ml.": "networks are read: end the model before its trees, tables and labels, and keep those in "
+    "ONNX Runtime",
+    "ai.onnx.preview.training.": "give the model as it infers: what trains it is not read of the file",
+    "ai.onnx.training.": "give the model as it infers: what trains it is not read of the file",
+    "com.microsoft.Q": "quantise with QuantFormat.QDQ, which leaves operators of ai.onnx",
+    "com.microsoft.": "give the file from before ONNX Runtime's optimiser, or end the model before them",
+}
+"""How names begin -> what to do instead."""
 
 
 def plain_domain(domain: str) -> str:
@@ -75,8 +85,16 @@ def require_known(model: onnx.ModelProto) -> None:
             "E201",
             f"no lowering for {len(ordered)} ONNX operator{'s' if len(ordered) > 1 else ''}",
             missing=[Missing(name, tuple(found)) for name, found in ordered],
-            hint="end the model before them, or export it with operators of ai.onnx",
+            hint=_what_to_do([name for name, _ in ordered]),
         )
+
+
+def _what_to_do(names: Sequence[str]) -> str:
+    """What helps with the operators of one domain, the first that has advice of its own."""
+    for begin, advice in _ADVICE.items():
+        if any(name.startswith(begin) for name in names):
+            return advice
+    return "end the model before them, or export it with operators of ai.onnx"
 
 
 def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

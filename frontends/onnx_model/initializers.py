@@ -89,7 +89,7 @@ def _loader(tensor: onnx.TensorProto, folder: Path | None) -> Callable[[], np.nd
             raise ModelError(
                 "E101",
                 f"cannot read the elements of `{tensor.name}`: {str(error).strip()}",
-                hint="an ONNX model's external data lie beside it",
+                hint="an ONNX model's external data lie in its folder" if tensor.external_data else "",
             ) from error
 
     return load

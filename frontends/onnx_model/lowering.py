@@ -133,6 +133,8 @@ class Lowering:
         self._settle(frame, place)
         for name, value in zip(node.output, outputs, strict=False):
             if name and value is not None:
+                if name in frame.values:
+                    raise ModelError("E101", f"expected every name once, got `{name}` again", place=place)
                 frame.values[name] = value
                 self._state_rank(frame, name, value)
                 if graph is self.graph:

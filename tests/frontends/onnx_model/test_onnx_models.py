@@ -482,6 +482,33 @@ def test_everything_without_a_lowering_is_listed_at_once() -> None:
     assert "ai.onnx.ml.Scaler: 1 use" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("domain", "operator", "advice"),
+    [
+        ("ai.onnx.ml", "TreeEnsembleClassifier", "trees"),
+        ("ai.onnx.preview.training", "Gradient", "as it infers"),
+        ("com.microsoft", "QGemm", "QuantFormat.QDQ"),
+        ("com.microsoft", "Sampling", "before ONNX Runtime's optimiser"),
+        ("own.operators", "Sampling", "operators of ai.onnx"),
+    ],
+)
+def test_what_is_refused_by_its_domain_comes_with_what_to_do(domain: str, operator: str, advice: str) -> None:
+    proto = model(f"{OPSET_17} net (float[2, 3] x) => (float[2, 3] y) {{ y = Relu (x) }}")
+    proto.graph.node[0].domain, proto.graph.node[0].op_type = domain, operator
+    with pytest.raises(UnsupportedError, match=f"{domain}.{operator}") as error:
+        regraft.load(proto)
+    assert advice in error.value.hint
+
+
+def test_a_name_that_two_nodes_give_is_refused_with_the_second() -> None:
+    proto = model(
+        f"{OPSET_17} net (float[2, 3] x) => (float[2, 3] y) {{ h = Relu (x) h = Abs (x) y = Neg (h) }}"
+    )
+    proto.graph.node[1].name = "again"
+    with pytest.raises(ModelError, match="expected every name once, got `h` again - at node `again`"):
+        regraft.load(proto)
+
+
 def test_element_types_that_the_ir_lacks_are_refused_by_name() -> None:
     proto = model(
         '<ir_version: 10, opset_import: ["" : 21]>\nnet (float[2] x) => (float[2] y) { y = Neg (x) }'
