@@ -11,6 +11,7 @@ import onnx
 from ...ir import Builder, Operator, Value
 from .scopes import Scope
 from .sizes import Sizes, refined
+from .small_constants import numbers
 
 
 @dataclass(slots=True)
@@ -39,13 +40,20 @@ class Frame:
     depth: int = 0
     sequences: dict[str, list[Value]] = field(default_factory=dict[str, list[Value]])
 
-    def follow(self, operator: Operator, operands: Sequence[Value | None]) -> None:
-        """Refine the type of an operator of this graph by sizes, and note what it holds."""
+    def follow(self, operator: Operator, operands: Sequence[Value | None]) -> Value | None:
+        """Refine the type of an operator of this graph by sizes, and note what it holds.
+
+        Returns:
+            A constant of what it holds, where that is all numbers.
+        """
         graph = self.b.graph
         operator.types[0] = refined(operator.types[0], self.sizes.typed(graph, operator, operands))
         content = self.sizes.computed(graph, operator, operands)
-        if content is not None:
-            self.sizes.note(Value(operator.key), content)
+        if content is None:
+            return None
+        self.sizes.note(Value(operator.key), content)
+        array = numbers(content, operator.types[0]) if len(operator.types) == 1 else None
+        return None if array is None else graph.add_constant(array)
 
     def resolved(self, node: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
         """Return a node's attributes, with those of the call around it where it refers to them."""

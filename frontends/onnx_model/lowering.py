@@ -130,8 +130,9 @@ class Lowering:
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError) as error:
             # attributes and types are what a file says, of any kind and number
             raise call.unsupported(f"cannot be lowered: {error}") from error
-        self._settle(frame, place)
-        for name, value in zip(node.output, outputs, strict=False):
+        settled = self._settle(frame, place)
+        for name, given in zip(node.output, outputs, strict=False):
+            value = None if given is None else settled.get(given, given)
             if name and value is not None:
                 if name in frame.values:
                     raise ModelError("E101", f"expected every name once, got `{name}` again", place=place)
@@ -173,18 +174,29 @@ class Lowering:
         version = frame.opsets.get(node.domain, frame.opsets.get(plain_domain(node.domain), 1))
         return Call(frame.b, node, operands, version, place, plain_attributes(frame.resolved(node), place))
 
-    def _settle(self, frame: Frame, place: str) -> None:
-        """Type what a node of the frame became by sizes, and count it; what a body within it did is done."""
+    def _settle(self, frame: Frame, place: str) -> dict[Value, Value]:
+        """Type what a node of the frame became by sizes, and count it; what a body within it did is done.
+
+        Returns:
+            Constants, by what they stand in the place of: shape arithmetic whose results are all numbers.
+        """
         graph = frame.b.graph
         keys = [key for key in range(frame.sizes.settled, graph._next) if key in graph]
+        made = [node for key in keys if isinstance(node := graph.node(key), Operator)]
+        found: dict[Value, Value] = {}
+        for operator in made:
+            constant = frame.follow(operator, graph.operands(operator.key))
+            if constant is not None:
+                value = Value(operator.key)
+                graph.replace_uses(value, constant)
+                graph.remove(operator.key)
+                found[value] = constant
         frame.sizes.settled = graph._next
-        made = [(key, node) for key in keys if isinstance(node := graph.node(key), Operator)]
-        for key, operator in made:
-            frame.follow(operator, graph.operands(key))
         if graph is self.graph:
             assert frame.b.call is not None
-            self.modules.settle([key for key, _ in made], frame.b.call)
-        self.budget.spend(graph, keys, place)
+            self.modules.settle([o.key for o in made if o.key in graph], frame.b.call)
+        self.budget.spend(graph, [key for key in keys if key in graph], place)
+        return found
 
     def _outputs(self, frame: Frame, call: Call, scope: Scope) -> Sequence[Value | None]:
         domain = plain_domain(call.node.domain)

@@ -52,8 +52,8 @@ class Sizes:
 
     def computed(self, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content | None:
         """Return what an operator's first output holds; None where that is not followed."""
-        rule = _CONTENTS.get(operator.op_type)
-        if rule is None or operator.domain:
+        rule, known = _CONTENTS.get(operator.op_type), operator.types[0]
+        if rule is None or operator.domain or known is None or known.dtype not in ("int32", "int64"):
             return None
         try:
             found = rule(_Use(self, graph, operator, operands))
@@ -127,7 +127,7 @@ def _slice(use: _Use) -> Content | None:
     )
     if data is None or start is None or end is None or step is None:
         return None
-    if end <= -_FAR:
+    if end <= -_FAR and step < 0:
         return data[start::step]
     return data[start:end:step]
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...ir import Array, Constant, Graph, Operator, TensorData, Value
+from ...ir import Array, Constant, Graph, Operator, TensorData, TensorType, Value, numpy_dtype
 from ...ir.analysis.evaluation import evaluate
+from ...ir.dims import Size
 
 _MOST = 64  # elements
 
@@ -33,6 +34,18 @@ def folded(graph: Graph, operator: Operator, operands: Sequence[Value | None], o
         return output
     graph.remove(output.node)
     return graph.add_constant(result)
+
+
+def numbers(content: Sequence[Size | None], type_: TensorType | None) -> Array | None:
+    """Return what a value holds as an array of its type; None where one of its elements is no number."""
+    found = [size.number for size in content if size is not None and size.number is not None]
+    if (
+        type_ is None
+        or not type_.is_static
+        or not len(found) == len(content) == math.prod(type_.static_shape())
+    ):
+        return None
+    return np.asarray(found, numpy_dtype(type_.dtype)).reshape(type_.static_shape())
 
 
 def _small(graph: Graph, value: Value | None) -> Array | None:

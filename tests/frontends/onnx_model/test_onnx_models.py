@@ -422,6 +422,46 @@ def test_sizes_that_the_file_names_stay_names() -> None:
     assert graph.known_type(graph.outputs[0][1]).shape == ("batch", 2, "seq", 3)
 
 
+def test_shape_arithmetic_that_gives_numbers_leaves_no_trace() -> None:
+    """The batch stays open: its size is computed, those beside it are numbers."""
+    proto = model(
+        f"""{OPSET_17} net (float[n, 4, 6] x) => (float[n, 2, 12] y) {{
+          s = Shape (x)
+          one = Constant <value_ints: ints = [1]> ()
+          two = Constant <value_ints: ints = [2]> ()
+          rows = Gather (s, one)
+          width = Gather (s, two)
+          half = Div (rows, two)
+          wide = Mul (width, two)
+          zero = Constant <value_ints: ints = [0]> ()
+          batch = Gather (s, zero)
+          wanted = Concat <axis = 0> (batch, half, wide)
+          y = Reshape (x, wanted)
+        }}"""
+    )
+    graph = require_equal(proto, normal(3, 4, 6))
+    assert sorted(o.op_type for o in graph.operators()) == ["Concat", "Gather", "Reshape", "Shape"]
+
+
+def test_sizes_that_go_through_fractions_are_computed() -> None:
+    """5 / 2 * 2 is 5 in floats, and 4 in whole numbers."""
+    proto = model(
+        f"""{OPSET_17} net (float[n, 5] x) => (float[n, m] y) {{
+          s = Shape <start = 1> (x)
+          two = Constant <value_ints: ints = [2]> ()
+          f = Cast <to = 1> (s)
+          g = Cast <to = 1> (two)
+          half = Div (f, g)
+          whole = Mul (half, g)
+          w = Cast <to = 7> (whole)
+          zero = Constant <value_ints: ints = [0]> ()
+          one = Constant <value_ints: ints = [1]> ()
+          y = Slice (x, zero, w, one)
+        }}"""
+    )
+    require_equal(proto, normal(3, 5))
+
+
 def test_a_size_that_the_model_insists_on_is_said_to_be_fixed() -> None:
     text = (
         '<ir_version: 8, opset_import: ["" : 17]>\nnet (float[n, 6] x) => (float[2, 6] y) { y = Add (x, w) }'
