@@ -22,9 +22,9 @@ class EliminateIdentities(Pass):
     What it does:
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
         nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
-        a Slice of everything, a Concat of one, and a module's Relu of its own Abs. Also an Expand, and what
-        only computes its shape, where every user is elementwise and has another operand of that shape; and a
-        Transpose that undoes the one before it in the same call.
+        a Slice of everything, a Concat of one, a product or quotient with the number 1, and a module's Relu
+        of its own Abs. Also an Expand, and what only computes its shape, where every user is elementwise and
+        has another operand of that shape; and a Transpose that undoes the one before it in the same call.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
@@ -104,6 +104,11 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return same_static_shape(before, after)
         case "Concat":
             return len(operands) == 1
+        case "Mul" | "Div":
+            one = part.constant_value(operands[1])
+            if one is None or one.size != 1 or not (one == 1).all():
+                return False
+            return before is not None and before == after and None not in (before.shape or (None,))
         case "Relu":
             producer = part.producer(operands[0])
             if not isinstance(producer, Operator) or producer.op_type != "Abs":
