@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo browser docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills golden clean
+.PHONY: help demo browser docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,10 @@ corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIN
 
 corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy,params,train
 	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy,params,train)
+
+optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
+	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
+	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store

@@ -127,8 +127,18 @@ class Weights:
             if self._is_apart(node.declared) and stated != module:
                 stated = None
             held = self._graph.modules.module(module if stated is None else stated).parameters
-            is_stated = stated is not None and last.isidentifier()
-            held[_unique(last if is_stated else node.role or attribute_name(last), held)] = node.key
+            if stated is not None and last.isidentifier():
+                own = last
+            else:
+                own = self._name_within(module, [*path, last]) or node.role or attribute_name(last)
+            held[_unique(own, held)] = node.key
+
+    def _name_within(self, module: int, names: Sequence[str]) -> str:
+        """Return what a path names within a module above it: ``out_proj_weight``; empty for one elsewhere."""
+        for cut in range(len(names) - 2, 0, -1):
+            if self._scoped and self._modules.find(names[:cut]) == module:
+                return attribute_name("_".join(names[cut:]))
+        return ""
 
     def hold_rest(self) -> None:
         """Register the parameters that only nested graphs read with the root."""
