@@ -24,8 +24,7 @@ def round_products(model: onnx.ModelProto, change: Change | None) -> None:
     if change is None:
         return
     constants = {
-        "first": np.int64(0),
-        "step": np.int64(1),
+        "flat": np.array([-1], np.int64),
         "pace": np.float32(12.9898),
         "phase": np.float32(change.seed),
         "unit": np.float32(change.ulps * 2.0**-23),
@@ -36,6 +35,7 @@ def round_products(model: onnx.ModelProto, change: Change | None) -> None:
         for i in (*model.graph.value_info, *model.graph.output)
         if i.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
     }
+    one = onnx.helper.make_tensor("one", onnx.TensorProto.INT64, [1], [1])
     nodes: list[onnx.NodeProto] = []
     for node in map(copy.deepcopy, model.graph.node):
         nodes.append(node)
@@ -43,14 +43,16 @@ def round_products(model: onnx.ModelProto, change: Change | None) -> None:
         if not CLASSIFIED.get(node.op_type, NO_TRAITS).heavy or node.domain or name in elsewhere:
             continue
         steps = [
-            ("Size", ["plain"], "size", {}),
-            ("Range", [at["first"], "size", at["step"]], "places", {}),
-            ("Cast", ["places"], "numbers", {"to": onnx.TensorProto.FLOAT}),
+            ("Shape", ["plain"], "shape", {}),
+            ("ConstantOfShape", ["shape"], "ones", {"value": one}),
+            ("Reshape", ["ones", at["flat"]], "row", {}),
+            ("NonZero", ["row"], "places", {}),  # a Range, which files before opset 11 do not have
+            ("Reshape", ["places", at["flat"]], "counted", {}),
+            ("Cast", ["counted"], "numbers", {"to": onnx.TensorProto.FLOAT}),
             ("Mul", ["numbers", at["pace"]], "paced", {}),
             ("Add", ["paced", at["phase"]], "angles", {}),
             ("Sin", ["angles"], "signs", {}),
             ("Mul", ["signs", at["unit"]], "units", {}),
-            ("Shape", ["plain"], "shape", {}),
             ("Reshape", ["units", "shape"], "relative", {}),
             ("Mul", ["plain", "relative"], "off", {}),
             ("Add", ["plain", "off"], "", {}),
