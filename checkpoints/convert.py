@@ -252,6 +252,9 @@ def backward(
             form = row.target, row.transform
             if form not in shared:
                 shared[form] = applied(row, given[row.target], reverse=True)
+            other = made.get(name, shared[form])
+            if other is not shared[form] and not np.array_equal(other.numpy(), shared[form].numpy()):
+                problems.other.append(f"`{name}` is one tensor there, and `{row.target}` not equal to it")
             made[name] = shared[form]
     targets = {row.target for row in mapping.rows}
     constants = mapping.constants(given)

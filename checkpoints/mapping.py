@@ -108,7 +108,9 @@ class Map:
         for row in self.rows:
             if row.source:
                 holders.setdefault(row.source, set()).add(row.target)
-        object.__setattr__(self, "colliding", {name for name, found in holders.items() if len(found) > 1})
+        collide = self.source != "onnx"  # whose names are of one tensor each, which several layers may read
+        several = {name for name, found in holders.items() if collide and len(found) > 1}
+        object.__setattr__(self, "colliding", several)
 
     @cached_property
     def taken_in(self) -> set[str]:

@@ -40,6 +40,8 @@ class Weights:
         self._parameters: dict[tuple[str, object], Value] = {}
         self._copies: dict[str, int] = {}
         self._apart: dict[str, bool] = {}
+        self._renamed: dict[str, str] = {}  # names that Identities give -> the file's
+        self._called: dict[int, str] = {}  # parameter -> its name in the graph of the file
         self._held: set[int] = set()
         self._products: dict[str, tuple[int, Scope]] = {}  # name of a product -> its width and layer
 
@@ -79,7 +81,7 @@ class Weights:
             return False
         data = self._stored[name]
         self._stored[other] = replace(data, storage=(data.storage, other))
-        self._uses[other] = 1
+        self._uses[other], self._renamed[other] = 1, self._renamed.get(name, name)
         return True
 
     def _is_apart(self, name: str) -> bool:
@@ -105,7 +107,11 @@ class Weights:
             data = replace(data, storage=(data.storage, count))
         own = name if count == 1 else f"{name}.{count}"
         trained = "float" in data.dtype
-        return self._graph.add_parameter(Parameter(own, name, data, trainable=trained, is_buffer=not trained))
+        declared = self._renamed.get(name, name)
+        parameter = Parameter(own, declared, data, trainable=trained, is_buffer=not trained)
+        value = self._graph.add_parameter(parameter)
+        self._called[value.node] = name
+        return value
 
     def hold(self, operator: str, operands: Sequence[Value | None], module: int) -> None:
         """Register the parameters that an operator reads first with the module that it is in."""
@@ -120,11 +126,12 @@ class Weights:
             node.role = names[slot] if slot < len(names) else node.role
             if operator == "BatchNormalization" and slot >= _STATISTICS:
                 node.trainable, node.is_buffer = False, True
-            *path, last = node.declared.split(".")
+            called = self._called[node.key]
+            *path, last = called.split(".")
             if path and module and not self._scoped:
                 self._graph.modules.module(module).location = ".".join(path)
             stated = self._modules.find(path) if path and self._scoped else None
-            if self._is_apart(node.declared) and stated != module:
+            if self._is_apart(called) and stated != module:
                 stated = None
             held = self._graph.modules.module(module if stated is None else stated).parameters
             if stated is not None and last.isidentifier():

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import safetensors.numpy
 from onnx import ModelProto, StringStringEntryProto, TensorProto, helper, numpy_helper
 
 import regraft
-from regraft.ir import Graph
+from regraft.ir import Graph, ModelError
 from regraft.passes import GroupModules
 
 DRAW = np.random.default_rng(0)
@@ -66,6 +67,25 @@ def test_a_vector_of_one_number_that_an_exporter_stored_once_is_of_each_layer() 
     graph = regraft.load(scaled(np.ones(3)))
     assert len(graph.parameters()) == 2
     assert {path.partition(".")[0] for path in paths(graph)} == {"a", "b"}
+
+
+def test_a_checkpoint_goes_to_all_layers_of_a_vector_and_back_as_long_as_they_are_equal(
+    tmp_path: Path,
+) -> None:
+    path, out = tmp_path / "net.onnx", tmp_path / "out"
+    onnx.save(scaled(np.ones(3)), path)
+    regraft.save(
+        regraft.rewrite(regraft.load(path)).graph, out, to="mindspore", checkpoint_format="safetensors"
+    )
+    target, renames = out / "model.safetensors", out / "renames.json"
+    assert regraft.diff(path, target, map=renames).equal
+    regraft.convert_checkpoint(target, tmp_path / "back.params", renames)
+    assert regraft.diff(path, tmp_path / "back.params").equal
+    arrays = safetensors.numpy.load_file(target)
+    next(iter(arrays.values()))[0] = 2
+    safetensors.numpy.save_file(arrays, target)
+    with pytest.raises(ModelError, match=r"one tensor there, and `\w\.\w+` not equal to it"):
+        regraft.convert_checkpoint(target, tmp_path / "other.params", renames)
 
 
 def test_a_vector_of_several_numbers_is_one_parameter_of_all_that_read_it() -> None:
