@@ -20,9 +20,9 @@ def open_onnx(path: Path, *, external: bool = False) -> onnx.ModelProto:
     Raises:
         ModelError: E101 for a file that is not there, or holds no ONNX model.
     """
-    load: Any = onnx.load  # whose annotations leave out which paths
+    files: Any = onnx  # whose annotations of `load` leave out what a path holds
     try:
-        return load(path, load_external_data=external)
+        return files.load(path, load_external_data=external)
     except OSError as error:
         raise ModelError("E101", f"cannot read the ONNX model: {error}", place=str(path)) from error
     except onnx.checker.ValidationError as error:
