@@ -53,6 +53,10 @@ class Scope(Protocol):
         """Return "int" or "tuple" for a shape computation in Python, empty for a tensor."""
         ...
 
+    def is_returned(self, value: Value) -> bool:
+        """Whether `construct` returns an operator's output, because some call of the class needs it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -210,7 +214,8 @@ class View(OperatorView):
 
     def _is_used(self, index: int) -> bool:
         value = Value(self.operator.key, index)
-        return bool(self.graph.users(value)) or self.graph.is_output(value)
+        used = bool(self.graph.users(value)) or self.graph.is_output(value)
+        return used or self.scope.is_returned(value)
 
 
 LayerEmitter = Callable[[View], NnLayer]

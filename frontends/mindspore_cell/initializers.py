@@ -14,6 +14,7 @@ import numpy as np
 from ...ir import Graph, Initializer, Parameter
 from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, infer_laws
 from .construction import laws_of
+from .operators.attention import is_attention
 from .operators.recurrent import recurrent_kind
 from .tree import CellTree
 
@@ -34,6 +35,15 @@ FIXED = {
     "moving_mean": Initializer.of("zeros"),
     "moving_variance": Initializer.of("ones"),
 }
+_ATTENTION = {
+    **dict.fromkeys(
+        ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+        Initializer.of("xavier_uniform", gain=1.0),
+    ),
+    "in_proj_bias": Initializer.of("zeros"),
+    **dict.fromkeys(("bias_k", "bias_v"), Initializer.of("xavier_normal", gain=1.0)),
+}
+"""What nn.MultiheadAttention draws its own parameters from."""
 _NAMED = {
     "zeros": Initializer.of("zeros"),
     "zero": Initializer.of("zeros"),
@@ -111,6 +121,8 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
         return FIXED[attribute]
     if name == "PReLU" and attribute == "weight":
         return Initializer.of("constant", value=0.25)
+    if is_attention(cell) and attribute in _ATTENTION:
+        return _ATTENTION[attribute]
     if recurrent_kind(cell):
         hidden = getattr(cell, "hidden_size", 0)
         return _uniform(hidden) if isinstance(hidden, int) else None

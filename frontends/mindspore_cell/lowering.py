@@ -351,7 +351,10 @@ def seeds_of(program: Program) -> set[str]:
 
 
 def results_read(program: Program) -> dict[str, Container[int]]:
-    """Return the numbers of the results that are read of each node, all where they are read as one."""
+    """Return the numbers of the results that are read of each node, all where they are read as one.
+
+    Of a layer that is one primitive, each call gives what any of its calls is read of.
+    """
     numbers = {n.name: n.value for n in program.all_nodes() if n.op == "Constant"}
     taken: dict[str, set[int]] = {}
     whole = {program.output, *(f.output for f in program.functions)}
@@ -361,6 +364,15 @@ def results_read(program: Program) -> dict[str, Container[int]]:
             taken.setdefault(node.inputs[0], set()).add(number)
         elif node.op not in _ORDER:
             whole.update(node.inputs)
+    layers: dict[Any, list[str]] = {}
+    for node in program.all_nodes():
+        if "cell_id" in node.attributes:
+            layers.setdefault(node.attributes["cell_id"], []).append(node.name)
+    for calls in layers.values():
+        union = set[int]().union(*(taken.get(name, ()) for name in calls))
+        taken.update(dict.fromkeys(calls, union))
+        if not whole.isdisjoint(calls):
+            whole.update(calls)
     return {**taken, **dict.fromkeys(whole, range(_MANY))}
 
 

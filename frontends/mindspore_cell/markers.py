@@ -10,6 +10,7 @@ from itertools import count
 from types import MethodType
 from typing import Any
 
+from .operators.attention import is_attention, whole_attention
 from .operators.recurrent import recurrent_kind, whole_construct
 from .recording import CellCall, Form
 
@@ -31,7 +32,7 @@ def add_markers(calls: Sequence[CellCall], *, as_recorded: bool = True) -> None:
         of_cell.setdefault(id(call.cell), []).append(call)
     for same in of_cell.values():
         cell = same[0].cell
-        own = whole_construct(cell) if recurrent_kind(cell) else cell.construct
+        own = _own_construct(cell)
         if "construct" in vars(cell):
             vars(cell)["regraft_replaced"] = cell.construct  # one that the user gave this Cell alone
         vars(cell)["regraft_construct"] = own
@@ -50,6 +51,13 @@ def add_markers(calls: Sequence[CellCall], *, as_recorded: bool = True) -> None:
                 vars(cell)[f"regraft_{side}"] = tuple(_marker(side, cell, i) for i in range(number))
             construct = _construct_for_any()
         vars(cell)["construct"] = MethodType(construct, cell)
+
+
+def _own_construct(cell: Any) -> Any:
+    """What the Cell computes; a layer that is one operator in the graph calls that."""
+    if recurrent_kind(cell):
+        return whole_construct(cell)
+    return whole_attention(cell) if is_attention(cell) else cell.construct
 
 
 def remove_markers(calls: Sequence[CellCall]) -> None:

@@ -108,3 +108,26 @@ def test_twelve_blocks_are_short(tmp_path):
     text = (tmp_path / "out" / "model.py").read_text()
     assert len(text.splitlines()) <= 120
     assert "reshape" not in text
+
+
+class Thrice(nn.Module):
+    """One layer, of whose calls the last alone is read of its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, y):
+        x = self.attend(x, x, x)[0]
+        x = self.attend(x, y, y)[0]
+        return self.attend(x, x, y)
+
+
+def test_a_layer_gives_in_each_call_what_one_needs(tmp_path):
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal((2, 5, 8)).astype(np.float32) for _ in range(2)]
+    graph = regraft.load(Thrice().eval(), inputs)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net", to="mindspore")
+    report = verify(graph, tmp_path / "net")
+    assert report.passed, report.summary()
+    assert (tmp_path / "net" / "model.py").read_text().count("self.attend(x, ") == 3

@@ -29,6 +29,12 @@ class ConstructScope:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
         return self.hosts.get(value, "")
 
+    def is_returned(self, value: Value) -> bool:
+        """Whether a call of the module returns the output; all return what one needs."""
+        call = self.cells.graph.operator(value.node).call
+        body = None if call is None else self.cells.contraction.bodies.get(call)
+        return body is not None and value in body.outputs
+
     def part(self, value: Value, level: int) -> Part:
         """Return how `construct` writes a value: a variable, an attribute, or a literal."""
         if value in self.definition.inputs:

@@ -144,6 +144,9 @@ class _SizesAsTensors:
     def host(self, value: Value) -> str:  # noqa: ARG002 - none is a size here
         return ""
 
+    def is_returned(self, value: Value) -> bool:
+        return self.scope.is_returned(value)
+
 
 def is_size(graph: Graph, value: Value) -> bool:
     """Whether a value is written as Python's numbers: a shape, or what is computed from shapes alone."""
@@ -166,6 +169,9 @@ class _Probe:
 
     def attribute(self, name: str, constructor: Part) -> Access:  # noqa: ARG002 - a probe declares nothing
         return Access((name,))
+
+    def is_returned(self, value: Value) -> bool:  # noqa: ARG002 - a probe has no classes
+        return False
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for what will be a size or sizes, empty for a tensor."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ....ir import Graph, Operator, Parameter
 from ....ir.composites.multihead import INPUTS
 from ..emitting import (
@@ -43,7 +45,7 @@ _LAWS = {
     "bias_k": "XavierNormal()",
     "bias_v": "XavierNormal()",
 }
-"""Laws by which nn.MultiheadAttention draws its parameters; out_proj.bias is uniform, in torch zero."""
+"""Laws by which nn.MultiheadAttention draws its parameters, but for out_proj.bias; in torch that is zero."""
 
 
 @TABLE.layer("regraft.MultiheadAttention")
@@ -91,8 +93,19 @@ def multihead_attention(view: View) -> NnLayer:
 
 def _other_law(parameter: Parameter, name: str) -> Part | None:
     """Return a parameter's known initial distribution if it is not the layer's own, else None."""
+    if name == "out_proj.bias" and _is_uniform_over(parameter, parameter.data.shape[0]):
+        return None
     found = law_of(parameter)
     return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
+
+
+def _is_uniform_over(parameter: Parameter, fan_in: int) -> bool:
+    """Whether a parameter is drawn as the bias of a Dense that takes `fan_in` features."""
+    law = parameter.initializer
+    if law is None or law.law != "uniform":
+        return False
+    bounds = -law.number("low", -1.0), law.number("high", 1.0)
+    return all(math.isclose(bound, 1 / math.sqrt(fan_in), rel_tol=1e-6) for bound in bounds)
 
 
 def _redraw(constructor: Call, laws: list[tuple[str, Part]]) -> Call:

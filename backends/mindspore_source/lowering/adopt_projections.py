@@ -26,7 +26,8 @@ class AdoptProjections(Pass):
         layer. A module whose every parameter is one layer's is written as that layer.
 
     Leaves alone:
-        Modules that compute more, that mask with two element types, or whose masks may hide a whole row.
+        Modules that compute more, and those of another framework that mask with two element types, or whose
+        masks may hide a whole row.
 
     Refuses:
         Nothing.
@@ -65,7 +66,7 @@ class AdoptProjections(Pass):
             for key, operators in by_module.items()
             if key
             and inside[key] == len(operators)
-            and all(_is_equal(graph, o) for o in operators)
+            and (graph.origin.framework == "mindspore" or all(_is_equal(graph, o) for o in operators))
             and _adopt(graph, key, operators[0])
         ]
 

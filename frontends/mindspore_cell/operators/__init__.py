@@ -6,6 +6,7 @@ from ...lowering_table import LoweringTable
 from ..call import Call
 from . import (
     activation,
+    attention,
     conv,
     detection,
     dropout,
@@ -32,6 +33,7 @@ from . import (
 
 TABLE = LoweringTable[Call]("MindSpore").include(
     activation.TABLE,
+    attention.TABLE,
     conv.TABLE,
     detection.TABLE,
     dropout.TABLE,

@@ -246,7 +246,10 @@ def fill(call: Call) -> Value:
 def sort(call: Call) -> tuple[Value, Value]:
     """TopK of the whole axis; ONNX says nothing of the order of equals."""
     x, axis = call.value(0), call.int("axis")
-    (size,) = call.static_shape(x, [axis])
+    axis %= call.rank(x)
+    size = call.shape(x)[axis]
+    is_known = isinstance(size, int)  # else it is what `unique` finds, or the batch
+    count = call.constant([size]) if is_known else call.op("Shape", x, start=axis, end=axis + 1)
     largest = call.flag("descending")
-    values, indices = call.ops("TopK", x, call.constant([size]), outputs=2, axis=axis, largest=largest)
+    values, indices = call.ops("TopK", x, count, outputs=2, axis=axis, largest=largest)
     return values, call.cast(indices, call.result_type(1).dtype)

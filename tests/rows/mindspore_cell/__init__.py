@@ -391,11 +391,13 @@ LAYERS = Group(
         "Dropout2D": "ops.dropout2d(image, 0.3, self.training)",
         "Dropout3D": "ops.dropout3d(solid, 0.3, self.training)",
         "Recurrent": "self.lstm(x)",
+        "MultiheadAttention": "(self.attention(x, x, x), self.attention(x, x, x, None, False)[0])",
     },
     {
         **_weights("w", (6, 2, 3, 2), (4,), (3, 4, 2, 2, 2), (4, 5), (5, 4), (5,), (4,), (4,), (4,)),
         "transposed": "nn.Conv2dTranspose(4, 3, 3, 2, has_bias=True)",
         "lstm": "nn.LSTM(4, 5, batch_first=True)",
+        "attention": "nn.MultiheadAttention(4, 2, batch_first=True)",
     },
 )
 
