@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ....ir import Value
 from ....ir.nesting import write_nest
@@ -30,8 +31,8 @@ from .expressions import (
     only_call,
 )
 from .growing_tuple import NAME, GrowingTuple, find_growing_tuples
-from .lines import Line, with_loops
-from .traversal import uses
+from .lines import Change, Line, Place, Source, with_loops, written_access
+from .traversal import accesses, uses
 from .variable_names import IDENTITY_NAMES, VariableNames
 
 _MAX_INLINE = 60
@@ -70,6 +71,7 @@ class Construct(ClassRenderer):
         self.needed: list[Method] = []
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
+        self._change = Change()
         self._grown: GrowingTuple | None = None
         self._reads_grown = False
         self._named: set[str] = set()
@@ -80,19 +82,23 @@ class Construct(ClassRenderer):
 
     def value(self, use: Use) -> tuple[str, int]:
         """Return a variable, or the expression folded into this use."""
+        if use.value in self._change.unfolded:
+            return self._change.unfolded[use.value], ATOM
         found = self.inlined.get(use.value)
         if found is not None:
             return self.text(found), found.level
         name = self.names.get(use.value, "x")
         self._named.add(name)
-        return name, ATOM
+        return self._change.renamed.get(name, name), ATOM
 
     def expression_of(self, use: Use) -> Expression | None:
         """Return the expression written in place of a value; None if it is a variable."""
-        return self.inlined.get(use.value)
+        return None if use.value in self._change.unfolded else self.inlined.get(use.value)
 
     def text(self, part: Part) -> str:
         """Return the text of a part; a tuple of all values of a growing tuple is that variable."""
+        if isinstance(part, Access):
+            return written_access(part, self._change)
         if isinstance(part, Tuple) and self._is_grown(part.items):
             return NAME
         return super().text(part)
@@ -202,7 +208,7 @@ class Construct(ClassRenderer):
         stars = "*" * (self.method is None and self.definition.gathers)
         name = "construct" if self.method is None else self.method.name
         lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
-        body = with_loops(self._lines(), self.definition, set(self.names.values()))
+        body = with_loops(self._lines(), self.definition, set(self.names.values()), inputs)
         return lines + [f"    {line}" for line in body]
 
     def as_expression(self, given: Sequence[Part], state: Sequence[str], caller: Construct) -> str:
@@ -272,9 +278,9 @@ class Construct(ClassRenderer):
             return None
         first = [self.names[v] for v in run.values[: -len(run.callees)]]
         start = f"({first[0]},)" if len(first) == 1 else f"({', '.join(first)})"
-        grown = [Line(f"{NAME} += ({self.text(callee)}(*{NAME}),)") for callee in run.callees]
+        grown = [Line((f"{NAME} += ({self.text(callee)}(*{NAME}),)",)) for callee in run.callees]
         head = [self._line(step) for step in self.steps[: run.start]]
-        return [*(line for lines in head for line in lines), Line(f"{NAME} = {start}"), *grown, *written]
+        return [*(line for lines in head for line in lines), Line((f"{NAME} = {start}",)), *grown, *written]
 
     def _variable(self, value: Value) -> str:
         return "" if value in self.inlined else self.names.get(value, "")
@@ -301,24 +307,76 @@ class Construct(ClassRenderer):
         if nest is not None:
             written = iter(texts)
             returned = write_nest(nest, lambda _: next(written))
-        return [*lines, Line(f"return {returned}", returned=returned)]
+        source = None
+        if len(found) == 1 and nest is None:
+            source = self._source(found[0], "return {}", None if value is None else self.body.outputs[0])
+        return [*lines, Line((f"return {returned}",), returned=returned, source=source)]
 
     def _line(self, step: Statement) -> list[Line]:
-        """Return the lines of a step: an `if` or `while`, or an assignment with the call that it makes."""
+        """Return the lines of a step: an `if` or `while`, or an assignment."""
         names = [self.names[t] for t in step.targets]
         if step.branches is not None:
-            return list(map(Line, self._branching(step.branches, names)))
+            texts = self._branching(step.branches, names)
+            return [Line((text,), begins=not at) for at, text in enumerate(texts)]
         if step.is_aside:
-            return [Line(self.text(step.expression))]
+            return [Line((self.text(step.expression),))]
         targets = step.results.format(*names) if step.results else ", ".join(names)
-        text = f"{targets} = {self.text(step.expression)}"
-        call = only_call(step.expression)
-        if call is None or not isinstance(call.callee, Access):
-            return [Line(text)]
-        reads = frozenset(self.names.get(v, "") for v in self._values(step.expression))
-        (assigned, *others) = [name for name in names if name != "_"] or [""]
-        assigned = "" if others else assigned
-        return [Line(text, targets, assigned, call.callee.steps, self.arguments(call), reads)]
+        source = self._source(step.expression, f"{targets} = {{}}")
+        return [Line((f"{targets} = {self.text(step.expression)}",), targets=tuple(names), source=source)]
+
+    def _source(self, part: Part, form: str, whole: Value | None = None) -> Source | None:
+        """Return what a line was written from; None while a variable stands for a growing tuple.
+
+        Args:
+            part: its value.
+            form: what is written around that.
+            whole: the value that it is, where no variable is.
+        """
+        if self._grown is not None:
+            return None
+
+        def text(of: Part, change: Change) -> str:
+            self._change = change
+            try:
+                return self.text(of)
+            finally:
+                self._change = Change()
+
+        def variable(change: Change) -> str:
+            return "" if whole is None else change.unfolded.get(whole, "")
+
+        def write(change: Change) -> tuple[str, ...]:
+            return (form.format(variable(change) or text(part, change)),)
+
+        def reads(change: Change) -> list[str]:
+            return [variable(change)] if variable(change) else self._reads(part, change)
+
+        folded = {} if whole is None else {whole: part}
+        folded |= {use.value: self.inlined[use.value] for use in uses(part) if use.value in self.inlined}
+        writers = tuple((value, partial(text, inner)) for value, inner in folded.items())
+        return Source(write, reads, frozenset(self._places(part)), writers)
+
+    def _reads(self, part: Part, change: Change) -> list[str]:
+        """Return the variables that a part reads, in writing order."""
+        found: list[str] = []
+        for use in uses(part):
+            inner = self.inlined.get(use.value)
+            if use.value in change.unfolded:
+                found.append(change.unfolded[use.value])
+            elif inner is not None:
+                found += self._reads(inner, change)
+            else:
+                found.append(self.names.get(use.value, "x"))
+        return found
+
+    def _places(self, part: Part) -> Iterator[Place]:
+        """Yield the members of lists that a part reaches."""
+        for access in accesses(part):
+            for stop in range(2, len(access.steps) + 1):
+                yield access.steps[:stop]
+        for use in uses(part):
+            if use.value in self.inlined:
+                yield from self._places(self.inlined[use.value])
 
     def _branching(self, branches: Branches, names: list[str]) -> list[str]:
         """Return an `if`, or a `while` whose condition is one of its variables."""
