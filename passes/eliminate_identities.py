@@ -21,9 +21,10 @@ class EliminateIdentities(Pass):
 
     What it does:
         Removes Identity, Dropout of ratio 0, a Cast to the type the value has, a Transpose that moves
-        nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Pad by nothing,
-        a Slice of everything, a Concat of one, a product or quotient with the number 1, and a module's Relu
-        of its own Abs. Also an Expand, and what only computes its shape, where every user is elementwise and
+        nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Reshape of one
+        axis to ``[-1]``, a Pad by nothing, a Slice of everything, a Concat of one, a product or quotient with
+        the number 1, and a module's Relu of its own Abs. Also an Expand, and what only computes its shape,
+        where every user is elementwise and
         has another operand of that shape; and a Transpose that undoes the one before it in the same call.
 
     Why:
@@ -100,6 +101,8 @@ def is_identity(part: Graph, node: Operator) -> bool:
         case "Transpose":
             perm = node.ints("perm")
             return bool(perm) and moves_nothing(perm)
+        case "Reshape" if before is not None and before.rank == 1 and _is_flat(part, operands[1]):
+            return True
         case "Reshape" | "Expand" | "Squeeze" | "Flatten":
             return same_static_shape(before, after)
         case "Concat":
@@ -121,6 +124,12 @@ def is_identity(part: Graph, node: Operator) -> bool:
             return _takes_everything([None if v is None else part.constant_value(v) for v in operands[1:]])
         case _:
             return False
+
+
+def _is_flat(part: Graph, shape: Value | None) -> bool:
+    """Whether a shape is one axis of what elements there are."""
+    found = None if shape is None else part.constant_value(shape)
+    return found is not None and found.tolist() == [-1]
 
 
 def _turned_back(part: Graph, node: Operator) -> Value | None:

@@ -144,6 +144,8 @@ def capture(
             with flattened(root, example, results) as arrange, debugging.leaving_out():
                 again = partial(_compile, root, arrange(_tensors(example.arrays)))
                 raise _left_to_python(root, again, refused[-1]) from refused[-1]
+        if unnamed := [t for t in dict.fromkeys(map(type, cells)) if _is_without_self(t)]:
+            raise _refusal_without_self(unnamed[0]) from refused[-1]
         raise _refusal("compile", root, refused[-1], left=left) from refused[-1]
 
 
@@ -210,6 +212,23 @@ def _refusal(
     )
 
 
+def _is_without_self(kind: type) -> bool:
+    """Whether a user's `construct` calls its first argument otherwise, which MindSpore's compiler refuses."""
+    code = getattr(kind.__dict__.get("construct"), "__code__", None)
+    return code is not None and code.co_argcount > 0 and code.co_varnames[0] != "self"
+
+
+def _refusal_without_self(kind: Any) -> ModelError:
+    code = kind.construct.__code__
+    return ModelError(
+        "E104",
+        f"MindSpore could not compile the model: expected the first argument of `construct` to be called "
+        f"`self`, got `{code.co_varnames[0]}`",
+        place=f"{Path(code.co_filename).name}:{code.co_firstlineno}",
+        hint="call it `self`; what else MindSpore cannot compile is told then",
+    )
+
+
 def _user_line(root: Any, error: Exception, listing: str) -> str:
     """The innermost line outside MindSpore: in the traceback, or in the compiler's own listing."""
     found = ""
@@ -222,9 +241,11 @@ def _user_line(root: Any, error: Exception, listing: str) -> str:
     if found:
         return found
     try:
-        return Path(inspect.getsourcefile(type(root)) or "").name
+        file = Path(inspect.getsourcefile(type(root)) or "").name
     except TypeError:
         return type(root).__name__
+    code = getattr(type(root).construct, "__code__", None)
+    return file if code is None or any(root.cells()) else f"{file}:{code.co_firstlineno}"
 
 
 def _is_users(file: str) -> bool:

@@ -50,7 +50,8 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
             cell.set_train(False)
             cell._scope = None
             cell.compile_cache.clear()
-        yield
+        with _slices_without_names():
+            yield
     finally:
         for parameter, name in names:
             parameter.name = name
@@ -64,6 +65,38 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
         else:
             os.environ["MS_OM_PATH"] = before
         folder.remove()
+
+
+@contextmanager
+def _slices_without_names() -> Iterator[None]:
+    """Let a slice of a list of Cells leave the names of their Parameters alone.
+
+    MindSpore makes a new list of it, which renames them to ``0.weight``, where two lists collide.
+    """
+    from mindspore import nn
+
+    kinds: tuple[Any, ...] = (nn.CellList, nn.SequentialCell)
+    originals = [(kind, kind.__getitem__) for kind in kinds]
+
+    def keeping(original: Any) -> Any:
+        def getitem(held: Any, index: Any) -> Any:
+            if not isinstance(index, slice):
+                return original(held, index)
+            names = [(parameter, parameter.name) for parameter in held.get_parameters()]
+            found = original(held, index)
+            for parameter, name in names:
+                parameter.name = name
+            return found
+
+        return getitem
+
+    try:
+        for kind, original in originals:
+            kind.__getitem__ = keeping(original)
+        yield
+    finally:
+        for kind, original in originals:
+            kind.__getitem__ = original
 
 
 def _write(cells: Sequence[Any]) -> bool:

@@ -21,7 +21,7 @@ from regraft.frontends.mindspore_cell.markers import add_markers
 from regraft.frontends.mindspore_cell.mindir import Node, Program
 from regraft.frontends.options import LoadOptions
 from regraft.frontends.python_file import load_object
-from regraft.ir import Graph, TensorType, render
+from regraft.ir import Graph, ModelError, TensorType, render
 
 CORPUS = Path(__file__).parent.parent / "corpora" / "mindspore"
 ROWS = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
@@ -253,3 +253,44 @@ def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -
     assert open_.inputs[0][1].shape == ("N", 2)
     with pytest.raises(BatchDependenceError, match="reads depends"):
         generalise(program(13, swapped=False), program(17, swapped=False, reads=("b", "a")), (13, 17))
+
+
+class Sliced(nn.Cell):
+    """Parts of lists, of which MindSpore makes new lists that rename their parameters alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.CellList([nn.Dense(4, 4) for _ in range(3)])
+        self.tail = nn.SequentialCell([nn.Dense(4, 4), nn.ReLU(), nn.Dense(4, 2)])
+
+    def construct(self, x):
+        for block in self.blocks[:2]:
+            x = x + block(x)
+        return self.tail[:2](self.blocks[2](x))
+
+
+def test_slices_of_lists_leave_the_names_alone() -> None:
+    net = Sliced().set_train(False)
+    getters = nn.CellList.__getitem__, nn.SequentialCell.__getitem__
+    names = [p.name for p in net.get_parameters()]
+    graph = read(net, [("", ROWS)], LoadOptions())
+    assert [p.name for p in net.get_parameters()] == names
+    assert (nn.CellList.__getitem__, nn.SequentialCell.__getitem__) == getters
+    linear = [n for n in graph.operators() if n.op_type == "Linear"]
+    weights = [graph.parameter(graph.operands(n.key)[1].node).declared for n in linear]  # pyright: ignore
+    assert weights == ["blocks.0.weight", "blocks.1.weight", "blocks.2.weight", "tail.0.weight"]
+
+
+class Unnamed(nn.Cell):
+    def construct(me, x):
+        named = {"a": x}
+        return next(named[key] for key in sorted(named))
+
+
+def test_a_construct_without_self_is_told() -> None:
+    with pytest.raises(
+        ModelError, match="expected the first argument of `construct` to be called `self`"
+    ) as e:
+        read(Unnamed(), [("", ROWS)], LoadOptions())
+    line = inspect.getsourcelines(Unnamed.construct)[1]
+    assert e.value.place == f"test_mindspore_compiles.py:{line}"
