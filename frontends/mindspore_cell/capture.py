@@ -7,7 +7,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -18,7 +18,7 @@ import numpy as np
 
 from ...ir import ModelError
 from ...ir.nesting import Nest
-from .compiler import quick_compiler
+from .compiler import kept_stop_gradients, quick_compiler
 from .debugging import Debugging
 from .left_graph import lines_to_numpy, steps_in_python
 from .live_state import borrow
@@ -124,6 +124,7 @@ def capture(
                 suppress(Exception),  # compiles at a size may be accepted, or tell what is wrong
                 flattened(root, example, results) as arrange,
                 debugging.leaving_out(),
+                kept_stop_gradients(),
             ):
                 found = batch.named(_compile(root, arrange(_tensors(batch.tensors()))), calls)
                 return captured([found], True, is_open=True)
@@ -134,7 +135,8 @@ def capture(
             with flattened(root, example, results) as arrange, debugging.leaving_out():
                 for makers in [sizes, [lambda: example.arrays]] if sizes else [[lambda: example.arrays]]:
                     try:
-                        programs = [_compile(root, arrange(_tensors(make()))) for make in makers]
+                        with kept_stop_gradients() if add is not None else nullcontext():
+                            programs = [_compile(root, arrange(_tensors(make()))) for make in makers]
                         return captured(programs, add is not None)
                     except Exception as error:  # the compiler refuses; the plainest form's refusal is told
                         refused.append(error)

@@ -12,7 +12,10 @@ from typing import Any
 
 _PARSERS = ("mindspore.graph._parse.parser", "mindspore._extends.parse.parser")
 _EXECUTORS = ("mindspore.graph.api", "mindspore.common.api")
+_GRADIENTS = ("mindspore.ops.function.grad.grad_func",)
 """Modules of the compiler, of MindSpore 2.10 and before; where one is not there, nothing is replaced."""
+STOPS_GRADIENT = "regraft_stops_gradient"
+"""Attribute of an Identity through which no gradient flows."""
 
 
 @contextmanager
@@ -65,6 +68,17 @@ def settled_parameters() -> Iterator[None]:
             return waiting.__get__(parameter)
 
     with _replaced([(Parameter, "param_info", property(info, waiting.fset, waiting.fdel))]):
+        yield
+
+
+@contextmanager
+def kept_stop_gradients() -> Iterator[None]:
+    """Compile `ops.stop_gradient` to an Identity of ours, which stays in a graph of evaluation."""
+    from mindspore.ops import operations
+
+    marker: Any = operations.Identity()
+    marker.add_prim_attr(STOPS_GRADIENT, True)
+    with _replaced([(module, "stop_gradient_op", marker) for module in _loaded(_GRADIENTS)]):
         yield
 
 

@@ -6,6 +6,7 @@ from ....ir import Value
 from ...formulas import clip
 from ...lowering_table import LoweringTable
 from ..call import Call
+from ..compiler import STOPS_GRADIENT
 
 TABLE = LoweringTable[Call]("MindSpore")
 TABLE.direct(
@@ -92,5 +93,8 @@ def fast_gelu(call: Call) -> Value:
 
 @TABLE.op("Identity")
 def identity(call: Call) -> Value:
-    """Nothing happens, so nothing is built."""
-    return call.value(0)
+    """Nothing happens, so nothing is built, unless it is where a gradient ends."""
+    x = call.value(0)
+    if call.arg(STOPS_GRADIENT, None) and call.dtype_of(x).startswith(("float", "bfloat")):
+        return call.op("regraft.StopGradient", x)
+    return x
