@@ -124,7 +124,7 @@ def capture(
                 suppress(Exception),  # compiles at a size may be accepted, or tell what is wrong
                 flattened(root, example, results) as arrange,
                 debugging.leaving_out(),
-                kept_stop_gradients(),
+                kept_stop_gradients(cells),
             ):
                 found = batch.named(_compile(root, arrange(_tensors(batch.tensors()))), calls)
                 return captured([found], True, is_open=True)
@@ -135,7 +135,7 @@ def capture(
             with flattened(root, example, results) as arrange, debugging.leaving_out():
                 for makers in [sizes, [lambda: example.arrays]] if sizes else [[lambda: example.arrays]]:
                     try:
-                        with kept_stop_gradients() if add is not None else nullcontext():
+                        with kept_stop_gradients(cells) if add is not None else nullcontext():
                             programs = [_compile(root, arrange(_tensors(make()))) for make in makers]
                         return captured(programs, add is not None)
                     except Exception as error:  # the compiler refuses; the plainest form's refusal is told

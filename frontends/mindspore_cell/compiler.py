@@ -72,14 +72,30 @@ def settled_parameters() -> Iterator[None]:
 
 
 @contextmanager
-def kept_stop_gradients() -> Iterator[None]:
-    """Compile `ops.stop_gradient` to an Identity of ours, which stays in a graph of evaluation."""
+def kept_stop_gradients(cells: Sequence[Any]) -> Iterator[None]:
+    """Compile `ops.stop_gradient`, and the primitive that a Cell holds, to an Identity of ours.
+
+    That stays in a graph of evaluation.
+    """
     from mindspore.ops import operations
 
     marker: Any = operations.Identity()
     marker.add_prim_attr(STOPS_GRADIENT, True)
+    holders = [held for cell in cells for held in (vars(cell), vars(cell).get("_primitives") or {})]
+    places = [
+        (held, name, own)
+        for held in holders
+        for name, own in list(held.items())
+        if isinstance(own, operations.StopGradient)
+    ]
     with _replaced([(module, "stop_gradient_op", marker) for module in _loaded(_GRADIENTS)]):
-        yield
+        for held, name, _ in places:
+            held[name] = marker
+        try:
+            yield
+        finally:
+            for held, name, own in places:
+                held[name] = own
 
 
 def _loaded(modules: Iterable[str]) -> list[Any]:

@@ -97,7 +97,24 @@ class Taken(nn.Cell):
         return ops.bmm(parts[0], parts[1].swapaxes(1, 2)), parts[2]
 
 
+class Ended(nn.Cell):
+    """Gradients that end, by the function and by the primitive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.end = nn.Dense(8, 8), ops.StopGradient()
+
+    def construct(self, x):
+        found = self.a(x)
+        return x + ops.stop_gradient(found - x), self.end(found), ops.stop_gradient(found > 0)
+
+
 CASES = {
+    "ends of gradients": (
+        Ended,
+        ROWS,
+        ["x + ops.stop_gradient(", " = ops.stop_gradient("],
+    ),
     "indices and a shared layer": (
         Taken,
         WORDS,
