@@ -24,8 +24,8 @@ class EliminateIdentities(Pass):
         nothing, a Reshape, Expand, Squeeze or Flatten to the static shape the value has, a Reshape of one
         axis to ``[-1]``, a Pad by nothing, a Slice of everything, a Concat of one, a product or quotient with
         the number 1, and a module's Relu of its own Abs. Also an Expand, and what only computes its shape,
-        where every user is elementwise and
-        has another operand of that shape; and a Transpose that undoes the one before it in the same call.
+        where every user is elementwise and has another operand of that shape; and a Transpose that undoes the
+        one before it in the same call.
 
     Why:
         They come from tracing, hide patterns from the other passes and cost a line each in the result.
