@@ -31,6 +31,14 @@ MODULE_NAMES = frozenset(
         "softmax",
         "log_softmax",
         "ON_CPU",
+        "modulo",
+        "fmod",
+        "nearest_pixels",
+        "non_max_suppression",
+        "recurrence",
+        "onnx_rnn",
+        "onnx_gru",
+        "onnx_lstm",
     }
 )
 """Module-level names of an emitted file that no class may take."""

@@ -12,18 +12,22 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 from torch._higher_order_ops.while_loop import while_loop
 
 import regraft
 from regraft.backends.mindspore_source import write
 from regraft.backends.mindspore_source.emitters import TABLE, _Probe
 from regraft.backends.mindspore_source.emitting import View
+from regraft.backends.mindspore_source.lowering.write_out_operators import WriteOutOperators
+from regraft.backends.mindspore_source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.mindspore_source.operators import DOMAIN
 from regraft.backends.onnx_model import to_model
 from regraft.ir import Builder, Graph, TensorType, validate
 
 from .operators import CASES
-from .operators.case import Case, floats, graph_of
+from .operators.case import Case, Input, floats, graph_of
+from .operators.written_out import BATCH_FIRST, WRITTEN_OUT
 from .recording import rows_that_run
 
 pytestmark = pytest.mark.xdist_group("mindspore")
@@ -70,6 +74,47 @@ def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
         for (name, _), e, g in zip(graph.outputs, expected, got, strict=True):
             np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=f"{name}, call {turn}")
             assert g.asnumpy().dtype == e.dtype, name
+
+
+def run_in_runtime(model: Any, given: dict[str, np.ndarray]) -> list[Any]:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return list(session.run(None, {i.name: given[i.name] for i in session.get_inputs()}))
+
+
+def evaluate(model: Any, given: dict[str, np.ndarray]) -> list[Any]:
+    return list(ReferenceEvaluator(model).run(None, given))
+
+
+@pytest.mark.parametrize(("cases", "run"), [(WRITTEN_OUT, run_in_runtime), (BATCH_FIRST, evaluate)])
+def test_what_mindspore_has_no_function_for_is_onnxs(cases: list[Case], run: Any, tmp_path: Path) -> None:
+    """Every formula of operators that are written in others, one graph of all."""
+    import mindspore as ms
+
+    graph, given = graph_of(cases, modules=False)
+    model = to_model(graph)
+    found = [change for change in WriteOutOperators().run(graph) if change.code == "MS131"]
+    assert len(found) >= len(cases)
+    write(graph, tmp_path / "out")
+    got = emitted(tmp_path / "out", f"written_out{len(cases)}")(*map(ms.Tensor, given.values()))
+    for (name, _), e, g in zip(graph.outputs, run(model, given), got, strict=True):
+        np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=name)
+        assert g.asnumpy().dtype == e.dtype, name
+
+
+def test_every_formula_has_a_case() -> None:
+    assert {case.row for case in (*WRITTEN_OUT, *BATCH_FIRST)} == set(FORMULAS)
+
+
+def test_remainders_by_infinite_numbers(tmp_path: Path) -> None:
+    """As Python has them; ONNX Runtime takes no remainders of floats with the sign of the divisor."""
+    import mindspore as ms
+
+    x = np.array([1, -1, 0, 7, -7, np.inf, 7, 5], np.float32)
+    y = np.array([np.inf, np.inf, -np.inf, -np.inf, -np.inf, 2, -2, np.nan], np.float32)
+    graph, given = graph_of([Case("Mod", Input(x), Input(y), backends=["mindspore"])], modules=False)
+    write(graph, tmp_path / "out")
+    got = emitted(tmp_path / "out", "remainders")(*map(ms.Tensor, given.values()))
+    np.testing.assert_array_equal(got.asnumpy(), [1, np.inf, 0, -np.inf, -7, np.nan, -1, np.nan])
 
 
 class Branch(torch.nn.Module):

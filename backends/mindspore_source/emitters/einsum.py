@@ -149,6 +149,8 @@ def _group(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Par
 
 
 def _reshape(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> Part:
+    if not groups:
+        return method(part, "reshape", ())
     computed = [g for g in groups if not all(isinstance(sizes[x], int) for x in g)]
     dims: list[object] = []
     for group in groups:

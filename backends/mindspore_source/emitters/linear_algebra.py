@@ -36,7 +36,7 @@ def _require_large(view: View) -> None:
 # -- matrices --------------------------------------------------------------------------------------------
 
 
-@TABLE.call("regraft.Inverse", "regraft.Determinant")
+@TABLE.call("regraft.Inverse", "regraft.Determinant", "Det")
 def inverse(view: View) -> Expression:
     """Emit ops.inverse or ops.det."""
     _require(view, _BOTH)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ..emitting import EmitterTable, Expression, Literal, Refused, View
 from ..text.expressions import (
     ADD,
@@ -68,6 +70,12 @@ _BINARY = {
     "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor",
 }
+
+_WIDER = {"uint16": "int32", "uint32": "int64"}
+"""Element types that `%` does not have -> those in which it is exact."""
+
+_REMAINDERS = "float16", "float32", "float64"
+"""Element types of which MindSpore's remainders are NaN for infinite divisors."""
 
 
 def _unary(op_type: str, function: str) -> None:
@@ -146,6 +154,15 @@ def modulo(view: View) -> Expression:
     """Emit ``x % y`` with Python's sign, or the dividend's with fmod=1."""
     if _is_tuple(view) and not view.operator.int("fmod"):
         return _of_tuples(view, "%", MULTIPLY)
+    dtype = view.type(0).dtype
+    if dtype == "uint64":
+        raise Refused  # as its division is by way of float64
+    if dtype in _WIDER and not view.host(0):
+        wide = [method(view.tensor(slot, ATOM), "astype", _type(_WIDER[dtype])) for slot in (0, 1)]
+        return method(Brackets(infix(wide[0], "%", wide[1], MULTIPLY)), "astype", _type(dtype))
+    divisor = view.constant(1)
+    if dtype in _REMAINDERS and (divisor is None or np.isinf(divisor).any()):
+        return call("fmod" if view.operator.int("fmod") else "modulo", view.tensor(0), view.tensor(1))
     if view.operator.int("fmod"):
         return call("ops.fmod", view.use(0), view.use(1))
     found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
@@ -154,17 +171,32 @@ def modulo(view: View) -> Expression:
 
 @TABLE.call("Pow")
 def power(view: View) -> Expression:
-    """Emit ``x**y``, and ``(-2.0) ** x``: a minus binds less than the power."""
-    base = view.use(0, ATOM)
+    """Emit ``x**y``, and ``(-2.0) ** x``: a minus binds less than the power; the base says the type."""
+    base, (own, other) = view.use(0, ATOM), (view.type(slot).dtype for slot in (0, 1))
     if isinstance(base, Literal) and view.scalar(0) < 0:
         base = Brackets(base)
-    return Expression((base, "**", view.use(1, POWER)), POWER)
+    if own == other or view.constant(1) is not None:
+        return Expression((base, "**", view.use(1, POWER)), POWER)
+    if own.startswith(("int", "uint")) and other.startswith("float"):
+        return method(Brackets(Expression((base, "**", view.use(1, POWER)))), "astype", _type(own))
+    return Expression((base, "**", method(view.tensor(1, ATOM), "astype", _type(own))), POWER)
+
+
+def _type(dtype: str) -> Part:
+    return Expression((ms_dtype(dtype),))
 
 
 @TABLE.call("BitwiseNot")
 def bitwise_not(view: View) -> Expression:
-    """Emit ``-x - 1``, because MindSpore has no operator for it."""
-    return Expression(("-", view.use(0, POWER), " - 1"), ADD)
+    """Emit ops.invert."""
+    return call("ops.invert", view.tensor(0))
+
+
+@TABLE.call("BitShift")
+def shift(view: View) -> Expression:
+    """Emit ops.bitwise_left_shift, ops.bitwise_right_shift."""
+    direction = view.operator.str("direction").lower()
+    return call(f"ops.bitwise_{direction}_shift", view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("Neg")
@@ -175,10 +207,13 @@ def negative(view: View) -> Expression:
 
 @TABLE.call("IsInf")
 def is_inf(view: View) -> Expression:
-    """Emit ops.isinf, for both signs."""
-    if not (view.operator.int("detect_negative") and view.operator.int("detect_positive")):
-        raise Refused
-    return call("ops.isinf", view.use(0))
+    """Emit ops.isinf, for both signs; a comparison for one."""
+    negative, positive = (bool(view.operator.int(f"detect_{sign}")) for sign in ("negative", "positive"))
+    if negative and positive:
+        return call("ops.isinf", view.use(0))
+    if not negative and not positive:
+        return call("ops.zeros_like", view.tensor(0), dtype=_type("bool"))
+    return infix(view.tensor(0, ADD), "==", Literal(float("inf" if positive else "-inf")), COMPARE)
 
 
 def _fold(view: View, function: str) -> Expression:
@@ -200,9 +235,14 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
             Element(view.use(s, ATOM), 0) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
         )
         return call(function, first, second)
-    if len(view.operands) == 2 and all(not view.host(s) and view.rank(s) == 0 for s in (0, 1)):
+    by_comparison = view.type(0).dtype == "uint16"  # which the kernels of these do not have
+    if len(view.operands) == 2 and (
+        by_comparison or all(not view.host(s) and view.rank(s) == 0 for s in (0, 1))
+    ):
         condition = infix(view.use(0, ADD), symbol, view.use(1, ADD), COMPARE)
         return call("ops.where", condition, view.use(0), view.use(1))
+    if by_comparison:
+        raise Refused
     return _fold(view, function)
 
 
@@ -242,6 +282,15 @@ def add_all(view: View) -> Expression:
     for slot in range(1, len(view.operands)):
         found = infix(found, "+", view.use(slot, MULTIPLY), ADD)
     return found
+
+
+@TABLE.call("Mean")
+def mean(view: View) -> Expression:
+    """Emit ``(a + b + c) / 3``."""
+    count = len(view.operands)
+    if count == 1:
+        return Expression((view.use(0),))
+    return infix(Brackets(add_all(view)), "/", Literal(count, "count"), MULTIPLY)
 
 
 @TABLE.call("Where")

@@ -17,14 +17,17 @@ def _axes(view: View) -> int | tuple[int, ...] | None:
     """Return the axes: one number, several, or None for all.
 
     Raises:
-        Refused: when they are computed, or nothing is reduced.
+        Refused: when they are computed.
     """
     axes = view.ints(1) if view.has(1) else []
     if not axes:
-        if view.operator.int("noop_with_empty_axes"):
-            raise Refused
         return None
     return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def _is_empty(view: View) -> bool:
+    """Whether the operator reduces no axis."""
+    return bool(view.operator.int("noop_with_empty_axes")) and not (view.has(1) and view.ints(1))
 
 
 def _keep(view: View) -> bool:
@@ -42,19 +45,30 @@ def mean(view: View) -> Expression:
     """Emit ``x.mean(axis, keep_dims=…)``; those of integers are truncated, of int64 by way of float64."""
     if view.type(0).dtype in ("int64", "uint64"):
         raise Refused
+    if _is_empty(view):
+        return Expression((view.use(0),))
     return method(view.atom(), "mean", *_positional(view), keep_dims=True if _keep(view) else None)
 
 
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
     """Emit ``x.sum(axis, keepdims=…)``, which makes int64 of integers unless told otherwise."""
-    shape, axes = view.shape(0), _axes(view)
-    if 0 in ([shape[a] for a in ([axes] if isinstance(axes, int) else axes)] if axes is not None else shape):
-        return sum_of_none(view.atom(), axes, keep=_keep(view))
+    if _has_none(view) and not _is_empty(view):
+        return sum_of_none(view.atom(), _axes(view), keep=_keep(view))
     return _sum(view, view.atom())
 
 
+def _has_none(view: View) -> bool:
+    """Whether an axis that is reduced has size 0: the values of kernels on CPU are then what is in memory."""
+    shape, axes = view.shape(0), _axes(view)
+    if axes is None:
+        return 0 in shape
+    return 0 in [shape[a] for a in ([axes] if isinstance(axes, int) else axes)]
+
+
 def _sum(view: View, x: Part) -> Expression:
+    if _is_empty(view):
+        return Expression((x,))
     return method(
         x, "sum", *_positional(view), keepdims=True if _keep(view) else None, dtype=_accumulator(view)
     )
@@ -80,7 +94,15 @@ def _positional(view: View) -> list[object]:
 def _function(op_type: str, function: str, keep: str) -> None:
     @TABLE.call(op_type)
     def emit(view: View) -> Expression:
-        axes = _axes(view)
+        if _is_empty(view):
+            return Expression((view.use(0),))
+        axes, dtype = _axes(view), view.type(0).dtype
+        if _has_none(view):
+            raise Refused
+        if dtype == "bool":
+            return _of_bools(view, axes)
+        if (function, dtype) == ("amin", "int8"):  # which only the kernel of wider integers has
+            raise Refused
         if axes is None:
             axes = tuple(range(view.rank()))
         options: dict[str, object] = {keep: True if _keep(view) else None}
@@ -95,6 +117,14 @@ _function("ReduceProd", "prod", "keep_dims")
 _function("ReduceLogSumExp", "logsumexp", "keepdim")
 
 
+def _of_bools(view: View, axes: int | tuple[int, ...] | None) -> Expression:
+    """Return whether any or all are true, which the largest and the smallest say."""
+    function = {"ReduceMax": "any", "ReduceMin": "all"}.get(view.operator.op_type)
+    if function is None:
+        raise Refused
+    return call(f"ops.{function}", view.use(0), axes, *([True] if _keep(view) else []))
+
+
 @TABLE.call("ReduceSumSquare")
 def sum_square(view: View) -> Expression:
     """Emit ``ops.square(x).sum(axis)``."""
@@ -105,6 +135,12 @@ def sum_square(view: View) -> Expression:
 def l1(view: View) -> Expression:
     """Emit ``ops.abs(x).sum(axis)``."""
     return _sum(view, call("ops.abs", view.use(0)))
+
+
+@TABLE.call("ReduceLogSum")
+def log_sum(view: View) -> Expression:
+    """Emit ``ops.log(x.sum(axis))``."""
+    return call("ops.log", total(view))
 
 
 @TABLE.call("ReduceL2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
-from ..text.expressions import ATOM, Attribute, Tuple, call, method
+from ..text.expressions import ATOM, Attribute, Part, Tuple, call, method
 
 TABLE = EmitterTable()
 
@@ -53,8 +53,10 @@ def _interpolation(view: View) -> dict[str, object]:
     if operator.ints("axes") not in ([], list(range(view.rank())), list(range(2, view.rank()))):
         raise Refused
     aligned = where == "align_corners"
-    if not aligned and not _to_size(view):
+    if not _to_size(view):
         raise Refused  # ops.interpolate takes a size, and factors from it
+    if where == "pytorch_half_pixel" and 1 in _size(view, rank):
+        raise Refused  # the first place, not the middle, where one is left of an axis
     if mode == "nearest":
         rounding = operator.str("nearest_mode")
         if (where, rounding) == ("half_pixel", "round_prefer_ceil") and rank < 3:
@@ -89,11 +91,26 @@ def grid_sample(view: View) -> Expression:
     return call(
         "ops.grid_sample",
         view.use(0),
-        view.use(1),
+        _nearest(view) if mode == "nearest" else view.use(1),
         mode="nearest" if mode == "nearest" else "bilinear",
         padding_mode=operator.str("padding_mode"),
         align_corners=bool(operator.int("align_corners")),
     )
+
+
+def _nearest(view: View) -> Part:
+    """Return places at the middles of pixels, since the kernel rounds another way than ONNX does."""
+    aligned, padding = bool(view.operator.int("align_corners")), view.operator.str("padding_mode")
+    return call("nearest_pixels", view.tensor(1), view.use(0), aligned, padding == "reflection")
+
+
+@TABLE.call("NonMaxSuppression")
+def non_max_suppression(view: View) -> Expression:
+    """Emit a call of the emitted file's own function."""
+    most, overlap = int(view.scalar(2, 0)), float(view.scalar(3, 0.0))
+    score = float(view.scalar(4, float("-inf")))
+    centred = bool(view.operator.int("center_point_box"))
+    return call("non_max_suppression", view.tensor(0), view.tensor(1), most, overlap, score, centred)
 
 
 @TABLE.call("RoiAlign")

@@ -34,6 +34,7 @@ from .return_size_tensors import ReturnSizeTensors
 from .split_shared_layers import SplitSharedLayers
 from .unwrap_flatten import UnwrapFlatten
 from .unwrap_recurrent import UnwrapRecurrent
+from .write_out_operators import WriteOutOperators
 
 LOWERING: tuple[Pass, ...] = (
     EncloseInRootCall(),  # first: regions are registered in the module of a call
@@ -41,6 +42,7 @@ LOWERING: tuple[Pass, ...] = (
     InlineEmptyParameters(),
     FoldPreluSlopes(),
     RestoreLeakyRelu(),
+    WriteOutOperators(),  # whose expansions are met like all others
     CountIndicesFromFront(),
     LowerGatherNd(),
     LowerResize(),

@@ -18,6 +18,7 @@ from ..classes.shared_classes import define_classes
 from ..emitters.activation import precise_helpers
 from ..emitters.indexing import PADDED_EMBEDDING
 from ..emitters.initializers import law_of
+from ..emitters.own_functions import own_functions
 from ..emitters.recurrent import REDRAWN, recurrent_helpers
 from ..emitters.stub import STUB
 from ..emitting import Extra
@@ -101,11 +102,13 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
     read, called = names_of("".join(texts))
     recurrent = recurrent_helpers(read, called)
-    called |= names_of("".join(recurrent))[1]
+    own = own_functions(called)
+    more, calls = names_of("".join([*recurrent, *own]))
+    called |= calls | ((more | read if "onnx_rnn" in called else more) & {"sigmoid", "tanh"})
     redrawn = REDRAWN if "redrawn" in called else ""
     padded = PADDED_EMBEDDING if "PaddedEmbedding" in called else ""
     stub = STUB if "Unsupported" in called else ""
-    helpers = [*precise_helpers(called), *recurrent, stub, redrawn, padded]
+    helpers = [*precise_helpers(called), *recurrent, *own, stub, redrawn, padded]
     body = "\n\n".join([*helpers, builder.factories.text(), *texts])
     frozen = sorted(
         {

@@ -1,0 +1,137 @@
+"""Functions of an emitted file's own, for operators that MindSpore has no function for, or a wrong one.
+
+Each is written once, into files that call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+MODULO = '''def modulo(x, y):
+    """x % y, which is NaN in MindSpore where y is infinite."""
+    is_far = ops.logical_and(ops.isinf(y), ops.isfinite(x))
+    alike = ops.logical_or(x == 0, (x < 0) == (y < 0))
+    return ops.where(is_far, ops.where(alike, x, y), x % y)
+'''
+
+FMOD = '''def fmod(x, y):
+    """ops.fmod, which is NaN in MindSpore where y is infinite."""
+    return ops.where(ops.logical_and(ops.isinf(y), ops.isfinite(x)), x, ops.fmod(x, y))
+'''
+
+NEAREST_PIXELS = '''def nearest_pixels(grid, image, is_aligned, is_reflected):
+    """Places moved to the nearest pixel, of two the even one; ops.grid_sample takes the outer one itself."""
+    if is_reflected:
+        grid = 1 - ops.abs(ops.abs(grid + 1) % 4 - 2)
+    size = ms.Tensor(image.shape[:1:-1], grid.dtype)
+    if is_aligned:
+        return ops.round((grid + 1) * (size - 1) / 2) * 2 / ops.clamp(size - 1, min=1) - 1
+    return (ops.round(((grid + 1) * size - 1) / 2) * 2 + 1) / size - 1
+'''
+
+NON_MAX_SUPPRESSION = '''def non_max_suppression(boxes, scores, most, overlap, score, is_centred):
+    """Rows (image, class, box) of the best boxes that overlap no better one, as ONNX has them."""
+    first, second = boxes[..., :2], boxes[..., 2:]
+    if is_centred:
+        first, second = first - second / 2, first + second / 2
+    low, high = ops.minimum(first, second), ops.maximum(first, second)
+    area = ops.prod(high - low, -1)
+    found = []
+    for image in range(scores.shape[0]):
+        inner = ops.minimum(high[image].expand_dims(1), high[image])
+        shared = ops.prod(ops.relu(inner - ops.maximum(low[image].expand_dims(1), low[image])), -1)
+        union = area[image].expand_dims(1) + area[image] - shared
+        clash = (shared / union > overlap).tolist()
+        for kind in range(scores.shape[1]):
+            row, kept = scores[image, kind], []
+            taken = (row > score).tolist()
+            row = row.tolist()
+            for box in sorted(range(len(row)), key=lambda i: -row[i]):
+                if taken[box] and len(kept) < most and not any(clash[box][k] for k in kept):
+                    kept.append(box)
+            found += [(image, kind, box) for box in kept]
+    return ms.Tensor(np.array(found, np.int64).reshape(-1, 3))
+'''
+
+RECURRENCE = '''def recurrence(step, x, w, states, lengths, backwards):
+    """A recurrent layer, each direction with its own weights; x is (sequence, batch, input)."""
+    outputs, finals = [], []
+    for k in range(len(backwards)):
+        inputs, state, steps = ops.matmul(x, w[k].T), tuple([s[k] for s in states]), []
+        for turn in range(x.shape[0]):
+            at = x.shape[0] - 1 - turn if backwards[k] else turn
+            new = step(k, inputs[at], state)
+            output = new[0]
+            if lengths is not None:  # rows that have ended keep their states
+                goes_on = (lengths > at).expand_dims(-1)
+                output = ops.where(goes_on, output, ops.zeros_like(output))
+                new = tuple([ops.where(goes_on, n, s) for n, s in zip(new, state)])
+            state = new
+            steps.append(output)
+        outputs.append(ops.stack(steps[::-1] if backwards[k] else steps))
+        finals.append(state)
+    return (ops.stack(outputs, 1),) + tuple([ops.stack(final) for final in zip(*finals)])
+'''
+
+ONNX_RNN = '''def onnx_rnn(x, w, r, b, lengths, h, backwards, activation):
+    """ONNX's RNN."""
+
+    def step(k, inputs, state):
+        own, other = ops.chunk(b[k], 2)
+        return (activation(inputs + own + ops.matmul(state[0], r[k].T) + other),)
+
+    return recurrence(step, x, w, (h,), lengths, backwards)
+'''
+
+ONNX_GRU = '''def onnx_gru(x, w, r, b, lengths, h, backwards, is_reset_last):
+    """ONNX's GRU, whose gates are (update, reset, hidden)."""
+    size = r.shape[-1]
+
+    def step(k, inputs, state):
+        own, other = ops.chunk(b[k], 2)
+        xz, xr, xn = ops.chunk(inputs + own, 3, axis=-1)
+        hz, hr = ops.chunk(ops.matmul(state[0], r[k, : 2 * size].T) + other[: 2 * size], 2, axis=-1)
+        z, reset = sigmoid(xz + hz), sigmoid(xr + hr)
+        before = state[0] if is_reset_last else reset * state[0]
+        hn = ops.matmul(before, r[k, 2 * size :].T) + other[2 * size :]
+        new = tanh(xn + (reset * hn if is_reset_last else hn))
+        return (new + z * (state[0] - new),)
+
+    return recurrence(step, x, w, (h,), lengths, backwards)
+'''
+
+ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
+    """ONNX's LSTM, whose gates are (input, output, forget, cell)."""
+
+    def step(k, inputs, state):
+        own, other = ops.chunk(b[k], 2)
+        gates = inputs + own + ops.matmul(state[0], r[k].T) + other
+        i, o, f, new = ops.chunk(gates, 4, axis=-1)
+        if peepholes is not None:
+            pi, po, pf = ops.chunk(peepholes[k], 3)
+            i, f = i + pi * state[1], f + pf * state[1]
+        c = sigmoid(f) * state[1] + sigmoid(i) * tanh(new)
+        o = o if peepholes is None else o + po * c
+        return sigmoid(o) * tanh(c), c
+
+    return recurrence(step, x, w, (h, c), lengths, backwards)
+'''
+
+_FUNCTIONS = {
+    "modulo": MODULO,
+    "fmod": FMOD,
+    "nearest_pixels": NEAREST_PIXELS,
+    "non_max_suppression": NON_MAX_SUPPRESSION,
+    "recurrence": RECURRENCE,
+    "onnx_rnn": ONNX_RNN,
+    "onnx_gru": ONNX_GRU,
+    "onnx_lstm": ONNX_LSTM,
+}
+
+_ON_RECURRENCE = frozenset({"onnx_rnn", "onnx_gru", "onnx_lstm"})
+
+
+def own_functions(called: Set[str]) -> list[str]:
+    """Return the functions of this file that classes calling these names need."""
+    needed = called | {"recurrence"} if called & _ON_RECURRENCE else called
+    return [text for name, text in _FUNCTIONS.items() if name in needed]

@@ -1,0 +1,16 @@
+"""How operators that MindSpore has no function for are written in others; merged by name."""
+
+from __future__ import annotations
+
+from . import fourier, normalisation, pooling, quantised, recurrent, selection
+from .table import Expansion, merge
+
+TABLE: dict[str, Expansion] = merge(
+    fourier.TABLE,
+    normalisation.TABLE,
+    pooling.TABLE,
+    quantised.TABLE,
+    recurrent.TABLE,
+    selection.TABLE,
+)
+"""ONNX operator -> how it is written in others."""
