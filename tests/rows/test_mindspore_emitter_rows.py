@@ -23,7 +23,7 @@ from regraft.backends.mindspore_source.lowering.write_out_operators import Write
 from regraft.backends.mindspore_source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.mindspore_source.operators import DOMAIN
 from regraft.backends.onnx_model import to_model
-from regraft.ir import Builder, Graph, TensorType, validate
+from regraft.ir import Builder, Graph, TensorType, parse, validate
 
 from .operators import CASES
 from .operators.case import Case, Input, floats, graph_of
@@ -103,6 +103,47 @@ def test_what_mindspore_has_no_function_for_is_onnxs(cases: list[Case], run: Any
 
 def test_every_formula_has_a_case() -> None:
     assert {case.row for case in (*WRITTEN_OUT, *BATCH_FIRST)} == set(FORMULAS)
+
+
+COUNTED = """
+graph main {
+  module "" Net
+  %x = input "x" : f32[4]
+  %n = input "n" : i64[]
+  %0 = Loop(%n, _, %x) : f32[4], f32[?,4] @ "#1" with
+    body =
+    graph body {
+      %turn = input "turn" : i64[]
+      %keep = input "keep" : bool[]
+      %x = input "x" : f32[4]
+      %0 = Cast(%turn) {to=1} : f32[]
+      %1 = Sub(%0, %x) : f32[4]
+      %2 = ReduceMax(%1) {keepdims=0} : f32[]
+      %3 = const 5.0 : f32[]
+      %4 = Less(%2, %3) : bool[]
+      return "more" = %4
+      return "x" = %1
+      return "all" = %1
+    }
+  end
+  return "y" = %0
+  return "all" = %0:1
+}
+"""
+
+
+def test_a_loop_that_counts_its_turns_and_collects_what_they_give(tmp_path: Path) -> None:
+    """Ended by the number of its turns, by its condition, and before its first turn."""
+    import mindspore as ms
+
+    graph = parse(COUNTED)
+    model, x = to_model(graph), np.arange(4, dtype=np.float32)
+    write(graph, tmp_path / "out")
+    net = emitted(tmp_path / "out", "counted")
+    for turns in (0, 3, 50):
+        got = net(ms.Tensor(x), ms.Tensor(turns, ms.int64))
+        for e, g in zip(run_in_runtime(model, {"x": x, "n": np.array(turns)}), got, strict=True):
+            np.testing.assert_array_equal(g.asnumpy(), e)
 
 
 def test_remainders_by_infinite_numbers(tmp_path: Path) -> None:

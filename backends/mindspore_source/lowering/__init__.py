@@ -8,6 +8,7 @@ from ..emitters import can_emit
 from .adopt_projections import AdoptProjections
 from .call_idle_leaves import CallIdleLeaves
 from .choose_precise_activations import ChoosePreciseActivations
+from .count_turns import CountTurns
 from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
@@ -38,6 +39,7 @@ from .write_out_operators import WriteOutOperators
 
 LOWERING: tuple[Pass, ...] = (
     EncloseInRootCall(),  # first: regions are registered in the module of a call
+    CountTurns(),
     LowerControlFlow(),  # then operators of nested graphs are met like all others
     InlineEmptyParameters(),
     FoldPreluSlopes(),
