@@ -189,6 +189,35 @@ WRITTEN_OUT = [
     Case("DFT", Input(floats(2, 6, 2)), None, np.int64(-2), inverse=1),
     *(Case("DFT", Input(floats(2, 6, 2)), np.int64(n), np.int64(1)) for n in (4, 8)),
     Case("STFT", Input(floats(2, 20, 1)), np.int64(3), Input(np.abs(floats(6))), onesided=1),
+    *(Case("GridSample", IMAGE, _grid(2, 3, 4, 2), mode="cubic", align_corners=a) for a in (0, 1)),
+    Case(
+        "DeformConv",
+        IMAGE,
+        Input(floats(6, 2, 2, 3)),
+        Input(floats(2, 24, 3, 4)),
+        Input(floats(6)),
+        Input(floats(2, 12, 3, 4)),
+        group=2,
+        offset_group=2,
+        strides=[2, 1],
+        dilations=[2, 1],
+        pads=[1, 0, 1, 1],
+    ),
+    *(
+        Case(
+            "TfIdfVectorizer",
+            Input(np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int32)),
+            mode=m,
+            min_gram_length=1,
+            max_gram_length=2,
+            max_skip_count=2,
+            ngram_counts=[0, 4],
+            ngram_indexes=[0, 1, 2, 4, 3, 5, 6],
+            pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+            weights=[0.5, 2, 1, 1, 3, 1, 7],
+        )
+        for m in ("TF", "IDF", "TFIDF")
+    ),
 ]
 """Cases that no emitter takes: each is written in other operators."""
 

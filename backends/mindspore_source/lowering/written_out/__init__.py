@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import fourier, normalisation, pooling, quantised, recurrent, selection
+from . import fourier, normalisation, pooling, quantised, recurrent, sampling, selection, text
 from .table import Expansion, merge
 
 TABLE: dict[str, Expansion] = merge(
@@ -11,6 +11,8 @@ TABLE: dict[str, Expansion] = merge(
     pooling.TABLE,
     quantised.TABLE,
     recurrent.TABLE,
+    sampling.TABLE,
     selection.TABLE,
+    text.TABLE,
 )
 """ONNX operator -> how it is written in others."""
