@@ -14,7 +14,7 @@ from .sequences import SEQUENCES
 from .standard_functions import has_function
 from .versions import ADAPTERS
 
-_UNTYPED = ("SequenceMap", "Optional", "OptionalGetElement", "OptionalHasElement")
+_UNTYPED = ("SequenceMap", "Optional")
 """Operators on sequences and optional values, which the IR does not carry."""
 
 _ADVICE = {

@@ -343,6 +343,18 @@ def identity(call: Call) -> Outputs:
     return call.value(0)
 
 
+@_below(_ALWAYS, "OptionalGetElement")
+def optional_element(call: Call) -> Outputs:
+    """A tensor is its own element; values of other types are refused where they come from."""
+    return call.value(0)
+
+
+@_below(_ALWAYS, "OptionalHasElement")
+def has_optional_element(call: Call) -> Outputs:
+    """Whether there is a tensor."""
+    return call.b.constant(call.optional(0) is not None)
+
+
 # -- what came after our opset --------------------------------------------------------------------------
 
 for _name, _adapter in {

@@ -299,6 +299,18 @@ FUSED = {
 }
 
 
+def test_a_tensor_is_an_optional_value_that_is_there() -> None:
+    text = (
+        "agraph (float[2] x) => (float[2] y, bool there, bool absent)"
+        "{ y = OptionalGetElement(x) there = OptionalHasElement(x) absent = OptionalHasElement() }"
+    )
+    x = normal(2)
+    graph = regraft.load(model('<ir_version: 8, opset_import: ["" : 18]>' + text), {"x": x})
+    y, there, absent = run(to_model(graph), x)
+    np.testing.assert_array_equal(y, x)
+    assert (bool(there), bool(absent)) == (True, False)
+
+
 @pytest.mark.parametrize("name", FUSED)
 def test_fused_operators_are_what_onnx_runtime_computes(name: str) -> None:
     body, shapes = FUSED[name]
