@@ -88,6 +88,8 @@ def transpose(view: View) -> Expression:
     """Emit ``x.transpose(…)``; in PyNative mode swapaxes waits to learn the rank of its input."""
     rank = view.rank()
     permutation = view.operator.ints("perm") or list(range(rank - 1, -1, -1))
+    if permutation == list(range(rank)):  # x.transpose(0, 1) would swap the two
+        return Expression((view.use(0),))
     if rank == 2 and permutation == [1, 0]:
         return Expression((Attribute(view.atom(), "T"),))
     return method(view.atom(), "transpose", *permutation)

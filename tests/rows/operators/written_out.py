@@ -57,6 +57,7 @@ CASES = [
     ),
     Case("Det", Input(floats(2, 3, 3)), backends=_MS),
     Case("ReduceLogSum", Input(np.abs(floats(2, 3, 4))), [1], backends=_MS),
+    Case("Transpose", Input(floats(3, 3)), perm=[0, 1], backends=_MS),
     Case("ReduceSum", X, [], noop_with_empty_axes=1, backends=_MS),
     Case("ReduceMax", X, noop_with_empty_axes=1, backends=_MS),
     *(
@@ -97,6 +98,11 @@ WRITTEN_OUT = [
     Case("OneHot", Input(np.array([[0, -1], [3, 7]])), np.int64(4), Input(np.float32([2, 5])), axis=1),
     Case("Compress", X, Input(np.array([True, False, True])), axis=1),
     Case("Compress", X, Input(np.array([True, False, True]))),
+    *(
+        Case("Unique", Input(integers(6, 2, 2, high=2).astype(np.float32)), outputs=4, axis=a, sorted=o)
+        for a in (0, -1)
+        for o in (0, 1)
+    ),
     Case("EyeLike", Input(floats(3, 5)), k=-1),
     Case("ReverseSequence", X, Input(np.array([1, 3])), batch_axis=0, time_axis=1),
     Case("ReverseSequence", STEPS, Input(np.array([1, 3, 5]))),

@@ -119,6 +119,42 @@ def scatter_elements(b: Builder, node: Operator, operands: Operands) -> list[Ter
     return [x.op("ScatterND", places, updates, reduction=node.str("reduction"))]
 
 
+@TABLE.op("Unique")
+def unique_slices(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
+    """Slices along an axis, all compared with all: each new one's place is how many new ones precede it."""
+    (x,) = given(b, operands, 1)
+    if x is None or node.attribute("axis") is None or (sizes := sizes_of(x)) is None:
+        return None
+    axis = node.int("axis") % len(sizes)
+    count = sizes[axis]
+    if 0 in sizes:
+        return None
+    perm = [axis, *(a for a in range(len(sizes)) if a != axis)]
+    rows = x.op("Transpose", perm=perm).op("Reshape", whole(x, count, -1))
+    one, other = rows.op("Unsqueeze", whole(x, 1)), rows.op("Unsqueeze", whole(x, 0))
+    differ = (~one.equals(other)).cast("int32")
+    same = differ.op("ReduceMax", whole(x, 2), keepdims=0).equals(0)
+    first = same.cast("int32").op("ArgMax", axis=1, keepdims=0)  # the place of the first alike
+    is_new = first.equals(along(x, count, 0, 1, "int64"))
+    if node.int("sorted"):
+        at = differ.op("ArgMax", axis=2, keepdims=1)  # the first element that differs
+        less = (
+            (one < other)
+            .cast("int32")
+            .op("GatherElements", at, axis=2)
+            .op("Squeeze", whole(x, 2))
+            .cast("bool")
+        )
+    else:
+        less = first.op("Unsqueeze", whole(x, 1)) < first
+    precedes = (is_new.op("Unsqueeze", whole(x, 1)) & less).cast("int64")
+    place = precedes.op("ReduceSum", whole(x, 0), keepdims=0)
+    found = place.equals(along(x, count, 0, 2, "int64")) & is_new
+    indices = found.op("NonZero").op("Gather", Term(b, b.constant(1)), axis=0)
+    counts = same.cast("int64").op("ReduceSum", whole(x, 1), keepdims=0).op("Gather", indices, axis=0)
+    return [x.op("Gather", indices, axis=axis), indices, place, counts][: len(node.types)]
+
+
 @TABLE.op("MaxUnpool")
 def max_unpool(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
     """Values scattered into zeros by their places in the whole tensor."""
