@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir import DOMAIN, Builder, Graph, Missing, Operator, UnsupportedError, Value, expand, walk_operators
+from ..ir.analysis.settings import unknown_settings
 from ..passes.base import Change, Pass
 from ..passes.places import Places
 
@@ -73,6 +74,7 @@ class Legalise(Pass):
                 changes.append(Change("LG101", "is written out", places.of(part, node.key)))
                 expand(Builder(part), node.key)
         missing: dict[str, list[str]] = {}
+        settings: dict[str, dict[str, None]] = {}
         for part, node in list(walk_operators(graph)):
             if self.can_emit(part, node):
                 continue
@@ -81,16 +83,33 @@ class Legalise(Pass):
                 _leave_stub(part, node, f"{self.backend} has no form for it")
             else:
                 missing.setdefault(node.qualified_name, []).append(part.describe(node.key))
+                found = settings.setdefault(node.qualified_name, {})
+                found.update(dict.fromkeys(unknown_settings(part, node)))
         if missing:
             raise UnsupportedError(
                 "E601",
                 f"the {self.backend} backend can neither emit nor expand these operators",
-                missing=[Missing(name, tuple(where)) for name, where in sorted(missing.items())],
+                missing=[
+                    _missing(name, where, list(settings[name])) for name, where in sorted(missing.items())
+                ],
                 hint=self.hint or "write the part of the model that has them in other operators",
             )
         for part in graph.subgraphs() if changes else ():
             part.remove_dead()
         return changes
+
+
+def _missing(operator: str, places: Sequence[str], settings: Sequence[str]) -> Missing:
+    """Describe an operator that is refused; `settings` are what only a run computes and a file must state."""
+    if not settings:
+        return Missing(operator, tuple(places))
+    names = ", ".join(f"`{name}`" for name in settings)
+    return Missing(
+        operator,
+        tuple(places),
+        f"{names} would have to be known before a run",
+        "make a constant or an initializer of what the model takes as an input or computes from data",
+    )
 
 
 def _leave_stub(part: Graph, node: Operator, reason: str) -> None:

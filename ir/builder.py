@@ -128,7 +128,22 @@ def expand(builder: Builder, key: int) -> list[Value]:
     assert operator.domain == DOMAIN, operator
     with builder.inside(operator.call, operator.location):
         values = composite(operator.op_type).expand(builder, operator, graph.operands(key))
+    replace_operator(graph, key, values)
+    return values
+
+
+def replace_operator(graph: Graph, key: int, values: Sequence[Value | None]) -> None:
+    """Make what reads an operator's outputs read these values, of its types, and remove it.
+
+    Args:
+        graph: that has it.
+        key: of the operator.
+        values: one an output; None for one that nothing reads.
+    """
+    operator = graph.operator(key)
     for index, value in enumerate(values):
+        if value is None:
+            continue
         old = operator.types[index]
         producer = graph.node(value.node)
         if isinstance(producer, Operator) and old is not None:
@@ -136,7 +151,6 @@ def expand(builder: Builder, key: int) -> list[Value]:
             producer.types[value.output] = old if found is None else merge_types(old, found)
         graph.replace_uses(Value(key, index), value)
     graph.remove(key)
-    return values
 
 
 def _plain(value: object) -> object:
@@ -154,4 +168,4 @@ def _plain(value: object) -> object:
     return value
 
 
-__all__ = ["Builder", "expand", "signature"]
+__all__ = ["Builder", "expand", "replace_operator", "signature"]

@@ -45,6 +45,11 @@ class Graph(Nested):
 
     # -- adding nodes --------------------------------------------------------------------------
 
+    @property
+    def next_key(self) -> int:
+        """The key that the next node gets; keys only grow."""
+        return self._next
+
     def _add(self, node: Node) -> int:
         node.key = self._next
         self._next += 1

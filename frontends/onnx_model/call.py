@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from ...ir import Builder, ModelError, TensorType, UnsupportedError, Value
+from ...ir.functions.stated import plain_attribute
 from ..building import Building
 from .initializers import element_type
 
@@ -117,22 +118,10 @@ def plain_attributes(given: Mapping[str, onnx.AttributeProto], place: str) -> di
 
 
 def _plain(attribute: onnx.AttributeProto, place: str) -> Any:
-    kinds = onnx.AttributeProto
-    match attribute.type:
-        case kinds.FLOAT:
-            return float(str(np.float32(attribute.f)))
-        case kinds.FLOATS:
-            return [float(str(np.float32(f))) for f in attribute.floats]
-        case kinds.STRING:
-            return attribute.s.decode("utf-8", "replace")
-        case kinds.STRINGS:
-            return [s.decode("utf-8", "replace") for s in attribute.strings]
-        case kinds.TENSOR:
-            element_type(attribute.t.data_type, place)
-            try:
-                return onnx.numpy_helper.to_array(attribute.t)
-            except (ValueError, TypeError, OSError, onnx.checker.ValidationError) as error:
-                raise ModelError("E101", f"cannot read a tensor: {error}", place=place) from error
-        case _:
-            found = onnx.helper.get_attribute_value(attribute)
-            return list(found) if attribute.type in (kinds.INTS, kinds.GRAPHS) else found
+    if attribute.type != onnx.AttributeProto.TENSOR:
+        return plain_attribute(attribute)
+    element_type(attribute.t.data_type, place)
+    try:
+        return plain_attribute(attribute)
+    except (ValueError, TypeError, OSError, onnx.checker.ValidationError) as error:
+        raise ModelError("E101", f"cannot read a tensor: {error}", place=place) from error

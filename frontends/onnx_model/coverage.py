@@ -8,10 +8,10 @@ from typing import Any
 import onnx
 
 from ...ir import InvalidGraphError, Missing, UnsupportedError, signature
+from ...ir.functions.stated import has_function
 from .control_flow import CONTROL_FLOW
 from .fused import FUSED
 from .sequences import SEQUENCES
-from .standard_functions import has_function
 from .versions import ADAPTERS
 
 _UNTYPED = ("SequenceMap", "Optional")

@@ -9,9 +9,10 @@ from typing import Protocol
 import onnx
 
 from ...ir import Builder, Operator, Value
+from ...ir.analysis.small_constants import numbers
+from ...ir.functions.stated import resolved_attributes
 from .scopes import Scope
 from .sizes import Sizes, refined
-from .small_constants import numbers
 
 
 @dataclass(slots=True)
@@ -57,13 +58,7 @@ class Frame:
 
     def resolved(self, node: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
         """Return a node's attributes, with those of the call around it where it refers to them."""
-        found: dict[str, onnx.AttributeProto] = {}
-        for attribute in node.attribute:
-            if not attribute.ref_attr_name:
-                found[attribute.name] = attribute
-            elif attribute.ref_attr_name in self.given:
-                found[attribute.name] = self.given[attribute.ref_attr_name]
-        return found
+        return resolved_attributes(node, self.given)
 
 
 class Lowers(Protocol):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
 
 from ...ir import Builder, Graph, InvalidGraphError, ModelError, Operator, TensorType, Value, signature
+from ...ir.analysis.small_constants import folded
+from ...ir.functions.stated import nodes_without
 from ..size_limits import Budget
 from .call import Call, plain_attributes
 from .control_flow import CONTROL_FLOW, lower_control_flow
 from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import FUSED
-from .scopes import SLOTS, Modules, Scope, class_of
+from .scopes import Modules, Scope, class_of
 from .sequences import SEQUENCES
 from .sizes import Sizes
-from .small_constants import folded
 from .standard_functions import standard_function
 from .versions import adapt
 from .weights import Weights, attribute_name
@@ -181,7 +182,7 @@ class Lowering:
             Constants, by what they stand in the place of: shape arithmetic whose results are all numbers.
         """
         graph = frame.b.graph
-        keys = [key for key in range(frame.sizes.settled, graph._next) if key in graph]
+        keys = [key for key in range(frame.sizes.settled, graph.next_key) if key in graph]
         made = [node for key in keys if isinstance(node := graph.node(key), Operator)]
         found: dict[Value, Value] = {}
         for operator in made:
@@ -191,7 +192,7 @@ class Lowering:
                 graph.replace_uses(value, constant)
                 graph.remove(operator.key)
                 found[value] = constant
-        frame.sizes.settled = graph._next
+        frame.sizes.settled = graph.next_key
         if graph is self.graph:
             assert frame.b.call is not None
             self.modules.settle([o.key for o in made if o.key in graph], frame.b.call)
@@ -224,7 +225,7 @@ class Lowering:
         outputs = call.ops(call.operator, *call.operands, outputs=call.outputs, **call.attributes)
         operator = call.graph.operator(outputs[0].node)
         operands = call.graph.operands(operator.key)
-        return [folded(call.graph, operator, operands, outputs[0]), *outputs[1:]]
+        return folded(call.graph, operator, operands, outputs)
 
     def _state_rank(self, frame: Frame, name: str, value: Value) -> None:
         """Take the element type and rank that the file states where no rule gives them."""
@@ -303,18 +304,6 @@ class Lowering:
         opsets = {o.domain: o.version for o in function.opset_import} or frame.opsets
         body = Frame(frame.b, values, frame.sizes, opsets, given, scope, None, frame.depth + 1)
         absent = {n for n in function.input if n not in values}
-        for each in _without(function.node, absent):
+        for each in nodes_without(function.node, absent):
             self.lower(body, each, ())
         return body
-
-
-def _without(nodes: Iterable[onnx.NodeProto], absent: set[str]) -> Iterable[onnx.NodeProto]:
-    """Nodes with no operand in place of each that is absent."""
-    for node in nodes:
-        if absent & set(node.input):
-            plain = onnx.NodeProto()
-            plain.CopyFrom(node)
-            del plain.input[:]
-            plain.input.extend("" if name in absent else name for name in node.input)
-            node = plain
-        yield node

@@ -32,7 +32,7 @@ class Sizes:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.settled = graph._next
+        self.settled = graph.next_key
         self._known: dict[Value, Content] = {}
 
     def of(self, graph: Graph, value: Value | None) -> Content | None:

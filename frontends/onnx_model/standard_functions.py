@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import onnx
 
 from ...ir import InvalidGraphError, signature
+from ...ir.functions.stated import has_function, stated_function
 from ...ir.operators import onnx_schema
 from ...ir.signatures import OPSET, Signature
-from ...ir.types import type_to_proto
 from .call import Call
 from .versions import ADAPTERS
-
-
-@cache
-def has_function(operator: str) -> bool:
-    """Whether ONNX states a body for an operator."""
-    try:
-        schema: Any = onnx.defs.get_schema(operator)  # whose annotations leave out its functions
-    except onnx.defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def standard_function(call: Call) -> onnx.FunctionProto | None:
@@ -34,30 +21,8 @@ def standard_function(call: Call) -> onnx.FunctionProto | None:
         or _is_ours(call)
     ):
         return None
-    schema: Any = onnx.defs.get_schema(call.operator, call.version)
-    versions = [v for v in schema.context_dependent_function_opset_versions if v <= call.version]
-    if versions:
-        types = []
-        for value in call.operands:
-            known = None if value is None else call.graph.type_of(value)
-            types.append((onnx.TypeProto() if known is None else type_to_proto(known)).SerializeToString())
-        node = onnx.NodeProto()
-        node.CopyFrom(call.node)
-        version = max(versions)
-        stated = schema.get_context_dependent_function_with_opset_version(
-            version, node.SerializeToString(), types
-        )
-    else:
-        version = max(v for v in schema.function_opset_versions if v <= call.version)
-        stated = schema.get_function_with_opset_version(version)
-    function = onnx.FunctionProto.FromString(stated)
-    if not function.opset_import:
-        function.opset_import.add(domain="", version=version)
-    given = {a.name for a in function.attribute_proto}
-    for name, attribute in schema.attributes.items():
-        if attribute.default_value.name and name not in given:
-            function.attribute_proto.append(attribute.default_value)
-    return function
+    types = [None if value is None else call.graph.type_of(value) for value in call.operands]
+    return stated_function(call.node, call.version, types)
 
 
 def _is_ours(call: Call) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Value
+from ...ir.functions.stated import constant_array
 from . import younger
 from .call import Call
 
@@ -302,21 +303,11 @@ def resize_without_empty(call: Call) -> Outputs:
 @_below(_ALWAYS, "Constant")
 def constant(call: Call) -> Outputs:
     """A constant in any of its forms."""
-    (name, value), *more = call.attributes.items() or [("", None)]
+    found = constant_array(call.attributes)
     call.attributes.clear()
-    if more or not name or name == "sparse_value":
+    if found is None:
         raise call.unsupported("expected one dense value")
-    dtypes = {
-        "value_float": "float32",
-        "value_floats": "float32",
-        "value_int": "int64",
-        "value_ints": "int64",
-    }
-    if name == "value":
-        return call.graph.add_constant(np.asarray(value))
-    if name in dtypes:
-        return call.constant(np.asarray(value, dtypes[name]))
-    return call.graph.add_constant(np.asarray(value, object))
+    return call.graph.add_constant(found)
 
 
 @_below(_ALWAYS, "Conv", "ConvTranspose")

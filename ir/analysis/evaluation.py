@@ -15,12 +15,18 @@ from ..types import Array, dtype_name, is_array, onnx_dtype
 
 def evaluate(node: Operator, arrays: list[Array | None]) -> Array | None:
     """Return the first output of an operator by ONNX's reference evaluator; None where it has none."""
+    found = evaluate_all(node, arrays, 1)
+    return None if found is None else found[0]
+
+
+def evaluate_all(node: Operator, arrays: list[Array | None], outputs: int) -> list[Array] | None:
+    """Return the outputs of an operator by ONNX's reference evaluator; None where it has none."""
     from onnx.reference import ReferenceEvaluator  # half a second to import, and most graphs need none
 
     proto = onnx.NodeProto()
     proto.op_type = node.op_type
     proto.input.extend("" if a is None else f"i{i}" for i, a in enumerate(arrays))
-    proto.output.append("o")
+    proto.output.extend(f"o{i}" for i in range(outputs))
     for name, value in node.attributes.items():
         proto.attribute.append(attribute_proto(name, value))
     infos = [
@@ -28,12 +34,16 @@ def evaluate(node: Operator, arrays: list[Array | None]) -> Array | None:
         for i, a in enumerate(arrays)
         if a is not None
     ]
-    graph = onnx.helper.make_graph([proto], "fold", infos, [onnx.ValueInfoProto(name="o")])
+    graph = onnx.helper.make_graph(
+        [proto], "fold", infos, [onnx.ValueInfoProto(name=o) for o in proto.output]
+    )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
     feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
     try:
         evaluator: Any = ReferenceEvaluator(model)  # what it gives is in no annotation
-        (result,) = evaluator.run(None, feeds)
+        results = list(evaluator.run(None, feeds))
     except Exception:  # foreign code: whatever it cannot evaluate stays in the graph
         return None
-    return np.asarray(result) if is_array(result) or isinstance(result, np.generic) else None
+    if not all(is_array(result) or isinstance(result, np.generic) for result in results):
+        return None
+    return [np.asarray(result) for result in results]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....passes.base import Pass
+from ...expand_functions import ExpandFunctions
 from ...legalise import Legalise
 from ..emitters import can_emit
 from .adopt_projections import AdoptProjections
@@ -41,6 +42,7 @@ LOWERING: tuple[Pass, ...] = (
     EncloseInRootCall(),  # first: regions are registered in the module of a call
     CountTurns(),
     LowerControlFlow(),  # then operators of nested graphs are met like all others
+    ExpandFunctions("MindSpore source", can_emit),  # into what the following ones look at
     InlineEmptyParameters(),
     FoldPreluSlopes(),
     RestoreLeakyRelu(),

@@ -1,0 +1,1 @@
+"""Functions: bodies that ONNX states for operators of its own, in others of them."""
