@@ -39,24 +39,9 @@ _OTHER = re.compile("float8|float4|int4|int2|e8m0|bfloat16", re.IGNORECASE)
 _RANDOM = re.compile("bernoulli|training_dropout(?!_zero)")
 """Cases whose expected outputs are one draw of many."""
 _LIGHT = {"rtol": 1e-3, "atol": 1e-5}
-_ARITHMETIC = (
-    *(
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Mod",
-        "Min",
-        "Max",
-        "Neg",
-        "Where",
-        "Ceil",
-        "Floor",
-        "Relu",
-        "Abs",
-        "Equal",
-    ),
-    *("Cast", "CastLike", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Pad"),
+_ARITHMETIC = frozenset(
+    "Abs Add Cast CastLike Ceil Concat Div Equal Floor Gather Identity If Max Min Mod Mul Neg Pad Relu Reshape "
+    "Slice Split Squeeze Sub Unsqueeze Where".split()
 )
 """What computes settings from others."""
 _MOST = 64  # elements of a setting
@@ -191,10 +176,11 @@ def settings(model: Any, given: dict[str, Any]) -> set[str]:
     """The inputs of a model that say how it computes: axes, shapes, counts, and what these come from."""
     from regraft.ir.analysis.settings import SETTINGS
 
-    makers = {output: node for node in model.graph.node for output in node.output}
+    nodes = list(_nodes(model.graph))
+    makers = {output: node for node in nodes for output in node.output}
     wanted = [
         node.input[slot]
-        for node in model.graph.node
+        for node in nodes
         for slot in SETTINGS.get(node.op_type, ())
         if slot < len(node.input)
     ]
@@ -206,8 +192,18 @@ def settings(model: Any, given: dict[str, Any]) -> set[str]:
             found.add(name)
         elif name in makers and name not in seen and makers[name].op_type in _ARITHMETIC:
             wanted += makers[name].input
+            at = list(makers[name].output).index(name)
+            wanted += [a.g.output[at].name for a in makers[name].attribute if a.HasField("g")]
         seen.add(name)
     return found
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)
 
 
 def with_constants(model: Any, given: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from .control_flow import CONTROL_FLOW, lower_control_flow
 from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import FUSED
-from .scopes import Modules, Scope, class_of
+from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
 from .sizes import Sizes
 from .standard_functions import standard_function

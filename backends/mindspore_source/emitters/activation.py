@@ -300,8 +300,10 @@ def clip_layer(view: View) -> NnLayer:
 
 @TABLE.call("Clip")
 def clip(view: View) -> Expression:
-    """Emit ops.relu6, ops.clamp."""
+    """Emit ops.relu6, ops.clamp; nothing where there are no bounds."""
     low, high = _bounds(view)
+    if low is None and high is None:
+        return Expression((view.use(0),))
     if (low, high) == (0, 6) and view.type(0).dtype in _RELU6:
         return mark_light(call("ops.relu6", view.use(0)))
     return call("ops.clamp", view.use(0), min=low, max=high)

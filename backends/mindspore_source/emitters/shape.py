@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....ir import Input
 from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
-from ..text.expressions import ATOM, Attribute, Element, Part, Slice, Tuple, call, method
+from ..text.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
 from .initializers import ms_dtype
 
 TABLE = EmitterTable()
@@ -37,9 +38,16 @@ def size(view: View) -> Expression:
     return Expression((Attribute(view.atom(), "size"),), host="int")
 
 
+def _require_no_input(view: View, slot: int) -> None:
+    """Refuse a shape that is an input of the model: nothing in it can be told from a size that stays."""
+    if isinstance(view.graph.producer(view.value(slot)), Input):
+        raise Refused
+
+
 @TABLE.call("Reshape")
 def reshape(view: View) -> Expression:
     """Emit ``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
+    _require_no_input(view, 1)
     target = view.constant(1)
     if target is None:
         return method(view.atom(), "reshape", view.use(1))
@@ -169,6 +177,7 @@ def squeeze(view: View) -> Expression:
 @TABLE.call("Expand")
 def expand(view: View) -> Expression:
     """Emit ops.broadcast_to with -1 for axes that stay; ops.full for one number."""
+    _require_no_input(view, 1)
     target, fill, to = view.constant(1), view.constant(0), view.output_type()
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
         size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
@@ -200,7 +209,7 @@ def tile(view: View) -> Expression:
 
 @TABLE.call("Pad")
 def pad(view: View) -> Expression:
-    """Emit ops.pad, last axis first."""
+    """Emit ops.pad, last axis first; with ops.where for a value that only a run gives."""
     mode = {"constant": None, "reflect": "reflect", "edge": "replicate", "wrap": "circular"}[
         view.operator.str("mode")
     ]
@@ -212,14 +221,19 @@ def pad(view: View) -> Expression:
     least = 2 if mode is None else 2 * (rank - 2)  # the other modes pad all spatial axes
     while len(flat) > max(least, 2) and flat[-2:] == [0, 0]:
         flat = flat[:-2]
-    value = view.scalar(2, 0.0) if mode is None else 0.0
+    is_given = mode is None and view.has(2) and view.constant(2) is None
+    value = view.scalar(2, 0.0) if mode is None and not is_given else 0.0
     if mode is not None:
         fits = len(flat) // 2 in (rank - 1, rank - 2) and min(flat) >= 0
         if not fits or (mode == "reflect" and len(flat) > 4):
             return _pad_by_places(view, view.operator.str("mode"), begins, ends)
     if not any(flat):
         return source if isinstance(source, Expression) else Expression((source,))
-    return call("ops.pad", source, tuple(flat), mode=mode, value=value if value else None)
+    padded = call("ops.pad", source, tuple(flat), mode=mode, value=value if value else None)
+    if not is_given:
+        return padded
+    inside = call("ops.pad", call("ops.ones_like", source), tuple(flat))
+    return call("ops.where", infix(inside, ">", Literal(0, "border"), COMPARE), padded, view.tensor(2))
 
 
 def _crop(view: View, begins: dict[int, int], ends: dict[int, int]) -> Part:
@@ -255,6 +269,8 @@ def _pad_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int
 @TABLE.call("ConstantOfShape")
 def constant_of_shape(view: View) -> Expression:
     """Emit ops.full."""
+    if view.constant(0) is None and not view.host(0):
+        raise Refused  # ops.full takes Python's numbers
     value, to = view.operator.attribute("value"), view.output_type()
     fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
     if to is None:
@@ -266,11 +282,18 @@ def constant_of_shape(view: View) -> Expression:
 
 @TABLE.call("Range")
 def arange(view: View) -> Expression:
-    """Emit ops.arange."""
+    """Emit ops.arange, which computes no float16 but can give it."""
     to = view.output_type()
     if to is None:
         raise Refused
-    return call("ops.arange", view.use(0), view.use(1), view.use(2), dtype=Expression((ms_dtype(to.dtype),)))
+    bounds = [view.use(slot) for slot in range(3)]
+    if to.dtype == "float16":
+        wide = Expression(("ms.float32",))
+        given = enumerate(bounds)
+        bounds = [
+            b if view.constant(s) is not None else method(view.atom(s), "astype", wide) for s, b in given
+        ]
+    return call("ops.arange", *bounds, dtype=Expression((ms_dtype(to.dtype),)))
 
 
 @TABLE.call("DepthToSpace")

@@ -33,6 +33,7 @@ from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
 from .restore_leaky_relu import RestoreLeakyRelu
 from .return_size_tensors import ReturnSizeTensors
+from .separate_statistics import SeparateStatistics
 from .split_shared_layers import SplitSharedLayers
 from .unwrap_flatten import UnwrapFlatten
 from .unwrap_recurrent import UnwrapRecurrent
@@ -42,6 +43,7 @@ LOWERING: tuple[Pass, ...] = (
     EncloseInRootCall(),  # first: regions are registered in the module of a call
     CountTurns(),
     LowerControlFlow(),  # then operators of nested graphs are met like all others
+    SeparateStatistics(),  # before a layer would be expanded for them
     ExpandFunctions("MindSpore source", can_emit),  # into what the following ones look at
     InlineEmptyParameters(),
     FoldPreluSlopes(),
