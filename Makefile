@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo browser docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean
+.PHONY: help demo browser docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,10 @@ corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout o
 optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
 	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
+conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX MODE=onnx,rewritten,mindspore
+	mkdir -p out
+	$(BIN)/python benchmarks/conformance.py $(if $(MODE),--mode $(MODE)) --only "$(ONLY)" --rows out/conformance.jsonl
+	$(if $(ONLY)$(MODE),,$(BIN)/python benchmarks/conformance_page.py out/conformance.jsonl)
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store

@@ -1,0 +1,154 @@
+"""The page of ONNX's own test suite: what is right in each mode, and every refusal with its reason.
+
+    python benchmarks/conformance_page.py ROWS.jsonl [ROWS.jsonl ...] [--page FILE]
+
+Rows are what `conformance.py --rows` keeps; those of one case in several files are joined.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from conformance import FIXED, KINDS, MODES, has_types
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "en" / "reference" / "conformance.md"
+TITLES = {
+    "node": "node tests",
+    "simple": "small models",
+    "pytorch-operator": "operators exported by torch",
+    "pytorch-converted": "modules exported by torch",
+    "light": "light models of the zoo",
+}
+HEADS = {
+    "onnx": "read and written to ONNX",
+    "rewritten": "rewritten by the default passes, then written",
+    "mindspore": "emitted as MindSpore source and run",
+}
+Row = dict[str, Any]
+
+INTRODUCTION = """\
+# ONNX's own test suite
+
+The `onnx` package brings node tests, cases exported by torch and light models, with the outputs that are
+expected. Each is read, written and run; it is right when every output has the expected shape, element type
+and values, within the case's own tolerance. `make conformance` runs it and writes this page.
+
+Cases are judged for ONNX where ONNX Runtime itself is right on the original file; for MindSpore where all
+types are those of MindSpore (no strings, sequences, complex numbers, bfloat16, or numbers of fewer than 8
+bits), all operators are of the domain `ai.onnx`, and nothing is drawn at random.
+
+Many node tests give axes, shapes and counts as inputs of the model. MindSpore source states them as numbers,
+so a case that is refused as it stands is run again with **settings given as inputs taken as constants**; what
+is right only so stands in a column of its own. In most models they are constants already; where they are not,
+make initializers of them.
+"""
+
+
+def joined(files: Iterable[Path]) -> list[Row]:
+    """The rows of all files, one a case."""
+    found: dict[str, Row] = {}
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            found.setdefault(row["id"], {}).update(row)
+    return list(found.values())
+
+
+def page(rows: list[Row]) -> str:
+    """The page of these rows."""
+    modes = [m for m in MODES if any(m in row for row in rows)]
+    judged = {m: [r for r in rows if m in r and is_judged(r, m)] for m in modes}
+    parts = [INTRODUCTION, _table(judged)]
+    for mode in modes:
+        failing = [
+            r for r in judged[mode] if r[mode] and r.get(FIXED, [""] if mode == "mindspore" else r[mode])
+        ]
+        parts.append(_reasons(mode, failing))
+    return "\n".join(parts)
+
+
+def is_judged(row: Row, mode: str) -> bool:
+    """Whether a case counts in a mode."""
+    return has_types(row["id"]) if mode == "mindspore" else not row["original"]
+
+
+def _table(judged: dict[str, list[Row]]) -> str:
+    lines = ["| cases | " + " | ".join(HEADS[m] for m in judged) + " | more, with settings as constants |"]
+    lines.append("|---" * (len(judged) + 2) + "|")
+    for kind in (*KINDS, ""):
+        cells = [TITLES[kind] if kind else "**all**"]
+        for mode, rows in judged.items():
+            own = [r for r in rows if not kind or r["id"].startswith(f"{kind}/")]
+            right = sum(not r[mode] for r in own)
+            cells.append(f"{right} of {len(own)}" + (f" ({right / len(own):.1%})" if own else ""))
+        own = [r for r in judged.get("mindspore", ()) if not kind or r["id"].startswith(f"{kind}/")]
+        fixed = sum(FIXED in r and not r[FIXED] for r in own)
+        right = sum(not r["mindspore"] for r in own) + fixed
+        cells.append(f"{fixed}" + (f": {right} of {len(own)} ({right / len(own):.1%})" if fixed else ""))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _reasons(mode: str, failing: list[Row]) -> str:
+    """What is refused, grouped by operator and reason, and what ends otherwise."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in failing:
+        groups[reason(_last(row, mode))].append(row["id"])
+    lines = [f"## Not right: {HEADS[mode]}", ""]
+    if not groups:
+        return "\n".join([*lines, "Nothing.", ""])
+    lines += ["| what | why | cases |", "|---|---|---|"]
+    for (what, why), names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        plain = [name.split("/")[1].removeprefix("test_") for name in names]
+        shown = ", ".join(f"`{name}`" for name in plain[:3]) + (", …" if len(plain) > 3 else "")
+        lines.append(f"| {what} | {_cell(why)} | {len(names)}: {shown} |")
+    return "\n".join([*lines, ""])
+
+
+def _last(row: Row, mode: str) -> list[str]:
+    """What a case ended with: where settings were constants too, if any are inputs."""
+    fixed = row.get(FIXED, []) if mode == "mindspore" else []
+    return fixed if fixed and "no setting" not in fixed[0] else row[mode]
+
+
+def reason(found: list[str]) -> tuple[str, str]:
+    """(what is refused or goes wrong, why) of what a case ended with."""
+    text = "; ".join(found)
+    if found[0].startswith("output "):
+        return "**other values**", re.sub(r"\d+ values apart.*", "values apart", found[0].partition(": ")[2])
+    if not found[0].startswith("UnsupportedError"):
+        kind, _, rest = found[0].partition(":")
+        return f"an error at run time: {kind}", rest.strip().splitlines()[0] if rest.strip() else kind
+    operators = re.findall(r"^\s*([\w.]+): \d+ use", text, re.MULTILINE)
+    because = re.search(r"^\s*because (.*)", text, re.MULTILINE)
+    if operators:
+        why = because[1] if because else "no form of it" if "E601" in text else "the IR does not carry it"
+        return ", ".join(f"`{name}`" for name in operators), why
+    first = re.sub(r"^UnsupportedError: E\d+ ", "", found[0].splitlines()[0]).partition(" - at ")[0]
+    named = re.match(r"`(\w+)`: (.*)", first)
+    return (f"`{named[1]}`", named[2]) if named else ("the model", first)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([*_<\[\]])", r"\\\1", re.sub(r"`[^`]*`", lambda m: m[0], text)[:160]).replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="+", type=Path)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args()
+    options.page.write_text(page(joined(options.rows)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Cases of ONNX's own test suite in emitted MindSpore source: what ONNX defines by other operators."""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import regraft
+from regraft.ir import Graph, UnsupportedError
+from regraft.verification.runners.emitted_net import emitted_net
+
+CASES = (
+    "test_attention_4d_diff_heads_with_past_and_present_mask4d",
+    "test_attention_3d_gqa_softcap",
+    "test_attention_4d_with_qk_matmul_softmax",
+    "test_clip_default_inbounds",
+    "test_clip_example",
+    "test_group_normalization_epsilon",
+    "test_layer_normalization_3d_axis1_epsilon",
+    "test_mvn",
+    "test_nllloss_NCd1d2_with_weight_reduction_sum_ii",
+    "test_range_float16_type_positive_delta",
+    "test_reduce_log_sum_default",
+    "test_rms_normalization_3d_axis1_epsilon",
+    "test_rotary_embedding_3d_input",
+    "test_sce_NCd1d2d3_none_no_weight_negative_ii_log_prob",
+    "test_sce_mean_weight_ii",
+    "test_selu",
+)
+
+
+FILES = (
+    *(
+        "attention",
+        "center_crop_pad",
+        "clip",
+        "expand",
+        "groupnormalization",
+        "layernormalization",
+        "rangeop",
+    ),
+    *(
+        "meanvariancenormalization",
+        "negativeloglikelihoodloss",
+        "reduce_log_sum",
+        "reducesum",
+        "selu",
+        "slice",
+    ),
+    *("rmsnormalization", "rotaryembedding", "softmax_cross_entropy_loss"),
+)
+"""Files of the suite that have these cases; importing all of them takes ten times as long."""
+
+
+@pytest.fixture(scope="module")
+def suite() -> dict:
+    import onnx.backend.test.case.node as suite
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in FILES:
+            importlib.import_module(f"{suite.__name__}.{name}")
+        return {case.name: case for case in suite._NodeTestCases}
+
+
+def emitted(graph: Graph, folder: Path) -> list[np.ndarray]:
+    """What the emitted source of a graph computes on the inputs that it was read with."""
+    import mindspore as ms
+
+    regraft.save(graph, folder, to="mindspore")
+    net, _, name = emitted_net(folder)
+    found = net(*(ms.Tensor(array) for array in graph.origin.inputs.values()))
+    sys.modules.pop(name, None)
+    return [t.asnumpy() for t in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+def read(model: onnx.ModelProto, *inputs: np.ndarray) -> Graph:
+    names = [i.name for i in model.graph.input]
+    return regraft.rewrite(regraft.load(model, dict(zip(names, inputs, strict=True)))).graph
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_of_the_suite_is_right_in_mindspore(name, suite, tmp_path):
+    case = suite[name]
+    for inputs, expected in case.data_sets:
+        found = emitted(read(case.model, *inputs), tmp_path / "net")
+        assert len(found) == len(expected)
+        for array, wanted in zip(found, expected, strict=True):
+            assert (array.dtype, array.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(array, wanted, rtol=case.rtol, atol=case.atol)
+
+
+@pytest.mark.parametrize(
+    "name", ["test_attention_4d_gqa", "test_sce_mean_weight_ii", "test_rotary_embedding"]
+)
+def test_a_body_compiles_as_a_graph(name, suite, tmp_path):
+    import mindspore as ms
+
+    case = suite[name]
+    (inputs, expected) = case.data_sets[0]
+    start = ms.get_context("mode")
+    try:
+        graph = read(case.model, *inputs)
+        regraft.save(graph, tmp_path / "net", to="mindspore")
+        net, *_ = emitted_net(tmp_path / "net")
+        ms.set_context(mode=ms.GRAPH_MODE)
+        found = net(*(ms.Tensor(array) for array in graph.origin.inputs.values()))
+    finally:
+        ms.set_context(mode=start)
+    np.testing.assert_allclose(found.asnumpy(), expected[0], rtol=case.rtol, atol=1e-6)
+
+
+def test_statistics_of_a_layer_norm_keep_their_digits_where_the_mean_is_large(tmp_path):
+    """ONNX's definition takes the variance for a difference of squares, which has none of them left here."""
+    model = parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 17]>
+        net (float[4, 8] x, float[8] scale) => (float[4, 8] y, float[4, 1] mean, float[4, 1] deviation) {
+          y, mean, deviation = LayerNormalization (x, scale)
+        }
+        """
+    )
+    draw = np.random.default_rng(3)
+    x = (1000 + draw.standard_normal((4, 8))).astype(np.float32)
+    y, mean, deviation = emitted(read(model, x, np.ones(8, np.float32)), tmp_path / "net")
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    wanted = 1 / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(mean, wide.mean(1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(deviation, wanted, rtol=1e-3)
+    np.testing.assert_allclose(y, centred * wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "setting"),
+    [
+        ("test_reduce_sum_negative_axes_keepdims_example", "ReduceSum", "`axes`"),
+        ("test_center_crop_pad_crop", "CenterCropPad", "`shape`"),
+        ("test_expand_dim_changed", "Expand", "`shape`"),
+        ("test_slice", "Slice", "`starts`, `ends`, `axes`, `steps`"),
+    ],
+)
+def test_a_setting_that_only_a_run_gives_is_refused_by_name(name, operator, setting, suite, tmp_path):
+    case = suite[name]
+    (inputs, _) = case.data_sets[0]
+    with pytest.raises(UnsupportedError) as raised:
+        regraft.save(read(case.model, *inputs), tmp_path / "net", to="mindspore")
+    assert f"{operator}: 1 use" in str(raised.value)
+    assert f"because {setting} would have to be known before a run" in str(raised.value)
