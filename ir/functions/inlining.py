@@ -14,6 +14,7 @@ from ..graph import Graph
 from ..inference import attribute_proto
 from ..nodes import Operator, Value
 from ..signatures import OPSET
+from ..types import onnx_dtype
 from .stated import (
     constant_array,
     has_function,
@@ -87,11 +88,22 @@ def _as_node(graph: Graph, operator: Operator, operands: Sequence[Value | None])
 
 
 def _own(builder: Builder, operator: Operator, value: Value | None) -> Value | None:
-    """Return a result as a value of the body's own, where it is one that the operator was given."""
-    if value is None or value not in builder.graph.operands(operator.key):
+    """Return a result as a value of the body's own, where it is one that cannot be a result as well."""
+    graph = builder.graph
+    if value is None or value not in graph.operands(operator.key):
+        return value
+    if isinstance(graph.node(value.node), Operator) and not graph.is_output(value):
         return value
     with builder.inside(operator.call, operator.location):
         return builder.op("Identity", value)
+
+
+def _is_idle(graph: Graph, node: onnx.NodeProto, operand: Value, attributes: dict[str, Any]) -> bool:
+    """Whether a node gives back what it is given."""
+    if node.op_type != "Cast":
+        return node.op_type == "Identity"
+    known = graph.type_of(operand)
+    return known is not None and onnx_dtype(known.dtype) == attributes["to"]
 
 
 class _Body:
@@ -150,8 +162,9 @@ class _Body:
     def _operator(self, node: onnx.NodeProto, attributes: dict[str, Any]) -> list[Value]:
         builder = self.builder
         operands = [self.values[name] if name else None for name in node.input]
-        if node.op_type == "Identity" and operands[0] is not None:
-            return [operands[0]]
+        first = operands[0] if operands else None
+        if first is not None and _is_idle(builder.graph, node, first, attributes):
+            return [first]
         outputs = builder.ops(node.op_type, *operands, outputs=len(node.output), **attributes)
         operator = builder.graph.operator(outputs[0].node)
         return folded(builder.graph, operator, operands, outputs)

@@ -152,3 +152,31 @@ def test_a_setting_that_only_a_run_gives_is_refused_by_name(name, operator, sett
         regraft.save(read(case.model, *inputs), tmp_path / "net", to="mindspore")
     assert f"{operator}: 1 use" in str(raised.value)
     assert f"because {setting} would have to be known before a run" in str(raised.value)
+
+
+def test_a_loss_is_one_call_and_has_the_gradient_of_its_formula(tmp_path):
+    import mindspore as ms
+
+    model = parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 17]>
+        net (float[6, 5] x, int64[6] t) => (float y) {
+          y = SoftmaxCrossEntropyLoss <ignore_index = 2> (x, t)
+        }
+        """
+    )
+    draw = np.random.default_rng(5)
+    x, labels = draw.standard_normal((6, 5)).astype(np.float32), np.array([0, 2, 4, 1, 2, 3])
+    x[0, 0] = 20  # a loss near zero
+    graph = read(model, x, labels)
+    regraft.save(graph, tmp_path / "net", to="mindspore")
+    assert "ops.nll_loss(" in (tmp_path / "net" / "model.py").read_text()
+    net, _, _ = emitted_net(tmp_path / "net")
+    loss, gradient = ms.value_and_grad(net)(ms.Tensor(x), ms.Tensor(labels))
+    wide = np.exp(x.astype(np.float64))
+    shares = wide / wide.sum(1, keepdims=True)
+    counts = labels != 2
+    expected = -np.log(shares[np.arange(6), labels])[counts].mean()
+    np.testing.assert_allclose(loss.asnumpy(), expected, rtol=1e-6)
+    wanted = (shares - np.eye(5)[labels]) * counts[:, None] / counts.sum()
+    np.testing.assert_allclose(gradient.asnumpy(), wanted, rtol=1e-4, atol=1e-6)
