@@ -60,14 +60,15 @@ corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the
 
 corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIND=mindcv,zoo,ops (installs mindcv in a folder)
 	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0 tqdm pyyaml
-	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(or $(KIND),mindcv,zoo,ops)
+	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(if $(KIND),$(KIND),mindcv,zoo,ops)
 
 corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy,params,train
-	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(or $(KIND),zoo,op,net,legacy,params,train)
+	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(if $(KIND),$(KIND),zoo,op,net,legacy,params,train)
 
 optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
 	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
+
 conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX MODE=onnx,rewritten,mindspore
 	mkdir -p out
 	$(BIN)/python benchmarks/conformance.py $(if $(MODE),--mode $(MODE)) --only "$(ONLY)" --rows out/conformance.jsonl
