@@ -113,14 +113,6 @@ def non_max_suppression(view: View) -> Expression:
     return call("non_max_suppression", view.tensor(0), view.tensor(1), most, overlap, score, centred)
 
 
-@TABLE.call("AffineGrid")
-def affine_grid(view: View) -> Expression:
-    """Emit ops.affine_grid."""
-    return call(
-        "ops.affine_grid", view.tensor(0), tuple(view.ints(1)), bool(view.operator.int("align_corners"))
-    )
-
-
 @TABLE.call("RoiAlign")
 def roi_align(view: View) -> Expression:
     """Emit ops.ROIAlign, whose CPU kernel is ONNX's with a given number of samples and corners as they are.
@@ -160,4 +152,12 @@ def _to_size(view: View) -> bool:
     return all(
         bool(np.isclose(f, m / n, rtol=1e-6)) if isinstance(n, int) and isinstance(m, int) else f == 1
         for f, (n, m) in given
+    )
+
+
+@TABLE.call("AffineGrid")
+def affine_grid(view: View) -> Expression:
+    """Emit ops.affine_grid."""
+    return call(
+        "ops.affine_grid", view.tensor(0), tuple(view.ints(1)), bool(view.operator.int("align_corners"))
     )
