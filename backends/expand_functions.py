@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..ir import Graph, walk_operators
+from ..ir import OPSET, Graph, walk_operators
 from ..ir.analysis.settings import unknown_settings
 from ..ir.functions.inlining import expand_function
+from ..ir.functions.stated import has_function
 from ..passes.base import Change, Pass
 from ..passes.places import Places
 from .legalise import CanEmit
@@ -65,6 +66,8 @@ class ExpandFunctions(Pass):
         ]:  # again, since a body may hold operators that have bodies
             for part, node in pending:
                 settled.add((id(part), node.key))
+                if not has_function(node.op_type, OPSET):
+                    continue
                 if self.can_emit(part, node) or unknown_settings(part, node):
                     continue
                 place = places.of(part, node.key)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import onnx
 
 from ...ir import Builder, Dim, Graph, ModelError, TensorType, UnsupportedError, Value
+from ...ir.analysis.sizes import Sizes
 from ...ir.nodes import Constant
 from ...ir.types import contradicts
 from .call import Call
 from .frame import Frame, Lowers
 from .initializers import stored_tensors
-from .sizes import Sizes
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 _TRIES = 3  # at a type of a loop's state that its body keeps: as it starts, of open sizes, of open rank

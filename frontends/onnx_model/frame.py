@@ -9,10 +9,10 @@ from typing import Protocol
 import onnx
 
 from ...ir import Builder, Operator, Value
+from ...ir.analysis.sizes import Sizes
 from ...ir.analysis.small_constants import numbers
 from ...ir.functions.stated import resolved_attributes
 from .scopes import Scope
-from .sizes import Sizes, refined
 
 
 @dataclass(slots=True)
@@ -47,14 +47,11 @@ class Frame:
         Returns:
             A constant of what it holds, where that is all numbers.
         """
-        graph = self.b.graph
-        operator.types[0] = refined(operator.types[0], self.sizes.typed(graph, operator, operands))
-        content = self.sizes.computed(graph, operator, operands)
-        if content is None:
+        content = self.sizes.follow(self.b.graph, operator, operands)
+        if content is None or len(operator.types) != 1:
             return None
-        self.sizes.note(Value(operator.key), content)
-        array = numbers(content, operator.types[0]) if len(operator.types) == 1 else None
-        return None if array is None else graph.add_constant(array)
+        array = numbers(content, operator.types[0])
+        return None if array is None else self.b.graph.add_constant(array)
 
     def resolved(self, node: onnx.NodeProto) -> dict[str, onnx.AttributeProto]:
         """Return a node's attributes, with those of the call around it where it refers to them."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from ...ir import Builder, Graph, InvalidGraphError, ModelError, Operator, TensorType, Value, signature
+from ...ir.analysis.sizes import Sizes
 from ...ir.analysis.small_constants import folded
 from ...ir.functions.stated import nodes_without
 from ..size_limits import Budget
@@ -17,7 +18,6 @@ from .frame import Frame
 from .fused import FUSED
 from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
-from .sizes import Sizes
 from .standard_functions import standard_function
 from .versions import adapt
 from .weights import Weights, attribute_name

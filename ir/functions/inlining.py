@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 
-from ..analysis.small_constants import folded
+from ..analysis.sizes import Sizes
+from ..analysis.small_constants import folded, numbers
 from ..builder import Builder, replace_operator
 from ..errors import InvalidGraphError
 from ..graph import Graph
 from ..inference import attribute_proto
 from ..nodes import Operator, Value
 from ..signatures import OPSET
-from ..types import onnx_dtype
+from ..types import Array, TensorType, onnx_dtype
 from .stated import (
     constant_array,
     has_function,
@@ -127,6 +129,7 @@ class _Body:
         self.given = {a.name: a for a in function.attribute_proto} | given
         pairs = zip(function.input, operands, strict=False)
         self.values = {name: value for name, value in pairs if value is not None}
+        self.sizes = Sizes(builder.graph)
         self.absent = {name for name in function.input if name not in self.values}
 
     def build(self, nodes: Any) -> None:
@@ -167,4 +170,9 @@ class _Body:
             return [first]
         outputs = builder.ops(node.op_type, *operands, outputs=len(node.output), **attributes)
         operator = builder.graph.operator(outputs[0].node)
+        content = self.sizes.follow(builder.graph, operator, operands)
+        array = None if content is None or len(outputs) > 1 else numbers(content, operator.types[0])
+        if array is not None:
+            builder.graph.remove(operator.key)
+            return [builder.graph.add_constant(array)]
         return folded(builder.graph, operator, operands, outputs)

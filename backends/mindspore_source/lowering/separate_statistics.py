@@ -24,7 +24,7 @@ class SeparateStatistics(Pass):
         of squares less the square of the mean, which is lost where the mean is large.
 
     Leaves alone:
-        A LayerNormalization of which nothing else is used.
+        A LayerNormalization of which nothing else is used, or of an input of unknown rank.
 
     Refuses:
         Nothing.
@@ -56,8 +56,9 @@ class SeparateStatistics(Pass):
                 _is_used(graph, node, i) for i in (1, 2)
             ):
                 continue
-            changes.append(Change("MS141", "computes its statistics beside it", places.of(graph, node.key)))
-            _separate(graph, node)
+            place = places.of(graph, node.key)
+            if _separate(graph, node):
+                changes.append(Change("MS141", "computes its statistics beside it", place))
         if changes:
             graph.remove_dead()
         return changes
@@ -68,12 +69,14 @@ def _is_used(graph: Graph, node: Operator, index: int) -> bool:
     return index < len(node.types) and (bool(graph.users(value)) or graph.is_output(value))
 
 
-def _separate(graph: Graph, node: Operator) -> None:
+def _separate(graph: Graph, node: Operator) -> bool:
+    """Compute the statistics by themselves; False where it is not known over how many axes."""
     b = Builder(graph)
     x = graph.operands(node.key)[0]
     assert x is not None
     rank = graph.known_type(x).rank
-    assert rank is not None
+    if rank is None:
+        return False
     axis = node.int("axis") % rank
     with b.inside(node.call, node.location):
         axes = Term(b, b.constant(list(range(axis, rank))))
@@ -89,3 +92,4 @@ def _separate(graph: Graph, node: Operator) -> None:
             if known is not None:
                 statistic = statistic.cast(known.dtype)
             graph.replace_uses(Value(node.key, index), statistic.value)
+    return True

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from onnx.reference import ReferenceEvaluator
 
 import regraft
 from regraft.ir import Graph, UnsupportedError
@@ -180,3 +181,36 @@ def test_a_loss_is_one_call_and_has_the_gradient_of_its_formula(tmp_path):
     np.testing.assert_allclose(loss.asnumpy(), expected, rtol=1e-6)
     wanted = (shares - np.eye(5)[labels]) * counts[:, None] / counts.sum()
     np.testing.assert_allclose(gradient.asnumpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["attention", "rotary"])
+def test_a_body_holds_at_other_batches_and_lengths(name, tmp_path):
+    import mindspore as ms
+
+    draw = np.random.default_rng(11)
+
+    def made(batch: int, length: int) -> list[np.ndarray]:
+        if name == "rotary":
+            shapes = (batch, length, 16), (50, 4), (50, 4)
+            places = [draw.integers(0, 50, (batch, length))]
+        else:
+            shapes, places = ((batch, length, 16), (batch, length + 2, 8), (batch, length + 2, 8)), []
+        return [*(draw.standard_normal(shape).astype(np.float32) for shape in shapes), *places]
+
+    body = {
+        "attention": "float[N, L, 16] q, float[N, S, 8] k, float[N, S, 8] v) => (float[N, L, 16] y) {"
+        "y = Attention <q_num_heads = 4, kv_num_heads = 2, softcap = 2.0> (q, k, v) }",
+        "rotary": "float[N, L, 16] q, float[50, 4] k, float[50, 4] v, int64[N, L] p) => (float[N, L, 16] y) {"
+        "y = RotaryEmbedding <num_heads = 2> (q, k, v, p) }",
+    }
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> net ({body[name]}')
+    graph = read(model, *made(2, 6))
+    assert not graph.origin.notes
+    regraft.save(graph, tmp_path / "net", to="mindspore")
+    net, *_ = emitted_net(tmp_path / "net")
+    for sizes in ((2, 6), (3, 5), (1, 4)):
+        arrays = made(*sizes)
+        feeds = dict(zip([i.name for i in model.graph.input], arrays, strict=True))
+        (expected,) = ReferenceEvaluator(model).run(None, feeds)
+        found = net(*(ms.Tensor(array) for array in arrays)).asnumpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...ir import Graph, Operator, TensorType, Value
-from ...ir.dims import Dim, Size, broadcast, product
+from ..dims import Dim, Size, broadcast, product
+from ..graph import Graph
+from ..nodes import Operator, Value
+from ..types import TensorType
 
 Content = tuple[Size | None, ...]
 """The elements of a vector, or the one of a scalar; None for one that is not known."""
@@ -60,6 +62,14 @@ class Sizes:
         except (ArithmeticError, LookupError, ValueError, TypeError):
             return None
         return None if found is None or len(found) > _MOST else found
+
+    def follow(self, graph: Graph, operator: Operator, operands: Sequence[Value | None]) -> Content | None:
+        """Refine the type of an operator's first output by sizes, note what it holds, and return that."""
+        operator.types[0] = refined(operator.types[0], self.typed(graph, operator, operands))
+        content = self.computed(graph, operator, operands)
+        if content is not None:
+            self.note(Value(operator.key), content)
+        return content
 
     def typed(
         self, graph: Graph, operator: Operator, operands: Sequence[Value | None]
