@@ -13,6 +13,8 @@ EDGES = np.array([-1, 0, 1], np.float32)
 GOOD = Input(A.array @ A.array.swapaxes(1, 2))
 SCORES = Input(np.log(np.random.default_rng(0).dirichlet(np.ones(5), (6, 2))).astype(np.float32))
 LABELS = np.array([[1, 2, 2], [3, 1, 0]])
+LABELLED = np.array([[0, 3, 2], [1, 1, 3]])
+ROWS = Input(floats(2, 2, 3))
 _MS = ["mindspore"]
 
 CASES = [
@@ -36,5 +38,21 @@ CASES = [
     Case(
         "regraft.CTCLoss", SCORES, LABELS, np.array([6, 1]), np.array([3, 2]), zero_infinity=1, backends=_MS
     ),
+    *(
+        Case(
+            name,
+            Input(floats(*LABELLED.shape[:1], 4, *LABELLED.shape[1:])),
+            LABELLED,
+            *weights,
+            **how,
+            backends=_MS,
+        )
+        for name in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+        for weights, how in (
+            ((), {"ignore_index": 3}),
+            ((np.float32([1, 2, 0.5, 1]),), {"reduction": "none"}),
+        )
+    ),
+    *(Case("AffineGrid", ROWS, np.array([2, 3, 4, 5]), align_corners=n, backends=_MS) for n in (0, 1)),
     *(Case("regraft.SearchSorted", EDGES, TALL, right=right) for right in (0, 1)),
 ]
