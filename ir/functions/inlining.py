@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 from ..analysis.sizes import Sizes
@@ -16,7 +15,7 @@ from ..graph import Graph
 from ..inference import attribute_proto
 from ..nodes import Operator, Value
 from ..signatures import OPSET
-from ..types import Array, TensorType, onnx_dtype
+from ..types import onnx_dtype
 from .stated import (
     constant_array,
     has_function,
