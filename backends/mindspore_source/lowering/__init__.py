@@ -22,11 +22,11 @@ from .indexing.widen_places import WidenPlaces
 from .inline_empty_parameters import InlineEmptyParameters
 from .join_dense import JoinDense
 from .keep_rows_apart import KeepRowsApart
+from .kernels.lower_conv_transpose import LowerConvTranspose
+from .kernels.lower_resize import LowerResize
 from .kernels.lower_roi_align import LowerRoiAlign
 from .kernels.lower_unique import LowerUnique
 from .lower_control_flow import LowerControlFlow
-from .lower_conv_transpose import LowerConvTranspose
-from .lower_resize import LowerResize
 from .measure_sizes import MeasureSizes
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters

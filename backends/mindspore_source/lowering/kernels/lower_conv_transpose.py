@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, Operator, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-from ..emitters import can_emit
+from .....ir import Builder, Graph, Operator, Value
+from .....passes.base import Change, Pass
+from .....passes.places import Places
+from ...emitters import can_emit
 
 
 @dataclass(frozen=True)

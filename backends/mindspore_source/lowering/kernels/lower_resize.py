@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....ir import Builder, Graph, Operator, Value, numpy_dtype
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-from ..emitters import can_emit
+from .....ir import Builder, Graph, Operator, Value, numpy_dtype
+from .....passes.base import Change, Pass
+from .....passes.places import Places
+from ...emitters import can_emit
 
 
 @dataclass(frozen=True)
