@@ -16,11 +16,13 @@ import click
 
 from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, repair_checkpoint
-from .commands.common import add_common_options
+from .commands.common import add_common_options, language_option
 from .commands.completion import VARIABLE, completion
 from .commands.configuration import defaults_of
 from .commands.diff import diff
 from .commands.fix import fix
+from .commands.helping import Commands
+from .commands.language import language_of, say, say_lines
 from .commands.own_output import divert
 from .commands.passes import explain, passes
 from .commands.report import report
@@ -32,6 +34,7 @@ from .ending import end_on_signals, ignore_signals
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="regraft COMMAND --help has examples; regraft explain CODE says what a finding or error means.",
 )
@@ -53,6 +56,7 @@ def main(ctx: click.Context, debug: bool, config: Path | None) -> None:
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
 
 
+main.params.append(language_option())
 for command in (
     check,
     fix,
@@ -77,26 +81,29 @@ def invoke(arguments: list[str] | None = None) -> int:
     Raises:
         Exception: whatever is a fault of regraft's own.
     """
+    lang = language_of(sys.argv[1:] if arguments is None else arguments)
     try:
         result = main.main(arguments, "regraft", standalone_mode=False)
     except click.ClickException as error:
         if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(
-                f"{error.ctx.get_usage()}\nTry `{error.ctx.command_path} --help` for help.\n", err=True
-            )
+            with error.ctx.scope(cleanup=False):
+                usage = error.ctx.get_usage()
+            ask = say(f"Try `{error.ctx.command_path} --help` for help.", lang)
+            click.echo(f"{usage}\n{ask}\n", err=True)
         from .ir.outside.display import shorten_words
 
-        click.echo(f"Error: {shorten_words(error.format_message())}", err=True)
+        told = say_lines(shorten_words(error.format_message()), lang)
+        click.echo(f"{say('Error', lang)}: {told}", err=True)
         return 2
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("aborted", err=True)
+        click.echo(say("aborted", lang), err=True)
         return 130
     except BrokenPipeError:
         raise
     except OSError as error:  # of printing: those of files are told where the command runs
         from .ir import system_error
 
-        click.echo(f"error {system_error(error)}", err=True)
+        click.echo(say_lines(f"error {system_error(error)}", lang), err=True)
         return 2
     return result if isinstance(result, int) else 0
 
@@ -133,7 +140,7 @@ def run() -> None:
         if type(sys.stdout).__module__.startswith("click"):  # its own exit: nobody reads what we write
             code = 0
         else:
-            click.echo(f"error E102 the model's code ends the process: sys.exit({stop.code!r})", err=True)
+            _tell(f"error E102 the model's code ends the process: sys.exit({stop.code!r})")
             code = 2
     except BrokenPipeError:
         code = 0
@@ -141,8 +148,8 @@ def run() -> None:
         from .ir.outside.display import shorten_words
 
         code = 3
-        click.echo(f"internal error: {type(error).__name__}: {shorten_words(str(error))}", err=True)
-        click.echo("hint: this is a fault in regraft; run again with --debug for the traceback", err=True)
+        _tell(f"internal error: {type(error).__name__}: {shorten_words(str(error))}")
+        _tell("hint: this is a fault in regraft; run again with --debug for the traceback")
         if "--debug" in sys.argv:
             raise
     code = _flushed(code)
@@ -151,6 +158,11 @@ def run() -> None:
     if "mindspore" in sys.modules:
         leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
     sys.exit(code)
+
+
+def _tell(line: str) -> None:
+    """Print a line outside of any command."""
+    click.echo(say_lines(line, language_of(sys.argv[1:])), err=True)
 
 
 def _flushed(code: int) -> int:
@@ -163,6 +175,6 @@ def _flushed(code: int) -> int:
                 os.open(os.devnull, os.O_WRONLY), stream.fileno()
             )  # the interpreter tries again as it ends
             if not isinstance(error, BrokenPipeError):
-                click.echo(f"error E002 cannot print: {error.strerror}", err=True)
+                _tell(f"error E002 cannot print: {error.strerror}")
                 code = 2
     return code

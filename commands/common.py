@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from .language import LANGUAGE, LANGUAGES
+from .helping import Context, set_language
+from .language import LANGUAGES
 from .printing import QUIET
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -83,16 +84,8 @@ def add_common_options(command: click.Command) -> click.Command:
             help="Colours: auto has them on a terminal, unless NO_COLOR is set.",
         )
     )
-    command.params.append(
-        click.Option(
-            ["--lang"],
-            type=click.Choice(LANGUAGES),
-            expose_value=False,
-            is_eager=True,
-            callback=_set_language,
-            help="Language of messages; else that of LC_ALL or LANG. Codes and JSON stay.",
-        )
-    )
+    command.params.append(language_option())
+    command.context_class = Context
     examples = EXAMPLES.get(command.name, ())
     if examples:
         shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)])
@@ -104,8 +97,16 @@ def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta[QUIET] = value
 
 
-def _set_language(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    ctx.meta[LANGUAGE] = value
+def language_option() -> click.Option:
+    """The option that names the language of messages, before or behind the command's name."""
+    return click.Option(
+        ["--lang"],
+        type=click.Choice(LANGUAGES),
+        expose_value=False,
+        is_eager=True,
+        callback=set_language,
+        help="Language of messages; else that of LC_ALL or LANG. Codes and JSON stay.",
+    )
 
 
 def _set_color(ctx: click.Context, _: click.Parameter, value: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from .printing import echo, report_errors
+from .printing import echo_text, report_errors
 
 VARIABLE = "_REGRAFT_COMPLETE"
 """The environment variable by which a shell asks for completions; click's own convention."""
@@ -33,8 +33,8 @@ def completion(ctx: click.Context, shell: str) -> None:
         assert cls is not None
         group = ctx.find_root().command
         comp = cls(group, {}, "regraft", VARIABLE)
-        echo(f"# {_LINES[shell]}")
-        echo(comp.source_template % comp.source_vars())
+        echo_text(f"# {_LINES[shell]}")
+        echo_text(comp.source_template % comp.source_vars())
 
 
 class _Completed(click.ParamType):

@@ -8,7 +8,16 @@ import click
 
 from .completion import ModelName
 from .loading import MODEL_HELP, Loading, model_options
-from .printing import change_rows, doing, echo, print_changes, print_json, print_verdict, report_errors
+from .printing import (
+    change_rows,
+    doing,
+    echo,
+    echo_text,
+    print_changes,
+    print_json,
+    print_verdict,
+    report_errors,
+)
 
 if TYPE_CHECKING:
     from ..api import Fixed
@@ -55,7 +64,7 @@ def fix(
         for line in fixed.proof:
             echo(line)
         if fixed.diff:
-            echo(fixed.diff.rstrip("\n"))
+            echo_text(fixed.diff.rstrip("\n"))
         print_changes(fixed.left)
         if fixed.backup is not None:
             echo(f"wrote {fixed.file}")

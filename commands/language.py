@@ -1,19 +1,24 @@
 """Messages in the user's language: a gettext catalogue, English where it has nothing.
 
-Codes, names, options and keys of JSON are the same in every language. A message that holds names or numbers
-is looked up by its pattern: its entry has ``{name}`` in their places.
+Codes, names, options and keys of JSON are the same in every language. Messages are f-strings where they
+arise, many layers below what prints, and are looked up as they are printed: the entry of one that holds names
+or numbers has ``{name}`` in their places. A test reads such templates off the code and counts those without
+an entry.
 """
 
 from __future__ import annotations
 
-import ast
+import json
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from gettext import NullTranslations
 from pathlib import Path
 
 import click
+
+from .pattern import SLOT, Pattern, is_spoken
 
 LANGUAGE = "regraft.language"
 """Key of the context's `meta` under which the language stands that --lang names."""
@@ -25,14 +30,31 @@ _LONGEST = 4000
 def language() -> str:
     """The language asked for: by --lang, else by the environment, as gettext reads it."""
     ctx = click.get_current_context(silent=True)
-    chosen = None if ctx is None else ctx.meta.get(LANGUAGE)
-    if chosen:
-        return chosen
+    return (None if ctx is None else ctx.meta.get(LANGUAGE)) or language_of_environment()
+
+
+def language_of_environment() -> str:
+    """The language of the first variable that is set, of those that gettext reads."""
     for variable in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable)
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "en"
+
+
+def language_of(arguments: Sequence[str]) -> str:
+    """The language that a command line asks for, wherever --lang stands in it, else the environment's.
+
+    Help and usage errors are printed before the options behind them are parsed.
+    """
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=False):
+        if option == "--":
+            break
+        if option.startswith("--lang="):
+            option, _, value = option.partition("=")
+        if option == "--lang" and value in LANGUAGES:
+            return value
+    return language_of_environment()
 
 
 class Catalogue(NullTranslations):
@@ -45,9 +67,10 @@ class Catalogue(NullTranslations):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.messages = read_po(text)
-        patterns = [source for source in self.messages if _SLOT.search(source)]
-        patterns.sort(key=lambda source: -len(_SLOT.sub("", source)))  # the one that says most comes first
-        self._patterns = [(_pattern(source), self.messages[source]) for source in patterns]
+        patterns = [Pattern(source, target) for source, target in self.messages.items() if "{" in source]
+        self._patterns = sorted(
+            (pattern for pattern in patterns if pattern.slots), key=lambda each: each.rank
+        )
 
     def gettext(self, message: str) -> str:
         """Return the translation of a message; the message itself where there is none."""
@@ -55,27 +78,35 @@ class Catalogue(NullTranslations):
             return self.messages[message]
         if not message or len(message) > _LONGEST or message.isspace():
             return message
-        for pattern, target in self._patterns:
-            found = pattern.fullmatch(message)
-            if found is not None:
-                parts = found.groupdict()
-                return _SLOT.sub(lambda slot, parts=parts: self._filled(slot[1], parts[slot[1]]), target)
+        for pattern in self._patterns:
+            parts = pattern.match(message)
+            if parts is not None:
+                return SLOT.sub(
+                    lambda slot, parts=parts: self._filled(slot[1], parts[slot[1]]), pattern.target
+                )
         return message
 
     def _filled(self, slot: str, part: str) -> str:
-        """What stands in a slot: a message of its own, or a name, which has no language."""
-        return self.gettext(part) if slot in _SPOKEN else part
+        """What stands in a slot: a message of its own or several, or a name, which has no language."""
+        if not is_spoken(slot):
+            return part
+        said = self.gettext(part)
+        return self._listed(part) if said == part else said
+
+    def _listed(self, part: str) -> str:
+        """Messages with a comma or a semicolon between them."""
+        pieces = _SEPARATORS.split(part)
+        if len(pieces) == 1:
+            return part
+        told = pieces[0] = self.gettext(pieces[0])
+        for separator, piece in zip(pieces[1::2], pieces[2::2], strict=True):
+            said = self.gettext(piece)
+            told += (separator if said == piece else _CHINESE[separator]) + said
+        return told
 
 
-_SPOKEN = ("advice", "rest", "what", "why")
-_SLOT = re.compile(r"\{(\w+)\}")
-
-
-def _pattern(source: str) -> re.Pattern[str]:
-    pieces = _SLOT.split(source)
-    return re.compile(
-        "".join(f"(?P<{piece}>[^\\n]+?)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
-    )
+_SEPARATORS = re.compile("(, |; )")
+_CHINESE = {", ": "，", "; ": "；"}
 
 
 def read_po(text: str) -> dict[str, str]:
@@ -94,9 +125,9 @@ def read_po(text: str) -> dict[str, str]:
             source, target = "", ""
         into = keyword
         if keyword == "msgid":
-            source += ast.literal_eval(quoted)
+            source += json.loads(quoted)  # whose escapes are those of .po files
         else:
-            target += ast.literal_eval(quoted)
+            target += json.loads(quoted)
     return found
 
 
@@ -109,23 +140,71 @@ def catalogue(name: str) -> NullTranslations:
     return Catalogue(path.read_text(encoding="utf-8"))
 
 
-def say(message: str) -> str:
+def say(message: str, lang: str | None = None) -> str:
     """Return a message in the language asked for."""
-    return catalogue(language()).gettext(message)
+    return catalogue(lang or language()).gettext(message)
 
 
-def say_lines(text: str) -> str:
+def say_lines(text: str, lang: str | None = None) -> str:
     """Return each line of a text in the language asked for; what stands before a line stays there."""
-    if language() == "en":
+    lang = lang or language()
+    if lang == "en":
         return text
-    return "\n".join(_say_line(line) for line in text.split("\n"))
+    return "\n".join(_say_line(line, catalogue(lang)) for line in text.split("\n"))
 
 
-def _say_line(line: str) -> str:
+_LABELLED = re.compile(r"(note|hint|write|because|instead): (.*)")
+_CODED = re.compile(r"((?:error|warning|note|fixed) )?([A-Z]{1,2}\d{3}) (.*)")
+_CELLS = re.compile("( {2,})")
+
+
+def _say_line(line: str, known: NullTranslations) -> str:
+    """One line: itself, or what it is made of: a label, a code, a place, the cells of a table."""
     body = line.lstrip(" ")
-    said = say(body)
-    if said == body:
-        label, colon, rest = body.partition(": ")
-        if colon and label in ("note", "hint"):
-            said = f"{say(label)}: {say(rest)}"
-    return line[: len(line) - len(body)] + said
+    return line[: len(line) - len(body)] + _say_body(body, known)
+
+
+def _say_body(body: str, known: NullTranslations) -> str:
+    labelled = _LABELLED.fullmatch(body)
+    if labelled is not None:
+        label = known.gettext(f"{labelled[1]}:")
+        said = _say_body(labelled[2], known)
+        return f"{label} {said if said != labelled[2] else labelled[2].replace(' - at ', ' - 位于 ')}"
+    coded = _CODED.fullmatch(body)
+    if coded is not None:
+        label = f"{known.gettext(coded[1].strip())} " if coded[1] else ""
+        return f"{label}{coded[2]} {_say_body(coded[3], known)}"
+    head, at, place = body.rpartition(" - at ")
+    if at:
+        said = known.gettext(head)
+        if said != head:
+            return f"{said} - 位于 {_say_place(place, known)}"
+    said = known.gettext(body)
+    return _say_cells(body, known) if said == body and "  " in body else said
+
+
+def _say_place(place: str, known: NullTranslations) -> str:
+    """Places are names, but for how many more there are."""
+    head, _, more = place.rpartition(" and ")
+    said = known.gettext(f"and {more}")
+    return f"{head} {said}" if head and said != f"and {more}" else place
+
+
+def _say_cells(row: str, known: NullTranslations) -> str:
+    """A row of a table: its head is translated whole, in place; of the others the last cell, a verdict."""
+    cells = _CELLS.split(row)
+    said = [known.gettext(cell) for cell in cells[::2]]
+    if all(new != old for new, old in zip(said, cells[::2], strict=True)):
+        for at, cell in enumerate(said[:-1]):
+            cells[2 * at + 1] = " " * max(1, len(cells[2 * at]) + len(cells[2 * at + 1]) - width_of(cell))
+        cells[::2] = said
+    else:
+        cells[-1] = said[-1]
+    return "".join(cells)
+
+
+def width_of(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character has two."""
+    from unicodedata import east_asian_width
+
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -7,7 +7,7 @@ import click
 from .completion import CodeOrPass
 from .language import say
 from .loading import TARGET
-from .printing import add_row, console, echo, print_json, report_errors, table_of
+from .printing import add_row, console, echo_text, print_json, report_errors, table_of
 
 
 @click.command(short_help="List the passes.")
@@ -30,7 +30,7 @@ def passes(target: str | None, as_json: bool) -> None:
         return
     table = table_of("pass", "order" if target else "default", "what it does")
     for row in rows:
-        add_row(table, *row)
+        add_row(table, *row[:-1], say(row[-1]))
     console().print(table)
 
 
@@ -44,12 +44,12 @@ def explain(ctx: click.Context, name: str | None) -> None:
     with report_errors(ctx):
         if name is not None:
             found = api.explain(name)
-            echo((api.describe(name) if found is None else found.render(say)).rstrip())
+            echo_text((api.describe(name) if found is None else found.render(say)).rstrip())
             return
         for title, codes in api.known_codes().items():
-            echo(f"{title}:")
+            echo_text(f"{say(title)}:")
             for code, meaning in sorted(codes.items()):
-                echo(f"  {code}  {say(meaning)}")
+                echo_text(f"  {code}  {say(meaning)}")
 
 
 def _first_line(of: object) -> str:

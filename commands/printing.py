@@ -45,8 +45,7 @@ def report_errors(ctx: click.Context) -> Iterator[None]:
                 print_json({"error": error_row(error), "verified": verified})
             elif report is not None:
                 print_report(report, verbose=bool(ctx.params.get("verbose")))
-            told = error.for_command_line()
-            echo(f"{click.style(say('error'), fg='red', bold=True)} {told}", err=True)
+            echo(error.for_command_line(), err=True, label="error")
             ctx.exit(1 if isinstance(error, MismatchError) else 2)
 
 
@@ -87,26 +86,43 @@ def is_quiet() -> bool:
 
 def print_verdict(text: object) -> None:
     """Print the line that answers the command, with --quiet too."""
-    _echo(text, own_output())
+    _echo(_printable(say_lines(str(text))), own_output())
 
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
-def echo(text: object, *, err: bool = False) -> None:
-    """Print a line or more in which nothing but our own colours steers the terminal; --quiet drops it."""
-    if err:
-        _echo(text, sys.stderr)
-    elif not is_quiet():
-        _echo(text, own_output())
+def echo(text: object, *, err: bool = False, label: str = "") -> None:
+    """Print a message of a line or more in the user's language; --quiet drops it.
+
+    Nothing in it steers the terminal but our own colours.
+
+    Args:
+        text: what to print.
+        err: whether to standard error, with --quiet too.
+        label: "error", "warning", "note" or "fixed", in front and in its colour.
+    """
+    if err or not is_quiet():
+        front = f"{click.style(say(label), fg=_COLOURS[label], bold=True)} " if label else ""
+        _echo(front + _printable(say_lines(str(text))), sys.stderr if err else own_output())
 
 
-def _echo(text: object, to: TextIO) -> None:
+def echo_text(text: str) -> None:
+    """Print what has no language: a graph, a patch, a script, names; --quiet drops it."""
+    if not is_quiet():
+        _echo(_printable(text), own_output())
+
+
+def _printable(text: str) -> str:
     from ..ir.outside.display import printable
 
-    parts = _STYLE.split(say_lines(str(text)))
+    parts = _STYLE.split(text)
     parts[::2] = map(printable, parts[::2])
-    click.echo("".join(parts), to)
+    return "".join(parts)
+
+
+def _echo(text: str, to: TextIO) -> None:
+    click.echo(text, to)
 
 
 @contextmanager
@@ -120,7 +136,7 @@ def doing(what: str) -> Iterator[None]:
     from ..api import reporting
     from ..ir.outside.display import shorten_words
 
-    shown = shorten_words(what)
+    shown = shorten_words(say(what))
     status = Console(stderr=True, markup=False, emoji=False).status(shown)
     with status, reporting(_Spinner(status, shown)):
         yield
@@ -143,7 +159,7 @@ class _Spinner:
         self._show()
 
     def _show(self) -> None:
-        self.status.update(f"{self.what}: {self.phases[-1]}" if self.phases else self.what)
+        self.status.update(f"{self.what}: {say(self.phases[-1])}" if self.phases else self.what)
 
 
 def console() -> Console:
@@ -223,16 +239,14 @@ def print_changes(changes: list[Change], *, rewritten: bool = False, verbose: bo
             if folded[label, change.code] > _SHOWN and not verbose:
                 continue
         at = f" - at {change.place}" if change.place else ""
-        styled = click.style(say(label), fg=_COLOURS[label], bold=True)
-        echo(f"{styled} {change.code} {say(change.message)}{at}")
+        echo(f"{change.code} {change.message}{at}", label=label)
         if change.advice and not rewritten:
             echo(f"  write: {change.advice}")
         for member in change.members if verbose else ():
-            echo(f"  {member}")
+            echo_text(f"  {member}")
     for (label, code), count in folded.items():
         if count > _SHOWN and not verbose:
-            styled = click.style(say(label), fg=_COLOURS[label], bold=True)
-            echo(f"{styled} {say(f'{code} and {count - _SHOWN} more (-v lists all)')}")
+            echo(f"{code} and {count - _SHOWN} more (-v lists all)", label=label)
 
 
 def print_table(table: Table) -> None:
@@ -248,7 +262,9 @@ def table_of(*columns: str) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD if own_output().isatty() else None, pad_edge=False)
     for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left", overflow="fold")
+        table.add_column(
+            say(column.lstrip(">")), justify="right" if column[0] == ">" else "left", overflow="fold"
+        )
     return table
 
 

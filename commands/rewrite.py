@@ -17,6 +17,7 @@ from .printing import (
     change_rows,
     doing,
     echo,
+    echo_text,
     print_changes,
     print_json,
     print_report,
@@ -274,6 +275,6 @@ def _printing(
 
     def print_after(pass_: Pass, graph: Graph) -> None:
         if pass_.name == name:
-            echo(render(graph).rstrip("\n"))
+            echo_text(render(graph).rstrip("\n"))
 
     return print_after

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .language import language
+from .language import language, say
 from .loading import MODEL_HELP, Loading, load, model_options
 from .pages import html_option
-from .printing import add_row, console, echo, print_json, report_errors, table_of
+from .printing import add_row, console, echo, echo_text, print_json, report_errors, table_of
 
 if TYPE_CHECKING:
     from ..ir import Graph
@@ -34,7 +34,7 @@ _CELLS: dict[str, Callable[[LayerRow], str]] = {
     "multiply-adds": lambda row: _count(row.multiply_adds),
     "MB": lambda row: f"{row.nbytes / 1e6:.2f}" if row.nbytes else "",
     "calls": lambda row: "" if row.calls is None else str(row.calls),
-    "notes": lambda row: "; ".join(row.notes),
+    "notes": lambda row: "; ".join(map(say, row.notes)),
 }
 """Column after path and class -> its text."""
 
@@ -106,7 +106,7 @@ def show(
             api.write_page(html, graph, lang=language())
             echo(f"wrote {html}", err=True)
         if ir or dot:
-            echo((render(graph) if ir else render_dot(graph)).rstrip("\n"))
+            echo_text((render(graph) if ir else render_dot(graph)).rstrip("\n"))
             return
         costs = count_costs(graph)
         summary = summarise(graph, depth, fold=not as_json, costs=costs.by_module)
@@ -170,13 +170,15 @@ def _print_totals(summary: Summary, costs: Costs, graph: Graph) -> None:
         + (f": {summary.used:,} used, {unused:,} never used" if unused else "")
         + (f"; {summary.buffers:,} elements of other state" if summary.buffers else "")
     )
-    size = f"{summary.nbytes / 1e6:,.2f} MB of parameters and state"
-    if graph.operators():
-        at = ", ".join(f"{name}={size}" for name, size in costs.sizes.items())
-        left = ", ".join(dict.fromkeys(costs.uncounted))
-        size = (
-            f"{costs.total:,} multiply-adds{f' at {at}' if at else ''}"
-            + (f", those of {left} not counted" if left else "")
-            + f"; {size}"
-        )
-    echo(size)
+    memory = f"{summary.nbytes / 1e6:,.2f} MB of parameters and state"
+    if not graph.operators():
+        echo(memory)
+        return
+    at = ", ".join(f"{name}={size}" for name, size in costs.sizes.items())
+    left = ", ".join(dict.fromkeys(costs.uncounted))
+    echo(
+        f"{costs.total:,} multiply-adds"
+        + (f" at {at}" if at else "")
+        + (f", those of {left} not counted" if left else "")
+        + f"; {memory}"
+    )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import sys
-import sysconfig
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_OURS = f"{Path(__file__).parents[1]}{os.sep}"
-_LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib"))
+from .whose_code import is_users_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +169,7 @@ def constructions_noted(base: Any) -> Iterator[None]:
 def _user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame, from one on, that is neither ours nor a library's."""
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<", _OURS, *_LIBRARIES)) and "site-packages" not in name:
+        if is_users_file(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None

@@ -6,7 +6,6 @@ import importlib.machinery
 import importlib.metadata
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ..ir import ModelError
+from .whose_code import is_users_file
 
-_OURS = f"{Path(__file__).parents[1]}{os.sep}"
-_LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib"))
 _IMPORTING = ("<frozen importlib", importlib.__file__ or "<frozen importlib")
 
 
@@ -45,7 +43,7 @@ def exits_refused() -> Iterator[None]:
 def _place(error: BaseException) -> str:
     """The innermost line of a traceback that is neither ours nor a library's."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(("<", _OURS, *_LIBRARIES)) and "site-packages" not in frame.filename:
+        if is_users_file(frame.filename):
             return f"{frame.filename}:{frame.lineno}"
     return ""
 
