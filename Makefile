@@ -9,7 +9,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo browser docs test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
+.PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,9 @@ demo: $(READY)  ## set everything up, then rewrite a real model for MindSpore an
 
 docs: $(READY)  ## the site in both languages: out/site/index.html
 	$(BIN)/python docs/build.py out/site
+
+picture: $(READY)  ## the pictures of a report in both READMEs, anew
+	$(BIN)/python docs/picture.py
 
 browser:  ## install Debian's chromium and a Chinese font (as root), which the tests of pages skip without
 	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-cjk

@@ -276,7 +276,8 @@ def found_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in suite():
         if not re.search(options.only, name) or name.split("/")[0] not in options.kind.split(","):
             continue
-        row = {"id": name, **{mode: worker.run(name, mode) for mode, worker in workers.items()}}
+        row = {"id": name, "typed": has_types(name)}
+        row |= {mode: worker.run(name, mode) for mode, worker in workers.items()}
         if is_refused(row.get("mindspore", [])):
             row[FIXED] = workers["mindspore"].run(name, FIXED)
         yield row
@@ -308,7 +309,7 @@ def main() -> None:
             runs = not row["original"]
             counts[kind, "original", "right"] += runs
             for mode in options.mode.split(","):
-                judged = has_types(row["id"]) if mode == "mindspore" else runs and is_standard(row["id"])
+                judged = row["typed"] if mode == "mindspore" else runs and is_standard(row["id"])
                 counts[kind, mode, "judged"] += judged
                 counts[kind, mode, "right"] += judged and not row[mode]
                 found = row[mode]

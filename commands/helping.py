@@ -53,11 +53,11 @@ class Help(click.HelpFormatter):
             self.write(head + f"\n{gap}".join(lines) + "\n")
 
 
-def say_option(text: str) -> str:
+def say_option(text: str, lang: str | None = None) -> str:
     """What an option means, and its default."""
     meaning, bracket, rest = text.partition("  [")
-    found = [say(each) for each in rest.removesuffix("]").split("; ")]
-    return say(meaning) + (f"  [{'; '.join(found)}]" if bracket else "")
+    found = [say(each, lang) for each in rest.removesuffix("]").split("; ")]
+    return say(meaning, lang) + (f"  [{'; '.join(found)}]" if bracket else "")
 
 
 _PIECES = re.compile(r"[ \t]+|[\u2e80-\uffee][，。；：、）？！”]*|[^\s\u2e80-\uffee]+[，。；：、）？！”]*")

@@ -73,7 +73,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             keep(model)
             return model
     except (Exception, SystemExit) as error:  # the model's own code may raise anything; say where
-        raise ModelError(
+        raise _missing_framework(error, reference) or ModelError(
             "E102",
             _summary(error),
             place=_last_line(error, reference),
@@ -104,7 +104,23 @@ def find_function(reference: str) -> Callable[..., object]:
 
 def raised_in(error: BaseException, reference: str) -> ModelError:
     """Return the error for what code of a named file raised, with the line."""
+    missing = _missing_framework(error, reference)
+    if missing is not None:
+        return missing
     return ModelError("E102", _summary(error), place=_last_line(error, reference), hint=_repeated(error))
+
+
+def _missing_framework(error: BaseException, reference: str) -> ModelError | None:
+    """The error of a file that imports a framework which is not installed; None for any other."""
+    framework = error.name if isinstance(error, ModuleNotFoundError) else None
+    if framework not in ("mindspore", "torch"):
+        return None
+    return ModelError(
+        "E105",
+        f"expected `{framework}` to be installed, got no such module",
+        place=_last_line(error, reference),
+        hint=f'pip install "regraft[{framework}]"',
+    )
 
 
 def _repeated(error: BaseException) -> str:

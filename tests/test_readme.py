@@ -152,3 +152,12 @@ def test_links_of_the_readme_lead_somewhere(name: str) -> None:
 
 def test_the_translation_has_the_same_commands_and_lines() -> None:
     assert commands(ROOT / "README.md") == commands(ROOT / "README.zh-CN.md")
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_picture_is_there_and_small(page: str) -> None:
+    names = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(names) == 1
+    picture = (ROOT / names[0]).read_bytes()
+    assert picture[:4] + picture[8:12] == b"RIFFWEBP"
+    assert len(picture) <= 150_000

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -41,8 +42,10 @@ def read(language: str, page: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def writer() -> ModuleType:
-    return imported(DOCS / "extensions" / "generated_reference.py")
+def writer() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS / "extensions"))
+        yield imported(DOCS / "extensions" / "generated_reference.py")
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +132,38 @@ class TestReference:
         passes |= {p.name for target in api.target_names() for p in api.target_passes(target)}
         assert passes == set(re.findall(r"^### `([\w-]+)`", text, re.MULTILINE))
 
-    def test_stored_tables_of_corpora(
-        self, writer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(writer, "ROOT", tmp_path)
-        (tmp_path / "benchmarks").mkdir()
-        (tmp_path / "benchmarks" / "corpus_torch.md").write_text(
-            "# torch's models\n\n| model |\n|---|\n| a |\n"
-        )
-        assert writer.generate("corpora") == "### torch's models\n\n| model |\n|---|\n| a |\n"
+    def test_stored_runs_of_corpora(self, writer: ModuleType, tmp_path: Path) -> None:
+        run = {
+            "commit": "abc1234",
+            "measured": "2026-11-23",
+            "table": {"zoo": {"onnx": [2, 3], "mindspore": [3, 3]}, "ops": {"onnx": [9, 9]}},
+            "failures": [
+                {"why": "ModelError: E101 expected UTF-8 text", "count": 1, "cases": ["zoo/`a` onnx"]}
+            ],
+        }
+        (tmp_path / "mxnet.json").write_text(json.dumps(run))
+        pages: list[list[str]] = []
+        for is_chinese in (False, True):
+            page = writer.Writer(is_chinese=is_chinese)
+            writer.write_corpora(page, tmp_path)
+            pages.append(page.lines)
+        english, chinese = pages
+        assert english[0] == "### MXNet symbols"
+        assert "Measured on 2026-11-23, commit `abc1234`." in english[2]
+        assert english[4:9] == [
+            "| kind | `onnx` | `mindspore` |",
+            "| --- | ---: | ---: |",
+            "| zoo | 2 / 3 | 3 / 3 |",
+            "| ops | 9 / 9 |  |",
+            "| all | 11 / 12 | 3 / 3 |",
+        ]
+        assert english[-2] == "- 1: `ModelError: E101 expected UTF-8 text` (`` zoo/`a` onnx ``)"
+        assert chinese[-2] == "- 1 个: `ModelError: E101 应为 UTF-8 文本` (`` zoo/`a` onnx ``)"
+        assert len(english) == len(chinese)
+
+    def test_commands_and_codes_in_chinese(self, writer: ModuleType) -> None:
+        assert "只输出结论和错误。" in writer.generate("commands", is_chinese=True)
+        assert "| `E001` | 命令行的值或参数无法理解 |" in writer.generate("codes", is_chinese=True)
 
     def test_chinese_labels(self, writer: ModuleType) -> None:
         for name in writer.GENERATED:

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from coverage_tables import write_corpora
 from sphinx.application import Sphinx
+
+from regraft.commands.helping import say_option
+from regraft.commands.language import say, say_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE = re.compile(r"^% generated: ([\w-]+)$", re.MULTILINE)
@@ -45,6 +49,7 @@ class Writer:
 
     def __init__(self, *, is_chinese: bool) -> None:
         self.is_chinese = is_chinese
+        self.lang = "zh" if is_chinese else "en"
         self.lines: list[str] = []
 
     def word(self, text: str) -> str:
@@ -87,7 +92,8 @@ def write_commands(writer: Writer) -> None:
         writer.add("```text", context.get_usage().removeprefix("Usage: "), "```")
         _write_paragraphs(writer, command.help)
         rows = [r for p in command.params if (r := p.get_help_record(context)) is not None]
-        writer.table(("argument or option", "meaning"), [(f"`{o}`", prose(m)) for o, m in rows])
+        rows = [(f"`{option}`", prose(say_option(meaning, writer.lang))) for option, meaning in rows]
+        writer.table(("argument or option", "meaning"), rows)
         _write_paragraphs(writer, command.epilog)
 
 
@@ -95,9 +101,10 @@ def _write_paragraphs(writer: Writer, text: str | None) -> None:
     """Paragraphs of a help text; one that click is told to leave as it is, by a backspace, is code."""
     for paragraph in filter(None, inspect.cleandoc(text or "").split("\n\n")):
         if paragraph.startswith("\b"):
-            writer.add("```text", textwrap.dedent(paragraph.removeprefix("\b\n")), "```")
+            text = textwrap.dedent(paragraph.removeprefix("\b\n"))
+            writer.add("```text", say_lines(text, writer.lang), "```")
         else:
-            writer.add(prose(" ".join(paragraph.split())))
+            writer.add(prose(say(" ".join(paragraph.split()), writer.lang)))
 
 
 def write_codes(writer: Writer) -> None:
@@ -110,7 +117,9 @@ def write_codes(writer: Writer) -> None:
             writer.add(f"## {writer.word(titles[source])}")
         else:
             writer.add(f"## {writer.word('Found by the pass')} `{source}`")
-        writer.table(("code", "meaning"), [(f"`{c}`", prose(codes[c])) for c in sorted(codes)])
+        writer.table(
+            ("code", "meaning"), [(f"`{c}`", prose(say(codes[c], writer.lang))) for c in sorted(codes)]
+        )
 
 
 def write_passes(writer: Writer) -> None:
@@ -200,14 +209,6 @@ def write_operators(writer: Writer) -> None:
             count = f"{len(names)} {writer.word('operators')}"
             writer.add(f"## {writer.word(way)} {framework}: {count}")
             writer.add(", ".join(f"`{name}`" for name in names))
-
-
-def write_corpora(writer: Writer) -> None:
-    """The stored tables of the corpora, `benchmarks/corpus_*.md`, each under its own title."""
-    for path in sorted((ROOT / "benchmarks").glob("corpus_*.md")):
-        title, _, rest = path.read_text(encoding="utf-8").partition("\n")
-        writer.add(f"### {title.lstrip('# ')}")
-        writer.add(rest.strip())
 
 
 def _names_of(table: Any) -> set[str]:

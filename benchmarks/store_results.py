@@ -1,0 +1,166 @@
+"""Stores what a full run of a corpus found, for the page of coverage: counts, and failures by their reason.
+
+    python benchmarks/store_results.py mindspore ROWS      # of corpus_mindspore.py --rows ROWS
+    python benchmarks/store_results.py mxnet ROWS          # of corpus_mxnet.py --rows ROWS
+    python benchmarks/store_results.py conformance ROWS    # of conformance.py --rows ROWS
+    python benchmarks/store_results.py torch FOLDER        # of corpus_torch.py --rows FOLDER
+
+Written is `benchmarks/results/NAME.json`, which the documentation shows in both languages, with the commit
+that was measured: the checkout's, or the one that --commit names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RESULTS = Path(__file__).parent / "results"
+_LONGEST = 160
+"""Characters of a reason that are kept."""
+_CASES = 12
+"""Cases of one reason that are named; all are counted."""
+_ADDRESS = re.compile(r"0x[0-9a-f]{4,}|/[\w.-]+(?:/[\w.-]+)+/")
+"""What differs from run to run, or names the machine."""
+
+
+class Found(NamedTuple):
+    """What one case gave for one target.
+
+    Attributes:
+        kind: row of the table.
+        target: column of the table.
+        case: its name.
+        why: what is wrong; empty where it is right.
+    """
+
+    kind: str
+    target: str
+    case: str
+    why: str
+
+
+def mindspore_rows(path: Path) -> Iterator[Found]:
+    """What corpus_mindspore.py kept: [name, {target: "ok" or what is wrong}]."""
+    for name, verdicts in _lines(path):
+        for target, why in verdicts.items():
+            yield Found(name.partition(":")[0], target, name, "" if why == "ok" else why)
+
+
+def mxnet_rows(path: Path) -> Iterator[Found]:
+    """What corpus_mxnet.py kept: one record a case and target."""
+    for row in _lines(path):
+        yield Found(row["row"], row["target"], row["id"], "; ".join(row["why"]))
+
+
+def conformance_rows(path: Path) -> Iterator[Found]:
+    """What conformance.py kept: a mode counts the cases that ONNX Runtime itself runs as the suite says.
+
+    MindSpore counts those whose element types it has, which a row says.
+    """
+    for row in _lines(path):
+        kind = row["id"].partition("/")[0]
+        for mode in ("onnx", "rewritten", "mindspore"):
+            judged = row.get("typed") if mode == "mindspore" else not row["original"]
+            if mode in row and judged:
+                yield Found(kind, mode, row["id"], "; ".join(row[mode]))
+
+
+def torch_rows(folder: Path) -> Iterator[Found]:
+    """What corpus_torch.py kept: a file for each target and corpus; what fails in torch itself is not."""
+    from corpus_torch import BARS, EQUAL
+
+    for path in sorted(folder.glob("*.jsonl")):
+        target, corpus, _ = path.name.split(".")
+        for row in _lines(path):
+            if row["verdict"] != "eager_error":
+                why = "" if row["verdict"] in EQUAL else f"{row['verdict']}: {row.get('why', '')}"
+                yield Found(BARS[corpus][0], target, row["id"], why)
+
+
+READERS = {
+    "mindspore": mindspore_rows,
+    "mxnet": mxnet_rows,
+    "conformance": conformance_rows,
+    "torch": torch_rows,
+}
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8") as file:
+        yield from (json.loads(line) for line in file if line.strip())
+
+
+def summarised(found: list[Found]) -> dict[str, Any]:
+    """Return counts by kind and target, and the failures, those of one reason together and the most first."""
+    right: Counter[tuple[str, str]] = Counter()
+    counted: Counter[tuple[str, str]] = Counter()
+    failures: dict[str, list[str]] = defaultdict(list)
+    for row in found:
+        counted[row.kind, row.target] += 1
+        right[row.kind, row.target] += not row.why
+        if row.why:
+            failures[_reason(row.why)].append(f"{row.case} {row.target}")
+    table: dict[str, dict[str, list[int]]] = {}
+    for (kind, target), count in counted.items():
+        table.setdefault(kind, {})[target] = [right[kind, target], count]
+    ordered = sorted(failures.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {
+        "table": table,
+        "failures": [
+            {"why": why, "count": len(cases), "cases": sorted(cases)[:_CASES]} for why, cases in ordered
+        ],
+    }
+
+
+def _reason(why: str) -> str:
+    """A reason in a line, without addresses and folders of the machine."""
+    return _ADDRESS.sub("…", " ".join(why.split()))[:_LONGEST]
+
+
+def store(name: str, rows: Path, commit: str, folder: Path = RESULTS) -> Path:
+    """Write the summary of rows, and return where.
+
+    Raises:
+        SystemExit: where there is no row.
+    """
+    found = list(READERS[name](rows))
+    if not found:
+        raise SystemExit(f"expected rows of a run of `{name}` in `{rows}`, got none")
+    summary = {"commit": commit, "measured": f"{datetime.now(UTC):%Y-%m-%d}", **summarised(found)}
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def main() -> None:
+    """Store what a file of rows says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", choices=sorted(READERS))
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--commit", help="that was measured; else the checkout's")
+    options = parser.parse_args()
+    commit = (
+        options.commit
+        or subprocess.run(
+            ["git", "rev-parse", "--short=10", "HEAD"],
+            cwd=Path(__file__).parent,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+    )
+    print(f"wrote {store(options.name, options.rows, commit)}")
+
+
+if __name__ == "__main__":
+    main()
