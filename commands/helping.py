@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from .language import LANGUAGE, language, language_of, say, say_lines, width_of
+from ..messages import width_of
+from .language import LANGUAGE, language, language_of, say, say_lines
 
 
 class Help(click.HelpFormatter):

@@ -22,6 +22,7 @@ from ..guarding import guarded
 from ..ir import Graph, UsageError, shorten_words
 from ..verification import Report
 from .comparison import Target, gather
+from .telling import said_in
 from .words import LANGUAGES, WORDS
 
 __all__ = ["LANGUAGES", "write_page"]
@@ -73,7 +74,7 @@ def write_page(
             ``model.py`` **is run**; None for a page of the source alone.
         report: what `verify` found.
         renames: where the source's parameters went; empty for those in the ``renames.json`` of the target.
-        lang: "en" or "zh"; what was found stands there as the report has it.
+        lang: "en" or "zh".
 
     Raises:
         UsageError: for another language, or a file that cannot be written.
@@ -90,7 +91,7 @@ def write_page(
 def render_page(data: dict[str, Any], language: str = "en") -> str:
     """Return the page as text."""
     words = WORDS[language]
-    document = _clean({**data, "words": words, "language": language})
+    document = _clean({**said_in(data, language), "words": words, "language": language})
     scripts = [_vendored(f"{name}.min.js") for name in _LIBRARIES]
     scripts.append("\n".join(_read(f"script/{name}.js") for name in _SCRIPTS))
     style = _read("page.css")

@@ -20,12 +20,13 @@ PARTS = (
     "checkpoints",
     "verification",
     "explanations",
+    "messages",
     "pages",
     "sweeping",
 )
 ALLOWED = {
     "cli": {"commands", "ir", "ending", "process_state"},
-    "commands": {"api", "ir", "commands", "ending", "process_state", "sweeping"},
+    "commands": {"api", "ir", "commands", "messages", "ending", "process_state", "sweeping"},
     "api": {
         "capturing",
         "weights",
@@ -69,7 +70,8 @@ ALLOWED = {
     "guarding": {"frontends", "ir", "process_state"},
     "checkpoints": {"frontends", "backends", "ir", "checkpoints"},
     "verification": {"frontends", "backends", "checkpoints", "ir", "verification"},
-    "pages": {"guarding", "frontends", "backends", "checkpoints", "verification", "ir", "pages"},
+    "pages": {"guarding", "frontends", "backends", "checkpoints", "verification", "messages", "ir", "pages"},
+    "messages": {"messages"},
     "frontends": {"ir", "frontends"},
     "passes": {"ir", "passes"},
     "editing": {"editing"},

@@ -10,18 +10,18 @@ from click.testing import CliRunner, Result
 from regraft import api
 from regraft.cli import invoke as run
 from regraft.cli import main
-from regraft.commands.language import Catalogue, catalogue, language_of, read_po, say_lines, width_of
+from regraft.commands.language import language_of
 from regraft.explaining import PAGES
+from regraft.messages import Catalogue, catalogue, read_po, say_lines, width_of
 
 from .tools.messages import Template, templates
 
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOL = ROOT / "examples" / "shared_weight-symbol.json"
 INPUT = ("--input", "data=1x1x3x3")
-PO = ROOT / "commands" / "messages" / "zh.po"
+PO = ROOT / "messages" / "zh.po"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NOT_TRANSLATED = {
-    "commands/messages": "of the files that a rewrite writes, which are English",
     "backends/mindspore_source/text/": "comments of emitted source, which are English",
     "ir/validation.py": "an excerpt of a graph",
     "diagnosis/findings/plain_list.py": "code",

@@ -19,6 +19,7 @@ from regraft.cli import main
 from regraft.ir import Initializer, UsageError
 from regraft.pages.histograms import BINS, Tensor, bin_pairs
 from regraft.pages.page import embed
+from regraft.pages.telling import said_in
 from regraft.pages.words import LANGUAGES, WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -256,3 +257,38 @@ class TestCommands:
         assert result.exit_code == 2
         assert "expected a folder to write to" in result.output
         assert "was run" not in result.output
+
+
+def test_what_was_found_is_said_in_the_page_s_language() -> None:
+    row = [
+        "relu#1",
+        "ReLU",
+        0.1,
+        0.1,
+        0.0,
+        None,
+        None,
+        False,
+        "other values enter it in the target",
+        None,
+        "",
+    ]
+    report = {
+        "line": "DIFFERENT: 1 output and 1 of 1 module calls compared, 1 beyond tolerance",
+        "covered": "covered: 1 of 1 module calls, 6 draws",
+        "told": "first divergence: relu#1\n  write: momentum=0.9 - at net.py:3",
+        "unproven": [],
+        "notes": ["captured in evaluation mode"],
+        "outputs": [],
+        "modules": [row],
+        "nodes": [],
+        "training": [],
+    }
+    data = {"notes": [], "report": report}
+    assert said_in(data, "en") is data
+    found = said_in(data, "zh")["report"]
+    assert found["line"] == "不一致：比较了 1 个输出和 1 次模块调用中的 1 次，1 个超出容差"
+    assert found["told"] == "第一处分歧：relu#1\n  应写: momentum=0.9 - 位于 net.py:3"
+    assert found["notes"] == ["在推理模式下捕获"]
+    assert found["modules"][0][:8] == row[:8]
+    assert found["modules"][0][8] == "目标中进入它的是别的值"
