@@ -8,6 +8,8 @@ import re
 from collections.abc import Container
 from functools import lru_cache
 
+from .recorded_names import ATTRIBUTES_OF_CELL, INITIALIZER_CLASSES
+
 MODULE_NAMES = frozenset(
     {
         "ms",
@@ -46,8 +48,11 @@ MODULE_NAMES = frozenset(
 
 @lru_cache(maxsize=1)
 def reserved_attributes() -> frozenset[str]:
-    """Return the attribute names that `nn.Cell` itself uses, by introspection of the installed MindSpore."""
-    from mindspore import nn
+    """Return the attribute names that `nn.Cell` itself uses, of the installed MindSpore or as recorded."""
+    try:
+        from mindspore import nn
+    except ModuleNotFoundError:
+        return ATTRIBUTES_OF_CELL
 
     return frozenset(dir(nn.Cell())) | frozenset(vars(nn.Cell()))
 
@@ -55,7 +60,10 @@ def reserved_attributes() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def initializer_classes() -> frozenset[str]:
     """Return the public names of `mindspore.common.initializer`, which emitted files import one by one."""
-    from mindspore.common import initializer
+    try:
+        from mindspore.common import initializer
+    except ModuleNotFoundError:
+        return INITIALIZER_CLASSES
 
     return frozenset(n for n in dir(initializer) if n[:1].isalpha())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -196,3 +197,16 @@ def _numbered(text: str) -> str:
         return "{" + found[1] + (str(seen[found[1]]) if seen[found[1]] > 1 else "") + "}"
 
     return re.sub(r"\{([a-zA-Z_]\w*)\}", name, text)
+
+
+def _print_missing() -> None:
+    """Print an entry to be filled for each template that has none: `python tests/tools/messages.py`."""
+    from regraft.messages import say_lines
+
+    for each in templates():
+        if say_lines(re.sub(r"\{\w+\}", "Zq", each.text), "zh").isascii():
+            print(f'#: {each.place}\nmsgid {json.dumps(each.text)}\nmsgstr ""\n')
+
+
+if __name__ == "__main__":
+    _print_missing()
