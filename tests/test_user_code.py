@@ -223,3 +223,28 @@ def test_no_exit_of_a_cell_or_of_emitted_source_is_the_exit_code(exits: Path) ->
         done = ran(["verify", "net.py:Base", "out", "--input", "2x4"], exits)
         assert done.returncode == 2, (done.stdout, done.stderr)
         assert done.stderr.count("error E") == 1
+
+
+class NotInstalled:
+    """A finder by which MindSpore is not installed."""
+
+    def find_spec(self, name: str, *_others: object) -> None:
+        if name == "mindspore":
+            raise ModuleNotFoundError("No module named 'mindspore'", name=name)
+
+
+@pytest.mark.parametrize(
+    "text", ["import mindspore.nn as nn\nNet = nn.Cell\n", "def Net():\n    import mindspore\n"]
+)
+def test_a_framework_that_is_not_installed_is_told_with_what_to_install(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] == "mindspore"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NotInstalled(), *sys.meta_path])
+    (tmp_path / "net.py").write_text(text)
+    with pytest.raises(regraft.RegraftError) as caught:
+        regraft.load(f"{tmp_path / 'net.py'}:Net", ["2x4"])
+    assert "E105 expected `mindspore` to be installed, got no such module - at " in str(caught.value)
+    assert f"net.py:{len(text.splitlines()) if 'def' in text else 1}" in str(caught.value)
+    assert 'pip install "regraft[mindspore]"' in str(caught.value)
