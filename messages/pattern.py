@@ -30,6 +30,7 @@ SPOKEN = frozenset(
     )
 )
 """Slots whose values are messages too; those of any other name hold names and numbers."""
+_DIGIT = re.compile(r"\d")
 _TELLING = 12
 """Letters that a message needs of its own for its slots to hold any text; else, as `count`, single words."""
 
@@ -54,18 +55,15 @@ class Pattern:
         rank: where it stands among patterns; the one that says most comes first.
     """
 
-    __slots__ = ("_pieces", "_short", "rank", "slots", "target")
+    __slots__ = ("_counts", "_pieces", "_short", "rank", "slots", "target")
 
     def __init__(self, source: str, target: str) -> None:
         parts = SLOT.split(source)
         self._pieces, self.slots, self.target = parts[::2], parts[1::2], target
         said = sum(map(len, self._pieces))
         self.rank = -said
-        self._short = [
-            slot
-            for slot in self.slots
-            if slot.startswith("count") or (said < _TELLING and not is_spoken(slot))
-        ]
+        self._counts = [slot for slot in self.slots if slot.startswith("count")]
+        self._short = [slot for slot in self.slots if said < _TELLING and not is_spoken(slot)] + self._counts
 
     def match(self, line: str) -> dict[str, str] | None:
         """Return what stands in each slot; None where the line is of another form, or a slot is empty."""
@@ -86,4 +84,4 @@ class Pattern:
         found[self.slots[-1]] = line[at:end]
         if any("\n" in part for part in found.values()) or any(" " in found[slot] for slot in self._short):
             return None
-        return found
+        return found if all(_DIGIT.search(found[slot]) for slot in self._counts) else None
