@@ -61,7 +61,7 @@ def test_weights_are_passed_over(written: Path) -> None:
 def test_a_file_that_ends_too_early_is_refused(kept: int, written: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.onnx"
     path.write_bytes(written.read_bytes()[:kept])
-    with pytest.raises(ModelError, match="E101 cannot read the ONNX model"):
+    with pytest.raises(ModelError, match=r"E101 [\s\S]*ONNX model"):
         count_nodes(path)
 
 
@@ -71,5 +71,5 @@ def test_a_file_that_ends_too_early_is_refused(kept: int, written: Path, tmp_pat
 def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "no.onnx"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="E101 cannot read the ONNX model"):
+    with pytest.raises(ModelError, match=r"E101 [\s\S]*ONNX model"):
         count_nodes(path)
