@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
@@ -45,11 +46,16 @@ def _files(case: Case, folder: Path) -> Iterator[tuple[Path, str]]:
     if model.suffix == ".py":
         yield Path(where), _sources(model.parent)
     elif model.suffix in _MODELS:
+        yield Path(model.name), _content(model)
         stem = model.name.removesuffix(".json").removesuffix("-symbol")
-        for path in sorted(model.parent.iterdir()) if model.parent.is_dir() else []:
-            beside = path.suffix not in _MODELS if model.suffix == ".onnx" else path.name.startswith(stem)
-            if path == model or (beside and path.is_file()):  # its weights, whatever they are called
-                yield path.relative_to(model.parent), _content(path)
+        if model.suffix == ".onnx":  # its weights may have any name
+            yield Path(), _data(model.parent)
+        else:
+            names = _names(model.parent)
+            for name in names[bisect_left(names, stem) :]:
+                if not name.startswith(stem):
+                    break
+                yield Path(name), _content(model.parent / name)
     else:
         found = PathFinder.find_spec(where.partition(".")[0], [str(folder), *_paths()])
         if found is not None and found.origin is not None:
@@ -87,6 +93,23 @@ def _sources(folder: Path) -> str:
                 path = Path(place, name)
                 found += [str(path.relative_to(folder)), _content(path)]
     return _digest(*found)
+
+
+@cache
+def _names(folder: Path) -> list[str]:
+    """Return the names of a folder's files, sorted."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file())
+    except OSError:
+        return []
+
+
+@cache
+def _data(folder: Path) -> str:
+    """Return the digest of a folder's files that are no models."""
+    named = [name for name in _names(folder) if Path(name).suffix not in _MODELS]
+    return _digest(*(part for name in named for part in (name, _content(folder / name))))
 
 
 @cache

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from regraft.cli import main
 from regraft.ir import UsageError
 from regraft.sweeping import Case, Row, Sweep, read_suite, sweep
-from regraft.sweeping.fingerprint import _content, _sources, fingerprint
+from regraft.sweeping.fingerprint import _content, _data, _names, _sources, fingerprint
 from regraft.sweeping.store import Store, read_rows
 from regraft.sweeping.tables import compare_rows, summary, write_tables
 
@@ -223,11 +223,16 @@ class TestStore:
             1,
         )
         symbol = replace(case, model="n-symbol.json", arguments=())
+        (tmp_path / "onnx").mkdir()
+        (tmp_path / "onnx" / "m.onnx").write_text("1")
+        (tmp_path / "onnx" / "any.bin").write_text("1")
+        (tmp_path / "onnx" / "other.onnx").write_text("1")
+        file = replace(case, model="onnx/m.onnx", arguments=())
 
-        def keys() -> tuple[str, str]:
-            _content.cache_clear()
-            _sources.cache_clear()
-            return fingerprint(case), fingerprint(symbol)
+        def keys() -> tuple[str, str, str]:
+            for cached in (_content, _data, _names, _sources):
+                cached.cache_clear()
+            return fingerprint(case), fingerprint(symbol), fingerprint(file)
 
         before = keys()
         assert keys() == before
@@ -235,11 +240,15 @@ class TestStore:
         assert fingerprint(replace(case, arguments=())) != before[0]
         assert fingerprint(replace(case, step="check")) != before[0]
         files = dict.fromkeys(("layers.py", "w.params", "x.npy", "own/p.py"), 0)
-        for file, changed in {**files, "n-0000.params": 1, "n-symbol.json": 1}.items():
-            (tmp_path / file).write_text("2")
+        files |= {"n-0000.params": 1, "n-symbol.json": 1, "onnx/m.onnx": 2, "onnx/any.bin": 2}
+        for name, changed in files.items():
+            (tmp_path / name).write_text("2")
             after = keys()
-            assert [a != b for a, b in zip(before, after, strict=True)] == [changed == 0, changed == 1], file
+            differ = [at for at, pair in enumerate(zip(before, after, strict=True)) if len(set(pair)) == 2]
+            assert differ == [changed], name
             before = after
+        (tmp_path / "onnx" / "other.onnx").write_text("2")
+        assert keys() == before
 
     def test_a_row_that_is_cut_off_or_foreign_is_run_again(self, tmp_path: Path) -> None:
         store, row = Store(str(tmp_path)), Row("a", "onnx", "equal", key="0123")
