@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
 
 from regraft.cli import main
 
@@ -340,14 +342,6 @@ class Net(nn.Module):
         h = self.first(x).relu()
         q, r = torch.linalg.ldl_factor(h.T @ h)
         return self.last(h @ q), torch.bincount((x[:, 0] > 0).long(), minlength=3)
-
-class Projected(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm, self.head = nn.LSTM(4, 6, proj_size=3, batch_first=True), nn.Linear(3, 2)
-
-    def forward(self, x):
-        return self.head(self.lstm(x)[0])
 """
 
 
@@ -378,13 +372,20 @@ class TestPartial:
         assert "STUB: an operator that regraft cannot write" in text
         assert "self.first = nn.Dense(" in text
 
-    def test_what_only_the_backend_lacks_is_a_stub_too(self, model: Path, tmp_path: Path) -> None:
-        out = tmp_path / "out"
-        arguments = ("rewrite", f"{model}:Projected", "--input", "2x5x4", "--to", "mindspore", "-o", out)
-        assert_refused(invoke(*arguments), "E601", "LSTM: 1 use")
+    def test_what_only_the_backend_lacks_is_a_stub_too(self, tmp_path: Path) -> None:
+        graph = helper.make_graph(
+            [helper.make_node("ImageDecoder", ["file"], ["image"])],
+            "reader",
+            [helper.make_tensor_value_info("file", TensorProto.UINT8, ["bytes"])],
+            [helper.make_tensor_value_info("image", TensorProto.UINT8, ["high", "wide", 3])],
+        )
+        model, out = tmp_path / "reader.onnx", tmp_path / "out"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), model)
+        arguments = ("rewrite", model, "--input", "file=64:uint8", "--to", "mindspore", "-o", out)
+        assert_refused(invoke(*arguments), "E601", "ImageDecoder: 1 use")
         result = invoke(*arguments, "--partial")
         assert result.exit_code == 0, result.output
-        assert "note: stub to be written by hand: `onnx.LSTM` - at " in result.output
+        assert "note: stub to be written by hand: `onnx.ImageDecoder` - at " in result.output
         assert "Unsupported(" in (out / "model.py").read_text()
 
     def test_what_converts_whole_is_verified_as_ever(self, net: Path, tmp_path: Path) -> None:

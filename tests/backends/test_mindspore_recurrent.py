@@ -8,7 +8,7 @@ import pytest
 from .test_mindspore_source import assert_same, floats, imported, ms, nn, regraft, torch
 
 from regraft.backends.mindspore_source import write  # isort: skip
-from regraft.ir import BackendError, UnsupportedError  # isort: skip
+from regraft.ir import BackendError  # isort: skip
 
 
 def emitted(model, inputs, folder: Path, **options):
@@ -151,10 +151,16 @@ def test_usual_distributions_on_request(tmp_path):
     assert all(0.15 < np.abs(p.asnumpy()).max() <= 0.25 for p in drawn.values())
 
 
-def test_what_mindspore_has_not_is_refused(tmp_path):
-    projected = regraft.load(nn.LSTM(4, 5, proj_size=3, batch_first=True), (floats(2, 3, 4),))
-    with pytest.raises((BackendError, UnsupportedError), match="LSTM"):
-        write(regraft.rewrite(projected).graph, tmp_path)
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_projection_is_written_out(bidirectional, tmp_path):
+    """MindSpore's layer has none; trained as in torch, too."""
+    net = nn.LSTM(4, 5, proj_size=3, batch_first=True, bidirectional=bidirectional)
+    graph = regraft.load(net, (floats(2, 3, 4),))
+    write(regraft.rewrite(graph).graph, tmp_path)
+    assert "def onnx_lstm(" in (tmp_path / "model.py").read_text()
+    report = regraft.verify(graph, tmp_path, train=True)
+    assert report.passed, report.render()
 
 
 @pytest.mark.parametrize("cls", [nn.LSTM, nn.GRUCell])

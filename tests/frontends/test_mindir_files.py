@@ -147,7 +147,7 @@ def test_layers_have_their_paths_and_classes(folder: Path, tmp_path: Path) -> No
     }
     regraft.save(regraft.rewrite(graph).graph, tmp_path / "net", to="mindspore")
     source = (tmp_path / "net" / "model.py").read_text()
-    assert "nn.SequentialCell(Blocks(), Blocks())" in source
+    assert "nn.SequentialCell(ResidualBlock(), ResidualBlock())" in source
     assert "return y, (out, x)" in source
     kept = ms.load_checkpoint(str(tmp_path / "net" / "model.ckpt"))
     assert {"blocks.1.bn.gamma", "stem.bias", "fc.weight"} <= set(kept)

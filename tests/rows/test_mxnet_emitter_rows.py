@@ -51,7 +51,7 @@ def digest_of(symbol: dict, arrays: dict[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if taken(family)])
 def test_rows_are_mxnets(family: str, tmp_path: Path, update_goldens: bool) -> None:
     cases = taken(family)
     graph, given = graph_of(cases, modules=True)
