@@ -261,7 +261,7 @@ def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
     import torch
 
     library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
-    ours = f"{Path(__file__).resolve().parents[1]}/"
+    ours = f"{Path(__file__).parents[1]}/"  # as frames have it, through a link too
     for frame in reversed(frames):
         name = frame.filename
         if not name.startswith(("<", library, ours)) and "importlib" not in name:
