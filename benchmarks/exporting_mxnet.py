@@ -37,6 +37,12 @@ def run(every: int, folder: Path) -> None:
         raise Missing("skipped, CORPORA names no checkout of the corpus of MXNet")
     if not Path(python).is_file():
         raise Missing("skipped, REGRAFT_MXNET_PYTHON names no Python that has MXNet and onnx")
+    has_both = subprocess.run(
+        [python, "-c", "import mxnet, onnx"], check=False, capture_output=True, text=True
+    )
+    if has_both.returncode:
+        said = (has_both.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise Missing(f"skipped, REGRAFT_MXNET_PYTHON has not both mxnet and onnx: {said}")
     cases = list(loader(corpora.resolve()).Corpus(str(corpora)).cases(kind="zoo"))[::every]
     print(f"{len(cases)} symbols to ONNX, not verified: CPU seconds of MXNet's exporter against regraft's")
     ratios: dict[str, list[float]] = {name: [] for name in TIMES}
