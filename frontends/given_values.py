@@ -24,13 +24,15 @@ def fit_values(
         optional: names that a file may lack.
 
     Raises:
-        ModelError: E801, with every name that is missing, unknown or of another shape, and the near ones.
+        ModelError: E801, with every name that is missing, unknown or of another shape, and the near ones;
+            or where names of one tensor have two values.
     """
     found = {name: data for name, data in given.items() if name in wanted}
     for names in tied:
-        first = next((found[name] for name in names if name in found), None)
-        if first is not None:
-            found.update((name, first) for name in names if name not in found)
+        held = [name for name in names if name in found]
+        if held:
+            _require_one_value(held, found)
+            found.update((name, found[held[0]]) for name in names if name not in found)
     missing = [name for name in wanted if name not in found and name not in optional]
     unknown = [name for name in given if name not in wanted]
     other = [name for name, data in found.items() if tuple(data.shape) != wanted[name]]
@@ -47,6 +49,22 @@ def fit_values(
         "expected a file with the model's parameters: " + "; ".join([*lines[:_SHOWN], *more]),
         hint="regraft convert-checkpoint gives a file of another framework or with other names the model's",
     )
+
+
+def _require_one_value(names: Sequence[str], found: Mapping[str, TensorData]) -> None:
+    """Check that a file has one value under all names of a tensor: the model could keep only one of several.
+
+    Raises:
+        ModelError: E801 otherwise.
+    """
+    first, *others = names
+    for name in others:
+        if found[name].content_digest() != found[first].content_digest():
+            raise ModelError(
+                "E801",
+                f"expected one value of `{first}` and `{name}`, which are one tensor in the model, got two",
+                hint="a file with two values is of a model in which they are not tied",
+            )
 
 
 def _near(name: str, unknown: Sequence[str]) -> str:

@@ -125,6 +125,12 @@ class TestTorch:
         np.testing.assert_allclose(outputs(graph, net.parent, ids), expected(state, ids), 1e-5, 1e-5)
         assert [p.name for p in graph.parameters() if p.data.shape == (7, 4)] == ["embed.weight"]
 
+    def test_two_values_of_one_tensor_are_refused(self, net: Path, state: dict[str, torch.Tensor]) -> None:
+        path = net.parent / "w.safetensors"
+        save_file({**state, "head.weight": state["embed.weight"] + 1}, path)
+        with pytest.raises(ModelError, match="one tensor in the model, got two"):
+            regraft.load(f"{net}:Net", (torch.tensor([1, 5]),), params=path)
+
     def test_the_callers_module_is_not_changed(self, state: dict[str, torch.Tensor], tmp_path: Path) -> None:
         torch.save({"weight": torch.ones(2, 3), "bias": torch.ones(2)}, tmp_path / "w.pth")
         module = nn.Linear(3, 2)

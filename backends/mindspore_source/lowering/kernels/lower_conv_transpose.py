@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from .....ir import Builder, Graph, Operator, Value
 from .....passes.base import Change, Pass
-from .....passes.places import Places
-from ...emitters import can_emit
+from .replace_each import replace_each
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,12 @@ class LowerConvTranspose(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            if node.qualified_name == "ConvTranspose" and not can_emit(graph, node):
-                place = places.of(graph, node.key)
-                if _replace_by_convolution(graph, node):
-                    text = "is written as a convolution of an input with zeros between"
-                    changes.append(Change("MS107", text, place))
-        if changes:
-            graph.remove_dead()
-        return changes
+        return replace_each(graph, "ConvTranspose", "MS107", _replaced)
+
+
+def _replaced(graph: Graph, node: Operator) -> str:
+    found = _replace_by_convolution(graph, node)
+    return "is written as a convolution of an input with zeros between" if found else ""
 
 
 def _replace_by_convolution(graph: Graph, node: Operator) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 
 from .....ir import Builder, Graph, Operator, Value, numpy_dtype
 from .....passes.base import Change, Pass
-from .....passes.places import Places
-from ...emitters import can_emit
+from .replace_each import replace_each
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,13 @@ class LowerResize(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            if node.qualified_name == "Resize" and not can_emit(graph, node):
-                place = places.of(graph, node.key)
-                if _replace_each_axis(graph, node):
-                    text = (
-                        "takes the nearest places"
-                        if _is_nearest(node)
-                        else "is written as products with matrices"
-                    )
-                    changes.append(Change("MS106", text, place))
-        if changes:
-            graph.remove_dead()
-        return changes
+        return replace_each(graph, "Resize", "MS106", _replaced)
+
+
+def _replaced(graph: Graph, node: Operator) -> str:
+    if not _replace_each_axis(graph, node):
+        return ""
+    return "takes the nearest places" if _is_nearest(node) else "is written as products with matrices"
 
 
 def _is_nearest(node: Operator) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from .....ir import Builder, Graph, Operator, Value
 from .....ir.composites.terms import Term, maximum, where
 from .....passes.base import Change, Pass
-from .....passes.places import Places
-from ...emitters import can_emit
+from .replace_each import replace_each
 
 
 @dataclass(frozen=True)
@@ -54,34 +53,28 @@ class LowerRoiAlign(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            if node.qualified_name != "RoiAlign" or node.str("mode") != "avg" or can_emit(graph, node):
-                continue
-            data, corners, images = graph.operands(node.key)
-            type_ = None if data is None else graph.type_of(data)
-            sizes = () if type_ is None or type_.shape is None else type_.shape[2:]
-            if data is None or corners is None or images is None or len(sizes) != 2:
-                continue
-            height, width = sizes
-            if not isinstance(height, int) or not isinstance(width, int):
-                continue
-            changes.append(
-                Change("MS125", "is a product with the weights of its samples", places.of(graph, node.key))
-            )
-            b = Builder(graph)
-            with b.inside(node.call, node.location):
-                rows = _weights(Term(b, corners), node, 1, height, node.int("output_height"))
-                columns = _weights(Term(b, corners), node, 0, width, node.int("output_width"))
-                one = Term(b, b.constant([1]))
-                turned = columns.op("Transpose", perm=[0, 2, 1]).op("Unsqueeze", one)
-                image = Term(b, data).op("Gather", Term(b, images), axis=0)
-                found = rows.op("Unsqueeze", one).op("MatMul", image).op("MatMul", turned)
-            graph.replace_uses(Value(node.key, 0), found.value)
-        if changes:
-            graph.remove_dead()
-        return changes
+        return replace_each(graph, "RoiAlign", "MS125", _replaced)
+
+
+def _replaced(graph: Graph, node: Operator) -> str:
+    data, corners, images = graph.operands(node.key)
+    type_ = None if data is None else graph.type_of(data)
+    sizes = () if type_ is None or type_.shape is None else type_.shape[2:]
+    if node.str("mode") != "avg" or data is None or corners is None or images is None or len(sizes) != 2:
+        return ""
+    height, width = sizes
+    if not isinstance(height, int) or not isinstance(width, int):
+        return ""
+    b = Builder(graph)
+    with b.inside(node.call, node.location):
+        rows = _weights(Term(b, corners), node, 1, height, node.int("output_height"))
+        columns = _weights(Term(b, corners), node, 0, width, node.int("output_width"))
+        one = Term(b, b.constant([1]))
+        turned = columns.op("Transpose", perm=[0, 2, 1]).op("Unsqueeze", one)
+        image = Term(b, data).op("Gather", Term(b, images), axis=0)
+        found = rows.op("Unsqueeze", one).op("MatMul", image).op("MatMul", turned)
+    graph.replace_uses(Value(node.key, 0), found.value)
+    return "is a product with the weights of its samples"
 
 
 def _weights(corners: Term, node: Operator, axis: int, length: int, bins: int) -> Term:

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from .....ir import Builder, Graph, Operator, Value, onnx_dtype
 from .....passes.base import Change, Pass
-from .....passes.places import Places
-from ...emitters import can_emit
+from .replace_each import replace_each
 
 
 @dataclass(frozen=True)
@@ -46,18 +45,15 @@ class LowerUnique(Pass):
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            data = graph.operands(node.key)[0] if node.qualified_name == "Unique" else None
-            if data is None or node.attribute("axis") is not None or can_emit(graph, node):
-                continue
-            text = "finds places and counts by comparison"
-            changes.append(Change("MS108", text, places.of(graph, node.key)))
-            _compare(graph, node, data)
-        if changes:
-            graph.remove_dead()
-        return changes
+        return replace_each(graph, "Unique", "MS108", _replaced)
+
+
+def _replaced(graph: Graph, node: Operator) -> str:
+    data = graph.operands(node.key)[0]
+    if data is None or node.attribute("axis") is not None:
+        return ""
+    _compare(graph, node, data)
+    return "finds places and counts by comparison"
 
 
 def _compare(graph: Graph, node: Operator, data: Value) -> None:
