@@ -160,6 +160,10 @@ class Graph(Nested):
         """Whether the graph returns the value or updates a parameter with it."""
         return any(v == value for _, v in self.outputs) or value in self.updates.values()
 
+    def is_read(self, value: Value) -> bool:
+        """Whether an operator or a nested graph reads the value, or it is an output."""
+        return bool(self.users(value)) or self.is_output(value)
+
     def constant_value(self, value: Value | None) -> Array | None:
         """Return the array of a constant, or None when `value` is not one (or its data is not there)."""
         if value is None:

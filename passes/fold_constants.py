@@ -179,7 +179,7 @@ def _is_empty(type_: TensorType | None) -> bool:
 
 def _replace_uses(part: Graph, value: Value, type_: TensorType | None, *, outputs: bool) -> None:
     """Make the users of a value without elements read a constant."""
-    if type_ is None or not _is_empty(type_) or not (part.users(value) or part.is_output(value)):
+    if type_ is None or not _is_empty(type_) or not part.is_read(value):
         return
     zeros = np.zeros(type_.static_shape(), numpy_dtype(type_.dtype))
     constant = part.add_constant(TensorData.of(zeros))

@@ -214,7 +214,7 @@ class View(OperatorView):
 
     def _is_used(self, index: int) -> bool:
         value = Value(self.operator.key, index)
-        used = bool(self.graph.users(value)) or self.graph.is_output(value)
+        used = self.graph.is_read(value)
         return used or self.scope.is_returned(value)
 
 

@@ -67,7 +67,7 @@ def expand_function(graph: Graph, key: int) -> bool:
     replace_operator(graph, key, [_own(builder, operator, value) for value in outputs])
     for added in reversed([k for k in range(first, graph.next_key) if k in graph]):
         ends = [Value(added, index) for index in range(len(graph.node(added).types))]
-        if not any(graph.users(end) or graph.is_output(end) for end in ends):
+        if not any(graph.is_read(end) for end in ends):
             graph.remove(added)
     return True
 
@@ -78,8 +78,7 @@ def _as_node(graph: Graph, operator: Operator, operands: Sequence[Value | None])
     node.input.extend("" if value is None else f"i{slot}" for slot, value in enumerate(operands))
     for index in range(len(operator.types)):
         value = Value(operator.key, index)
-        is_read = bool(graph.users(value)) or graph.is_output(value)
-        node.output.append(f"o{index}" if is_read else "")
+        node.output.append(f"o{index}" if graph.is_read(value) else "")
     while len(node.output) > 1 and not node.output[-1]:
         node.output.pop()
     specs = operator.signature.attributes

@@ -76,7 +76,7 @@ def _carry(part: Graph, node: Operator) -> bool:
     turn, keep = (Value(key) for key in body.inputs[:2])
     results = [value for _, value in body.outputs[1 + len(state) :]]
     known = [body.type_of(value) for value in results]
-    counts = limit is not None or bool(body.users(turn)) or body.is_output(turn)
+    counts = limit is not None or body.is_read(turn)
     if (not counts and not results) or not all(t is not None and t.is_static for t in known):
         return False
     rows = [t for t in known if t is not None]

@@ -49,7 +49,7 @@ class InlineEmptyParameters(Pass):
         changes: list[Change] = []
         for parameter in graph.parameters():
             value = Value(parameter.key)
-            if 0 in parameter.data.shape and (graph.users(value) or graph.is_output(value)):
+            if 0 in parameter.data.shape and graph.is_read(value):
                 empty = np.zeros(parameter.data.shape, numpy_dtype(parameter.data.dtype))
                 graph.replace_uses(value, graph.add_constant(empty))
                 text = "is written where it is used, as it has no elements"

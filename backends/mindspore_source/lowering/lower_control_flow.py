@@ -99,7 +99,7 @@ def _carries_only(graph: Graph, node: Operator) -> bool:
     body = node.subgraphs().get("body")
     if node.op_type != "Loop" or body is None or operands[0] is not None or operands[1] is None:
         return False
-    counted = any(body.users(Value(key)) or body.is_output(Value(key)) for key in body.inputs[:2])
+    counted = any(body.is_read(Value(key)) for key in body.inputs[:2])
     return not counted and len(node.types) == len(operands) - 2
 
 

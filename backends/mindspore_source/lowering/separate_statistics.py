@@ -66,7 +66,7 @@ class SeparateStatistics(Pass):
 
 def _is_used(graph: Graph, node: Operator, index: int) -> bool:
     value = Value(node.key, index)
-    return index < len(node.types) and (bool(graph.users(value)) or graph.is_output(value))
+    return index < len(node.types) and graph.is_read(value)
 
 
 def _separate(graph: Graph, node: Operator) -> bool:

@@ -77,7 +77,7 @@ class NestedBuilder(Builder):
     def reads(self, value: Value) -> bool:
         """Whether the graph reads a value of the graph around it."""
         inner = self._inner.get(value)
-        return inner is not None and bool(self.graph.users(inner) or self.graph.is_output(inner))
+        return inner is not None and self.graph.is_read(inner)
 
     def settle_captures(self, values: Sequence[Value]) -> None:
         """Make these the graph's captures, in this order; those left out are not read."""
