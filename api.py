@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .backends import find_stale_files
 from .backends.files import settle_beside
 from .backends.renames import rename_rows
+from .backends.shards import parse_size
 from .capturing import capture_or_name
 from .checking import FileFindings, Findings
 from .checking import check as check_model
@@ -127,6 +128,7 @@ __all__ = [
     "load_tree",
     "lower",
     "parse_pass",
+    "parse_size",
     "read_array",
     "read_arrays",
     "removal",

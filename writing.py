@@ -135,7 +135,7 @@ def save(
         to: a key of `backends.TARGETS`; None infers it from the suffix.
         force: whether existing files may be replaced.
         verify_each: validate the whole graph after each of the target's own passes.
-        options: the backend's own, e.g. ``checkpoint_format="safetensors"``; ``group=False`` leaves a model
+        options: the backend's own, e.g. ``checkpoint_format="safetensors"`` or ``max_shard_size="2GB"``; ``group=False`` leaves a model
             without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
             ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
 
@@ -268,7 +268,7 @@ def rewrite_file(
     from .verification.verify_written import VerificationError, verify_written
 
     names: list[str] = []
-    with staged(parent, names, force=force) as stage:
+    with staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage:
         inner = stage / final.name if row.suffix else stage
         with phase("write"), verifying_each(verify_each):
             emitted = _prepared(rewritten.graph, target, options)

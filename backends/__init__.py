@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,8 @@ class Target:
         domain: domain of its own operators, in the package's `operators.TABLE`; empty for none.
         holds_stubs: whether it can write stubs for a person to fill in; its package then has `stubs`.
         writes_tests: whether its package has `write_tests`.
-        further: names of files that depend on options; ``{}`` stands for the first file's name.
+        further: names of files that depend on options, or patterns; ``{}`` stands for the first file's name.
+        in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
     """
@@ -66,6 +68,7 @@ class Target:
     holds_stubs: bool = False
     writes_tests: bool = False
     further: tuple[str, ...] = ()
+    in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
 
@@ -76,6 +79,10 @@ class Target:
     def folder_of(self, path: Path) -> Path:
         """Return the directory that holds an output's files."""
         return path.parent if self.suffix else path
+
+    def earlier_files(self, path: Path) -> list[str]:
+        """Return the shards beside an output from an earlier, larger one of ours."""
+        return self.load().earlier_files(path) if self.in_shards else []
 
     def exists(self, path: Path) -> bool:
         """Whether there is an output already."""
@@ -93,8 +100,16 @@ TARGETS = {
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
+            in_shards=True,
             runs_in="mindspore",
-            further=("model.ckpt", "model.safetensors", "test_model.py", "test_model.npz", "train.py"),
+            further=(
+                "model.ckpt",
+                "model.safetensors",
+                "model-*-of-*.safetensors",
+                "test_model.py",
+                "test_model.npz",
+                "train.py",
+            ),
         ),
         Target(
             "onnx",
@@ -102,7 +117,8 @@ TARGETS = {
             "onnx_model",
             Preparation(("prepare-for-inference",), "fold"),  # a file is there to be run
             suffix=".onnx",
-            further=("{}.data",),
+            in_shards=True,
+            further=("{}.data", "{}-*-of-*.data"),
         ),
         Target("mxnet", "a directory", "mxnet_symbol", is_read_back=True),
     )
@@ -178,9 +194,10 @@ def find_stale_files(files: Sequence[Path], name: str) -> list[Path]:
         files: the files that `write` returned.
         name: name of the target.
     """
-    first = files[0]
-    beside = [first.with_name(further.format(first.name)) for further in find_target(name).further]
-    return [path for path in beside if path.is_file() and path.name not in {file.name for file in files}]
+    first, written = files[0], {file.name for file in files}
+    patterns = [further.format(glob.escape(first.name)) for further in find_target(name).further]
+    beside = [path for pattern in patterns for path in sorted(first.parent.glob(pattern))]
+    return [path for path in beside if path.is_file() and path.name not in written]
 
 
 def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: object) -> list[Path]:

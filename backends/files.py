@@ -31,7 +31,9 @@ _UP = ("..", "..")
 
 
 @contextmanager
-def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterator[Path]:
+def staged(
+    target: Path, names: Sequence[str], *, force: bool = False, obsolete: Sequence[str] = ()
+) -> Iterator[Path]:
     """Make a folder whose files `names` go into the folder `target`, as one change, if the block succeeds.
 
     A kill at any moment leaves all the old files or all the new ones. If `target` does not exist, it appears
@@ -43,6 +45,8 @@ def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterat
         names: the files, without folders, as the list is when the block ends; one that the block does not
             write is skipped.
         force: whether files of the same name may be replaced.
+        obsolete: files that an earlier output of ours left in `target` and that would not belong to this one;
+            with `force`, those that the block does not write are deleted in the same change.
 
     Raises:
         UsageError: when a file exists and `force` is False, or the folder cannot be written to.
@@ -70,7 +74,8 @@ def staged(target: Path, names: Sequence[str], *, force: bool = False) -> Iterat
         if home == where:
             with _hold_lock(where):
                 settle(where, locked=True)
-                _put(own, where, written, force=force)
+                gone = [n for n in obsolete if n not in written and (where / n).is_file()] if force else []
+                _put(own, where, [*written, *gone], force=force)
         else:
             _create(own.path, home, where, written)
     finally:
@@ -167,7 +172,13 @@ def _create(own: Path, home: Path, target: Path, names: Sequence[str]) -> None:
 
 
 def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> None:
-    """Replace files of an existing folder, whose lock is held.
+    """Replace and delete files of an existing folder, whose lock is held.
+
+    Args:
+        own: our folder, with the new files in `new`.
+        target: the folder.
+        names: the files; one that is not in `new` is deleted.
+        force: whether existing files may be replaced.
 
     Raises:
         UsageError: when one exists by now and `force` is False.
@@ -189,7 +200,10 @@ def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> 
         (own.path / "now").symlink_to("old")
     except OSError:  # no links on this file system, or not to files of another user
         own.sign({"files": list(names), "each": True})
+        gone = [name for name in names if not (new / name).exists()]
         _finish(own.path)
+        for name in gone:
+            (target / name).unlink(missing_ok=True)
         return
     own.sign({"files": list(names)})
     _flush(own.path)

@@ -7,13 +7,14 @@ import pickle
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.elements import element_chunks
 from ..frontends.torch_module.export.export_errors import first_line
 from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
@@ -44,7 +45,6 @@ _STORAGES = {
     "complex128": "ComplexDoubleStorage",
 }
 _ALIGNMENT = 64  # torch's own, so that storages can be mapped
-_CHUNK = 1 << 24
 
 
 class TorchFile:
@@ -227,16 +227,11 @@ def write_torch(path: Path, tensors: Mapping[str, Any]) -> None:
         _write(archive, f"{stem}/data.pkl", [memoryview(bytes(body))])
         _write(archive, f"{stem}/byteorder", [memoryview(b"little")])
         for number, data in enumerate(stored):
-            flat = np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8)
-            _write(
-                archive,
-                f"{stem}/data/{number}",
-                [flat[at : at + _CHUNK].data for at in range(0, flat.size, _CHUNK)],
-            )
+            _write(archive, f"{stem}/data/{number}", element_chunks(data))
         _write(archive, f"{stem}/version", [memoryview(b"3\n")])
 
 
-def _write(archive: zipfile.ZipFile, name: str, chunks: list[memoryview]) -> None:
+def _write(archive: zipfile.ZipFile, name: str, chunks: Iterable[memoryview]) -> None:
     info = zipfile.ZipInfo(name)
     assert archive.fp is not None
     # a local header has 30 bytes, the name and extra fields; zipfile adds one of 20 bytes with force_zip64

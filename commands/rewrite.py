@@ -66,6 +66,11 @@ if TYPE_CHECKING:
     help="Of a MindSpore output; ckpt, and safetensors above 2 GB.",
 )
 @click.option(
+    "--max-shard-size",
+    metavar="SIZE",
+    help="Weights in files of at most this size, e.g. 2GB, with their index; MindSpore and ONNX.",
+)
+@click.option(
     "--explicit-initializers",
     is_flag=True,
     help="State every initial distribution in a MindSpore output, not only where defaults differ.",
@@ -122,6 +127,7 @@ def rewrite(
     extra: tuple[str, ...],
     only: tuple[str, ...],
     checkpoint_format: str | None,
+    max_shard_size: str | None,
     explicit_initializers: bool,
     emit_tests: bool,
     partial: bool,
@@ -152,6 +158,8 @@ def rewrite(
             options["fold"] = False
         if checkpoint_format:
             options["checkpoint_format"] = checkpoint_format
+        if max_shard_size:
+            options["max_shard_size"] = api.parse_size(max_shard_size)
         if explicit_initializers:
             options["explicit_initializers"] = True
         api.require_output(

@@ -9,17 +9,27 @@ from typing import Literal
 
 import numpy as np
 
-from ...ir import BackendError, Graph, Parameter, TensorData, numpy_dtype
+from ...ir import BackendError, Graph, Parameter, TensorData, UsageError, numpy_dtype
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
-from .checkpoint import Entry, write_ckpt, write_safetensors
+from ..shards import INDEX, Shard, earlier_files, file_names, parse_size, split
+from .checkpoint import Entry, write_ckpt, write_shards
 from .lowering import LOWERING
 from .text.program import Program, make_program
 from .text.recorded_tests import write_tests
 
-__all__ = ["CKPT_LIMIT", "LOWERING", "CheckpointFormat", "emit_source", "stubs", "write", "write_tests"]
+__all__ = [
+    "CKPT_LIMIT",
+    "LOWERING",
+    "CheckpointFormat",
+    "earlier_files",
+    "emit_source",
+    "stubs",
+    "write",
+    "write_tests",
+]
 
 CheckpointFormat = Literal["ckpt", "safetensors"]
 
@@ -45,6 +55,7 @@ def write(
     checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
     partial: bool = False,
+    max_shard_size: int | str | None = None,
 ) -> list[Path]:
     """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
@@ -56,6 +67,8 @@ def write(
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
         partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
+        max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
+            ``model-00001-of-00003.safetensors`` and so on, with their index. None: one file.
 
     Returns:
         The files written.
@@ -63,20 +76,34 @@ def write(
     Raises:
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed, or the checkpoint would be too large for its format.
-        UsageError: when a file exists already.
+        UsageError: when a file exists already, or shards of a ``.ckpt`` are asked for.
     """
     folder = Path(folder)
+    limit = None if max_shard_size is None else parse_size(max_shard_size)
+    if limit is not None and checkpoint_format == "ckpt":
+        raise UsageError("E001", "expected `safetensors` as the format of shards, got `ckpt`")
     legal = _lower(graph, partial=partial)
-    checkpoint_format = _choose_format(legal, checkpoint_format)
-    program = make_program(legal, f"model.{checkpoint_format}", explicit=explicit_initializers)
-    names = ["model.py", f"model.{checkpoint_format}", "renames.json"]
-    with staged(folder, names, force=force) as stage:
+    checkpoint_format = "safetensors" if limit is not None else _choose_format(legal, checkpoint_format)
+    entries: list[Entry] = []
+    shards: list[Shard] = []
+
+    def name_checkpoint(program: Program) -> str:
+        entries.extend(_entries(legal, program))
+        sizes = {name: data.nbytes for name, data, _ in entries}
+        shards.extend(split(sizes, limit or sum(sizes.values()), ("model", f".{checkpoint_format}")))
+        return INDEX if len(shards) > 1 else shards[0].file
+
+    program = make_program(legal, name_checkpoint, explicit=explicit_initializers)
+    names = ["model.py", *file_names(shards), "renames.json"]
+    with staged(folder, names, force=force, obsolete=earlier_files(folder)) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
-        writer = write_ckpt if checkpoint_format == "ckpt" else write_safetensors
-        writer(stage / names[1], _entries(legal, program))
+        if checkpoint_format == "ckpt":
+            write_ckpt(stage / shards[0].file, entries)
+        else:
+            write_shards(stage, entries, shards)
         targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
         write_renames(
-            stage / names[2],
+            stage / names[-1],
             [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added_tensors(program))],
             source=graph.origin.framework,
             target="mindspore",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
 
 from ...ir import BackendError, TensorData, numpy_dtype
+from ..elements import write_elements
+from ..shards import Shard, write_index
 
 _TYPES = {
     "bool": "Bool",
@@ -36,17 +35,17 @@ def write_ckpt(path: Path, entries: Iterable[Entry]) -> None:
     """Write a .ckpt, repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one by one."""
     with path.open("wb") as file:
         for name, data, shape in entries:
-            content = np.ascontiguousarray(data.numpy())
-            _write_value(file, name, _TYPES[data.dtype], shape, content.reshape(-1).view(np.uint8).data)
+            file.write(_value_head(name, _TYPES[data.dtype], shape, data.nbytes))
+            write_elements(data, file)
 
 
-def _write_value(file: BinaryIO, name: str, type_: str, shape: tuple[int, ...], content: memoryview) -> None:
+def _value_head(name: str, type_: str, shape: tuple[int, ...], size: int) -> bytes:
+    """Return what stands before the elements of a parameter, which are so many bytes."""
     dims = b"".join(b"\x08" + _varint(d) for d in (shape or (0,)))  # MindSpore writes a scalar's dims as [0]
-    head = dims + _bytes_field(2, type_.encode()) + b"\x1a" + _varint(content.nbytes)
+    head = dims + _bytes_field(2, type_.encode()) + b"\x1a" + _varint(size)
     tag = _bytes_field(1, name.encode())
-    tensor = b"\x12" + _varint(len(head) + content.nbytes) + head
-    file.write(b"\x0a" + _varint(len(tag) + len(tensor) + content.nbytes) + tag + tensor)
-    file.write(content)
+    tensor = b"\x12" + _varint(len(head) + size) + head
+    return b"\x0a" + _varint(len(tag) + len(tensor) + size) + tag + tensor
 
 
 def _bytes_field(number: int, content: bytes) -> bytes:
@@ -84,7 +83,20 @@ def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
     with path.open("wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for _, data, _ in order:
-            out.write(np.ascontiguousarray(data.numpy()).reshape(-1).view(np.uint8).data)
+            write_elements(data, out)
+
+
+def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]) -> None:
+    """Write .safetensors files, and their index if there are several.
+
+    Raises:
+        BackendError: for an element type that the format does not have.
+    """
+    held = {entry[0]: entry for entry in entries}
+    for shard in shards:
+        write_safetensors(folder / shard.file, [held[name] for name in shard.names])
+    if len(shards) > 1:
+        write_index(folder, shards, {name: data.nbytes for name, data, _ in entries})
 
 
 def _itemsize(entry: Entry) -> int:

@@ -6,9 +6,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
 from ...ir import BackendError, TensorData
+from ..elements import write_elements
 
 FILE_MAGIC, V2, V3 = 0x112, 0xF993FAC9, 0xF993FACA
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
@@ -40,7 +39,7 @@ def write_params(path: Path, arrays: Iterable[tuple[str, TensorData]]) -> None:
             file.write(struct.pack("<Ii", V2 if data.shape and all(data.shape) else V3, _DENSE))
             file.write(struct.pack(f"<I{len(data.shape)}q", len(data.shape), *data.shape))
             file.write(struct.pack("<iii", _CPU, 0, DTYPES.index(data.dtype)))
-            file.write(np.ascontiguousarray(data.numpy()).tobytes())
+            write_elements(data, file)
         file.write(struct.pack("<Q", len(rows)))
         for name, _ in rows:
             raw = name.encode()

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from .lowering import LOWERING
 from .model import CALLS, NODE_CALL, NODE_CLASS, to_model
-from .writing import EXTERNAL_LIMIT, write
+from .writing import EXTERNAL_LIMIT, earlier_files, write
 
-__all__ = ["CALLS", "EXTERNAL_LIMIT", "LOWERING", "NODE_CALL", "NODE_CLASS", "to_model", "write"]
+__all__ = [
+    "CALLS",
+    "EXTERNAL_LIMIT",
+    "LOWERING",
+    "NODE_CALL",
+    "NODE_CLASS",
+    "earlier_files",
+    "to_model",
+    "write",
+]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
-import numpy as np
 import onnx
 
-from ...ir import BackendError, TensorData
+from ...ir import TensorData
+from ..elements import write_elements
 
-_ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
-_CHUNK = 1 << 23  # bytes written at a time
+ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
 
 # field numbers of onnx.proto, which never change
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
@@ -49,26 +47,28 @@ def write_embedded(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
         out.write(shell.SerializeToString(deterministic=True) + _key(_MODEL_GRAPH, size) + body)
         for name, field in zip(names, fields, strict=True):
             out.write(field)
-            _copy(weights[name], out)
+            write_elements(weights[name], out)
 
 
-def write_external(model: onnx.ModelProto, weights: Mapping[str, TensorData], path: Path) -> None:
-    """Write the values of external initializers to `path`, and where they are into the model.
+def write_external(
+    model: onnx.ModelProto, weights: Mapping[str, TensorData], files: Mapping[Path, Sequence[str]]
+) -> None:
+    """Write the values of external initializers to files of their own, and where they are into the model.
 
     Args:
         model: from ``to_model(graph, data=False)``; it gets offsets and lengths.
         weights: initializer name -> data.
-        path: the file of weights; the model refers to it by its name.
+        files: file of weights -> names of those in it, in order; the model refers to it by its name.
     """
-    with path.open("wb") as out:
-        for tensor in model.graph.initializer:
-            if not is_external(tensor):
-                continue
-            out.write(b"\0" * (-out.tell() % _ALIGNMENT))
-            start, length = out.tell(), weights[tensor.name].nbytes
-            _copy(weights[tensor.name], out)
-            for key, value in (("location", path.name), ("offset", start), ("length", length)):
-                tensor.external_data.add(key=key, value=str(value))
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer if is_external(tensor)}
+    for path, names in files.items():
+        with path.open("wb") as out:
+            for name in names:
+                out.write(b"\0" * (-out.tell() % ALIGNMENT))
+                start, length = out.tell(), weights[name].nbytes
+                write_elements(weights[name], out)
+                for key, value in (("location", path.name), ("offset", start), ("length", length)):
+                    tensors[name].external_data.add(key=key, value=str(value))
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
@@ -94,30 +94,3 @@ def _varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def _copy(data: TensorData, out: BinaryIO) -> None:
-    """Write the elements as little-endian bytes."""
-    written = 0
-    for chunk in _chunks(data.numpy()):
-        written += out.write(chunk)
-    if written != data.nbytes:
-        raise BackendError(
-            "E602",
-            f"expected {data.nbytes} bytes of data for a parameter {data.type}, got {written}",
-            hint="the frontend's lazy handle states another type than it loads",
-        )
-
-
-def _chunks(array: np.ndarray) -> Iterator[memoryview]:
-    if array.ndim and not array.flags.c_contiguous:  # some rows at a time: a copy is made of them
-        rows = max(1, _CHUNK // max(1, array[0].nbytes))
-        for at in range(0, len(array), rows):
-            yield from _chunks(np.ascontiguousarray(array[at : at + rows]))
-        return
-    flat = np.ascontiguousarray(array).reshape(-1)
-    if flat.dtype.byteorder == ">":
-        flat = flat.astype(flat.dtype.newbyteorder("<"))
-    view = flat.view(np.uint8)
-    for at in range(0, view.size, _CHUNK):
-        yield view[at : at + _CHUNK].data

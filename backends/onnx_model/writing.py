@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 
-from ...ir import BackendError, Graph, UsageError
+from ...ir import BackendError, Graph, TensorData, UsageError
 from ..files import staged
 from ..renames import dropped_rows, rename_rows, write_renames
+from ..shards import Shard, parse_size, split
 from .lowering import LOWERING
 from .model import emit_model, lower_graph, used_parameters
-from .streaming import is_external, write_embedded, write_external
+from .streaming import ALIGNMENT, is_external, write_embedded, write_external
 
 EXTERNAL_LIMIT = 1_800_000_000
 """Bytes of weights above which they get a file of their own: protobuf ends at 2 GiB."""
@@ -23,6 +26,7 @@ def write(
     *,
     force: bool = False,
     external_data: bool | None = None,
+    max_shard_size: int | str | None = None,
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
@@ -33,7 +37,10 @@ def write(
         graph: a validated root graph whose parameters have unique names.
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
-        external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`.
+        external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`, or
+            above `max_shard_size`.
+        max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
+            ``<name>-00001-of-00003.data`` and so on, a tensor in one of them. None: one file.
 
     Returns:
         The files written, the model first.
@@ -50,23 +57,50 @@ def write(
     kept = {p.key: p.data for p in graph.parameters()}
     turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
-    if external_data is None:
-        external_data = sum(d.nbytes for d in weights.values()) > EXTERNAL_LIMIT
-    names = [f"{file.name}.data", f"{file.stem}.renames.json", file.name]  # the model itself appears last
-    with staged(file.parent, names, force=force) as folder:
+    shards = _split_weights(file, weights, external_data, max_shard_size)
+    renames = f"{file.stem}.renames.json"
+    names = [*(shard.file for shard in shards), renames, file.name]  # the model itself appears last
+    with staged(file.parent, names, force=force, obsolete=earlier_files(file)) as folder:
         model = emit_model(legal, data=False)
         _check(model, graph)
-        if external_data:
-            write_external(model, weights, folder / names[0])
+        if shards:
+            write_external(model, weights, {folder / shard.file: shard.names for shard in shards})
             onnx.save(model, folder / file.name)
         else:
             write_embedded(model, weights, folder / file.name)
         targets = {p.key: (p.name, "transpose:1,0", p.data.shape) for p in turned}
         rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
         origin = graph.origin
-        write_renames(folder / names[1], rows, source=origin.framework, target="onnx", packed=origin.packed)
-        written = [n for n in reversed(names) if (folder / n).exists()]
-    return [file.parent / n for n in written]
+        write_renames(folder / renames, rows, source=origin.framework, target="onnx", packed=origin.packed)
+    return [file.parent / n for n in (file.name, renames, *(shard.file for shard in shards))]
+
+
+def earlier_files(file: Path) -> list[str]:
+    """Return the files of weights, in shards, that lie beside an ONNX file from an earlier output."""
+    shard = re.compile(re.escape(file.name) + r"-\d{5,}-of-\d{5,}\.data")
+    return sorted(path.name for path in file.parent.glob("*.data") if shard.fullmatch(path.name))
+
+
+def _split_weights(
+    file: Path, weights: Mapping[str, TensorData], external: bool | None, size: int | str | None
+) -> list[Shard]:
+    """Return the files that the weights go to; none if they stay in the model.
+
+    Raises:
+        UsageError: E001 for a size that is none, or shards of weights that are to stay in the model.
+    """
+    if external is False and size is not None:
+        raise UsageError("E001", "expected no size of shards where the weights stay in the model")
+    limit = None if size is None else parse_size(size)
+    total = sum(data.nbytes for data in weights.values())
+    if external is None:
+        external = total > (EXTERNAL_LIMIT if limit is None else min(limit, EXTERNAL_LIMIT))
+    if not external:
+        return []
+    if limit is None:
+        return [Shard(f"{file.name}.data", tuple(weights))]
+    sizes = {name: data.nbytes + -data.nbytes % ALIGNMENT for name, data in weights.items()}
+    return split(sizes, limit, (f"{file.name}", ".data"))
 
 
 def _check(model: onnx.ModelProto, graph: Graph) -> None:

@@ -25,6 +25,7 @@ _VALUED = {
     "--input": "inputs",
     "--like": "like",
     "--map": "map",
+    "--max-shard-size": "max_shard_size",
     "--oracle": "oracle",
     "--params": "params",
     "--pass": "passes",

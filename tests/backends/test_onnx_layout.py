@@ -10,7 +10,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from torch import nn
 
 import regraft
-from regraft.backends.onnx_model import streaming
+from regraft.backends import elements
 
 
 class Tagger(nn.Module):
@@ -32,7 +32,7 @@ class Tagger(nn.Module):
 
 @pytest.mark.parametrize("external", [False, True])
 def test_a_weight_is_turned_unless_something_reads_it_as_it_is(tmp_path, monkeypatch, external):
-    monkeypatch.setattr(streaming, "_CHUNK", 100)  # some rows at a time
+    monkeypatch.setattr(elements, "BAND", 100)  # some rows at a time
     torch.manual_seed(0)
     net = Tagger().eval()
     graph = regraft.load(net, (np.array([[1, 2, 3], [4, 5, 6]]),))

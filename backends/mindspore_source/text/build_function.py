@@ -38,10 +38,12 @@ def build_function(
         text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
         text += f"UNDRAWN = [{names}]\n"
     held = [name for name, some in (("BUFFERS", buffers), ("UNDRAWN", undrawn)) if some]
-    return text + _BUILD.format(
+    sharded = checkpoint.endswith(".json")
+    tables = _TABLES_OF_SHARDS if sharded else _TABLES
+    return text + (_BUILD + (_LOAD_SHARDS if sharded else _LOAD)).format(
         net=net,
         freezing=_FREEZING if frozen else "",
-        tables=_TABLES.format(names=" + ".join(held)) if held else "",
+        tables=tables.format(names=" + ".join(held)) if held else "",
     )
 
 
@@ -61,7 +63,9 @@ def build(checkpoint=CHECKPOINT):
     if checkpoint is not None:
         load(net, checkpoint){tables}
     return net.set_train(False)
+'''
 
+_LOAD = '''
 
 def load(net, checkpoint):
     """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
@@ -76,9 +80,44 @@ def load(net, checkpoint):
     ms.load_param_into_net(net, values, strict_load=True)
 '''
 
+_LOAD_SHARDS = '''
+
+def load(net, checkpoint):
+    """Load a file or the shards of an index, one by one; ValueError unless they fit the net exactly."""
+    parameters = net.parameters_dict()
+    wanted = {{n: f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in parameters.items()}}
+    problems = []
+    for name, value in read(checkpoint):
+        found = f"{{name}} {{value.dtype}}{{value.shape}}"
+        if wanted.get(name) == found:
+            parameters[name].set_data(value)
+            del wanted[name]
+        else:
+            problems.append(f"only in the checkpoint: {{found}}")
+    problems += [f"only in the net: {{each}}" for each in wanted.values()]
+    if problems:
+        raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
+
+
+def read(checkpoint):
+    """Yield name and values of each tensor of a file, or of the shards of an index, one file at a time."""
+    path, files = Path(checkpoint), [Path(checkpoint)]
+    if path.suffix == ".json":
+        index = json.loads(path.read_text(encoding="utf-8"))
+        files = [path.with_name(name) for name in sorted(set(index["weight_map"].values()))]
+    for file in files:
+        yield from ms.load_checkpoint(str(file), format=file.suffix[1:]).items()
+'''
+
 _FREEZING = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
 
 _TABLES = """
     else:  # what is not drawn
         values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
         ms.load_param_into_net(net, {{name: values[name] for name in {names}}})"""
+
+_TABLES_OF_SHARDS = """
+    else:  # what is not drawn
+        for name, value in read(CHECKPOINT):
+            if name in {names}:
+                net.parameters_dict()[name].set_data(value)"""

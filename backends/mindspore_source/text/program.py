@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,12 +78,14 @@ class Program:
     buffers: list[str] = field(default_factory=list)
 
 
-def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool = False) -> Program:
+def make_program(
+    graph: Graph, checkpoint: str | Callable[[Program], str] = "model.ckpt", *, explicit: bool = False
+) -> Program:
     """Emit a lowered graph.
 
     Args:
         graph: after the passes of this backend.
-        checkpoint: file name that `build` loads by default.
+        checkpoint: file name that `build` loads by default, or what names it once it is known what it holds.
         explicit: whether to state the initial distributions that are MindSpore's defaults too.
 
     Raises:
@@ -120,7 +123,7 @@ def make_program(graph: Graph, checkpoint: str = "model.ckpt", *, explicit: bool
     )
     body += "\n" + build_function(
         classes[-1].name,
-        checkpoint,
+        checkpoint(program) if callable(checkpoint) else checkpoint,
         frozen=frozen,
         buffers=sorted(set(program.buffers)),
         undrawn=sorted(program.targets[p.key].name for p in _find_undrawn(graph) if p.key in program.targets),
@@ -327,6 +330,8 @@ def _imports(body: str) -> str:
     """Return the imports that the text needs, and no others."""
     names, called = names_of(body)
     lines = []
+    if "json" in names:
+        lines.append("import json")
     if "math" in names:
         lines.append("import math")
     if "OrderedDict" in names:
