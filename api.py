@@ -41,7 +41,7 @@ from .passes import available_passes as own_passes
 from .passes import default_pipeline, run_passes
 from .passes.base import Change, Pass
 from .phases import Reporter, phase, reporting
-from .weights import convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
+from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
     Rewritten,
@@ -107,6 +107,7 @@ __all__ = [
     "add_emitter",
     "add_lowering",
     "add_operator",
+    "are_runs",
     "available_passes",
     "check",
     "check_file",

@@ -8,6 +8,7 @@ from typing import Any
 
 from .backends.files import settle_beside
 from .checking import loading
+from .checkpoints import holds_one
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
 from .checkpoints.diff import Diff, diff_checkpoints
@@ -21,7 +22,7 @@ from .frontends import read_tree
 from .guarding import guarded
 from .ir import TensorData, UsageError
 
-__all__ = ["convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
+__all__ = ["are_runs", "convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
 
 
 @guarded()
@@ -99,7 +100,8 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
     """Compare two checkpoints, tensor by tensor.
 
     Args:
-        a: a ``.ckpt``, ``.safetensors``, ``.params``, ``.pth`` (weights only) or ``.onnx`` file.
+        a: a ``.ckpt``, ``.safetensors``, ``.params``, ``.pth`` (weights only) or ``.onnx`` file, or shards
+            in a folder.
         b: likewise, of the same kind or another.
         map: a ``renames.json`` whose two sides these are, in either order.
 
@@ -108,6 +110,12 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
     """
     settle_beside(a, b, map)
     return diff_checkpoints(a, b, map)
+
+
+def are_runs(a: str | Path, b: str | Path) -> bool:
+    """Return whether two paths are folders with a checkpoint an epoch, rather than checkpoints in shards."""
+    folders = [Path(each) for each in (a, b)]
+    return all(folder.is_dir() for folder in folders) and not any(map(holds_one, folders))
 
 
 @guarded()

@@ -135,9 +135,10 @@ def save(
         to: a key of `backends.TARGETS`; None infers it from the suffix.
         force: whether existing files may be replaced.
         verify_each: validate the whole graph after each of the target's own passes.
-        options: the backend's own, e.g. ``checkpoint_format="safetensors"`` or ``max_shard_size="2GB"``; ``group=False`` leaves a model
-            without module structure (MXNet's symbols) as it is, where MindSpore source would group it;
-            ``fold=False`` keeps every BatchNormalization and Dropout, which an ONNX model would not have.
+        options: the backend's own, e.g. ``checkpoint_format="safetensors"``, or ``max_shard_size="2GB"`` for
+            weights in several files; ``group=False`` leaves a model without module structure (MXNet's
+            symbols) as it is, where MindSpore source would group it; ``fold=False`` keeps every
+            BatchNormalization and Dropout, which an ONNX model would not have.
 
     Returns:
         The files written.

@@ -1,8 +1,8 @@
 """Checkpoints in several files of bounded size, with an index that says which tensor is in which.
 
-The index has the name and form that PyTorch's and MindSpore's readers of large models have: a JSON object with
-a `weight_map`. `mindspore.load_distributed_checkpoint` and MindSpore Transformers look for it under a name of
-their own, so both names are written.
+The index has the name and form that Hugging Face's libraries and MindSpore's ports of them read: a JSON
+object with a `weight_map`. `mindspore.load_distributed_checkpoint` and MindSpore Transformers look for it
+under a name of their own, so both names are written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INDEX = "model.safetensors.index.json"
 MINDSPORE_INDEX = "param_name_map.json"
 
 DEFAULT_SIZE = "5GB"
-"""The size of a shard where a folder is asked for and no size is given, as Hugging Face's libraries have it."""
+"""The size of a shard where a folder is asked for and no size is given, as in Hugging Face's libraries."""
 
 _MADE_BY = {"made_by": "regraft"}
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<prefix>[KMGT]?)(?P<binary>i?)B?", re.IGNORECASE)
@@ -61,8 +61,8 @@ def split(sizes: Mapping[str, int], limit: int, around: tuple[str, str]) -> list
     Args:
         sizes: name of a tensor -> its bytes.
         limit: bytes of tensors in a file.
-        around: what stands in a file's name before and after ``-00001-of-00003``, which the name of a file that
-            holds all does not have.
+        around: what stands in a file's name before and after ``-00001-of-00003``; a file that holds all is
+            named by these two alone.
     """
     groups: list[list[str]] = []
     held = 0

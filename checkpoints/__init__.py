@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backends.files import staged
+from ..backends.shards import earlier_files, file_names
 from ..ir import ModelError, TensorData, UsageError, require_file
-from .shards import index_of, read_shards
+from .shards import find_checkpoint, indexes_in, is_index, plan_shards, read_shards, write_shards
 
 if TYPE_CHECKING:
     from .optimizer_state import OptimizerState
@@ -25,8 +26,8 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
     """The tensors of a checkpoint by name, none of them loaded.
 
     Args:
-        path: a file whose suffix is in `READABLE`, the ``.index.json`` of a checkpoint in shards, or a folder
-            that has one. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
+        path: a file whose suffix is in `READABLE`, the index of a checkpoint in shards, or a folder that has
+            one, or one such file. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
             writes them); the first bytes tell.
         notes: gets a sentence where something of the file was not read.
 
@@ -34,10 +35,9 @@ def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[st
         UsageError: when the suffix is none that is read.
         ModelError: when the file is missing, truncated, malformed or holds anything but tensors.
     """
-    path, notes = Path(path), [] if notes is None else notes
-    index = _index_of(path)
-    if index is not None:
-        return read_shards(index, read_checkpoint)
+    path, notes = _located(Path(path)), [] if notes is None else notes
+    if is_index(path):
+        return read_shards(path, read_checkpoint)
     magic = _magic(path)
     if _is_torch(path, magic):
         from .torch_file import TorchFile
@@ -62,8 +62,8 @@ def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorD
     MindSpore's slots are tensors of the file like any other, and no weights here; MXNet keeps its in files of
     their own.
     """
-    path = Path(path)
-    if _index_of(path) is None and _is_torch(path, _magic(path)):
+    path = _located(Path(path))
+    if not is_index(path) and _is_torch(path, _magic(path)):
         from .torch_file import TorchFile
 
         file = TorchFile(path)
@@ -77,9 +77,14 @@ def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorD
     return split_slots(tensors, notes)
 
 
-def _index_of(path: Path) -> Path | None:
-    """The index of a checkpoint in shards; a folder that is called like a file is an error of its reader."""
-    return None if path.suffix in READABLE else index_of(path)
+def _located(path: Path) -> Path:
+    """The checkpoint of a folder, else the path; its reader refuses a folder that is called like a file."""
+    return find_checkpoint(path, WRITABLE) if path.is_dir() and path.suffix not in READABLE else path
+
+
+def holds_one(folder: Path) -> bool:
+    """Whether a folder is one checkpoint in shards, rather than several of them."""
+    return folder.is_dir() and bool(indexes_in(folder))
 
 
 def _magic(path: Path) -> bytes:
@@ -98,20 +103,33 @@ def _is_torch(path: Path, magic: bytes) -> bool:
     return path.suffix in (".pth", ".pt") or (path.suffix == ".ckpt" and magic.startswith(_ZIP))
 
 
-def write_checkpoint(path: Path | str, tensors: Mapping[str, Any], *, force: bool = False) -> None:
-    """Write a checkpoint, one tensor in memory at a time; the file appears when it is whole.
+def write_checkpoint(
+    path: Path | str,
+    tensors: Mapping[str, Any],
+    *,
+    force: bool = False,
+    max_shard_size: int | str | None = None,
+) -> None:
+    """Write a checkpoint, one tensor in memory at a time; it appears when it is whole.
 
     Args:
         path: a file whose suffix is in `WRITABLE`: ``.pth`` and ``.pt`` become a plain dictionary of tensors.
+            A folder gets .safetensors files and their index.
         tensors: values by name, written in this order; in ``.params`` names carry MXNet's ``arg:``, ``aux:``;
             a ``.pth`` may hold dictionaries of them.
         force: whether a file that exists may be replaced.
+        max_shard_size: most bytes of a file of a folder, a number or text such as ``2GB``; None for ``5GB``.
 
     Raises:
-        UsageError: when the suffix is none that is written, or the file exists.
+        UsageError: when the suffix is none that is written, a file exists, or a file is to have shards.
         BackendError: for an element type that the format does not have.
     """
     path = Path(path)
+    if is_folder(path, max_shard_size):
+        shards = plan_shards(tensors, max_shard_size)
+        with staged(path, file_names(shards), force=force, obsolete=earlier_files(path)) as folder:
+            write_shards(folder, tensors, shards)
+        return
     if path.suffix not in WRITABLE:
         raise UsageError("E001", f"expected a checkpoint to write ({', '.join(WRITABLE)}), got `{path}`")
     if path.is_dir():
@@ -119,6 +137,17 @@ def write_checkpoint(path: Path | str, tensors: Mapping[str, Any], *, force: boo
     write = _writer(path.suffix)
     with staged(path.parent, [path.name], force=force) as folder:
         write(folder / path.name, tensors)
+
+
+def is_folder(path: Path, max_shard_size: int | str | None = None) -> bool:
+    """Whether a checkpoint that is to be written is a folder of shards.
+
+    Raises:
+        UsageError: when a file is to have shards.
+    """
+    if path.suffix in WRITABLE and max_shard_size is not None:
+        raise UsageError("E001", f"expected a folder for shards, got the file `{path}`")
+    return path.suffix not in WRITABLE and (not path.suffix or path.is_dir() or max_shard_size is not None)
 
 
 def _writer(suffix: str) -> Callable[[Path, Mapping[str, TensorData]], None]:

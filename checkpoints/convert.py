@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.renames import Rename, computed
+from ..backends.shards import parse_size
 from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
-from . import read_training, write_checkpoint
+from . import is_folder, read_training, write_checkpoint
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
@@ -55,6 +56,7 @@ def convert_checkpoint(
     *,
     reverse: bool | None = None,
     force: bool = False,
+    max_shard_size: int | str | None = None,
 ) -> Converted:
     """Convert a checkpoint, one tensor in memory at a time; no net is built.
 
@@ -63,13 +65,15 @@ def convert_checkpoint(
     its names, and zeros for what the target does not have (``num_batches_tracked``), which a note lists.
 
     Args:
-        source: the checkpoint to read.
-        target: the checkpoint to write; the suffix says what kind.
+        source: the checkpoint to read: a file, the index of shards, or their folder.
+        target: the checkpoint to write; the suffix says what kind. A folder gets .safetensors files and their
+            index.
         map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``; or an
             object of pairs of paths; None where the frameworks' own spelling is all that differs. Or a
             function that makes the map, in the checkpoint's direction.
         reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
         force: whether `target` may be replaced.
+        max_shard_size: most bytes of a file of a folder; see `write_checkpoint`.
 
     Raises:
         ModelError: E801 listing every name that has no counterpart on either side, with near matches, and
@@ -77,6 +81,9 @@ def convert_checkpoint(
         UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
     notes: list[str] = []
+    if max_shard_size is not None:
+        parse_size(max_shard_size)
+        is_folder(Path(target), max_shard_size)
     given, state = read_training(source, notes)
     raw = list(given)
     pairs = None if map_ is None or callable(map_) else read_pairs(map_)
@@ -112,7 +119,7 @@ def convert_checkpoint(
         made = {f"{'aux' if name in buffers else 'arg'}:{name}": data for name, data in made.items()}
     if state is not None:
         made = _with_optimizer(made, state, mapping, back, Path(target), more)
-    write_checkpoint(target, made, force=force)
+    write_checkpoint(target, made, force=force, max_shard_size=max_shard_size)
     return Converted(Path(target), back, count, notes + more)
 
 

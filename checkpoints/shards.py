@@ -2,74 +2,142 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from ..ir import ModelError, TensorData, require_file, require_name
+from ..backends.mindspore_source.checkpoint import write_shards as write_values
+from ..backends.shards import DEFAULT_SIZE, INDEX, MINDSPORE_INDEX, Shard, parse_size, split
+from ..ir import ModelError, TensorData, read_json, require_name
 
-INDEX = ".index.json"
-_MOST = 2**28
-"""Bytes of an index; one of a hundred thousand tensors has ten million."""
+_SUFFIX = ".index.json"
+_SHOWN = 3
 
 
-def index_of(path: Path) -> Path | None:
-    """Return the index that a path names: itself, or the one of a folder; None for anything else.
+def find_checkpoint(folder: Path, suffixes: Sequence[str]) -> Path:
+    """Return the checkpoint of a folder: the index of its shards, or the one file that it has.
+
+    Args:
+        folder: the folder.
+        suffixes: those of the files that are looked for where there is no index.
 
     Raises:
-        ModelError: for a folder without an index, or with several.
+        ModelError: when there is none, or there are several.
     """
-    if path.name.endswith(INDEX):
-        return path
-    if not path.is_dir():
-        return None
-    found = sorted(path.glob(f"*{INDEX}"))
+    found = indexes_in(folder) or [
+        p for p in sorted(folder.iterdir()) if p.suffix in suffixes and p.is_file()
+    ]
     if len(found) != 1:
         count = len(found) or "none"
         raise ModelError(
             "E101",
-            f"expected one index of shards in the folder, such as `model.safetensors{INDEX}`, got {count}",
-            place=str(path),
+            f"expected one index of shards in the folder, such as `{INDEX}`, got {count}",
+            place=str(folder),
             hint="name the file itself, where the parameters are in one",
         )
     return found[0]
+
+
+def is_index(path: Path) -> bool:
+    """Whether a path is named as an index of shards is."""
+    return path.name.endswith(_SUFFIX) or path.name == MINDSPORE_INDEX
+
+
+def indexes_in(folder: Path) -> list[Path]:
+    """Return the indexes of a folder, one of those that stand for each other."""
+    found = {path.name: path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
+    if INDEX in found:  # the same weights as files of torch, which Hugging Face's folders have beside them
+        found.pop("pytorch_model.bin.index.json", None)
+    if (folder / MINDSPORE_INDEX).is_file():
+        other = found.get(INDEX)
+        if other is None or _places(other) != _places(folder / MINDSPORE_INDEX):
+            found[MINDSPORE_INDEX] = folder / MINDSPORE_INDEX
+    return [*found.values()]
 
 
 def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> dict[str, TensorData]:
     """Return the tensors of all shards by name, none of them loaded.
 
     Args:
-        index: a JSON object whose `weight_map` has the file of every tensor, beside it.
+        index: a JSON object whose `weight_map` has the file of every tensor, beside it; MindSpore's may be
+            that map itself.
         read: reads one shard.
 
     Raises:
-        ModelError: when the index or a shard is missing or malformed, or does not have what the index says.
+        ModelError: when the index or a shard is missing or malformed, or a shard does not have what the index
+            says and nothing else.
     """
-    if require_file(index) > _MOST:
+    places = _places(index)
+    shards: dict[str, dict[str, TensorData]] = {}
+    for name, file in places.items():
+        require_name(name, "the name of a tensor", str(index))
+        if file != Path(file).name or "\\" in file or file in ("", ".", "..") or is_index(Path(file)):
+            raise ModelError("E101", f"expected a file beside the index, got `{file}`", place=str(index))
+        shards.setdefault(file, {})
+    missing = [file for file in shards if not os.path.lexists(index.parent / file)]
+    if missing:
         raise ModelError(
-            "E101", f"expected an index of shards, got {index.stat().st_size} bytes", place=str(index)
+            "E101",
+            f"expected {len(shards)} shards beside the index, got none of the name {_listed(missing)}",
+            place=str(index),
+            hint="download or copy the whole folder",
         )
-    try:
-        document = json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(
-            "E101", f"expected an index of shards in JSON, got {error}", place=str(index)
-        ) from error
+    for file in shards:
+        shards[file] = read(index.parent / file)
+    for name, file in places.items():
+        if name not in shards[file]:
+            raise ModelError("E101", f"expected `{name}` in `{file}`, as the index says", place=str(index))
+    for file, tensors in shards.items():
+        stray = [name for name in tensors if places.get(name) != file]
+        if stray:
+            other = places.get(stray[0])
+            said = f"which the index has in `{other}`" if other else "which the index does not have"
+            raise ModelError(
+                "E101",
+                f"expected in `{file}` what the index says, got `{stray[0]}` too, {said}",
+                place=str(index),
+                hint="a shard of another checkpoint has that name: copy the whole folder again",
+            )
+    return {name: shards[file][name] for name, file in places.items()}
+
+
+def _places(index: Path) -> dict[str, str]:
+    """Return the file of every tensor, as an index says it."""
+    document = read_json(index)
     places = cast("object", document.get("weight_map")) if isinstance(document, dict) else None
+    if places is None and index.name == MINDSPORE_INDEX:
+        places = document
     if not isinstance(places, dict) or not all(
         isinstance(f, str) for f in cast("dict[str, object]", places).values()
     ):
         raise ModelError("E101", "expected `weight_map`: the file of every tensor", place=str(index))
-    shards: dict[str, dict[str, TensorData]] = {}
-    tensors: dict[str, TensorData] = {}
-    for name, file in cast("dict[str, str]", places).items():
-        require_name(name, "the name of a tensor", str(index))
-        if file != Path(file).name or file in ("", ".", "..") or file.endswith(INDEX):
-            raise ModelError("E101", f"expected a file beside the index, got `{file}`", place=str(index))
-        if file not in shards:
-            shards[file] = read(index.parent / file)
-        if name not in shards[file]:
-            raise ModelError("E101", f"expected `{name}` in `{file}`, as the index says", place=str(index))
-        tensors[name] = shards[file][name]
-    return tensors
+    return cast("dict[str, str]", places)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def plan_shards(tensors: Mapping[str, TensorData], size: int | str | None) -> list[Shard]:
+    """Return the .safetensors files of a folder that tensors go to.
+
+    Args:
+        tensors: values by name.
+        size: most bytes of a file; None for `DEFAULT_SIZE`.
+
+    Raises:
+        UsageError: for a size that is none.
+    """
+    sizes = {name: data.nbytes for name, data in tensors.items()}
+    return split(sizes, parse_size(DEFAULT_SIZE if size is None else size), ("model", ".safetensors"))
+
+
+def write_shards(folder: Path, tensors: Mapping[str, TensorData], shards: Sequence[Shard]) -> None:
+    """Write shards and their index, one tensor in memory at a time.
+
+    Raises:
+        BackendError: for an element type that the format does not have.
+    """
+    write_values(folder, [(name, data, data.shape) for name, data in tensors.items()], shards)

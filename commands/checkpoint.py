@@ -30,6 +30,11 @@ from .printing import doing, echo, print_json, print_verdict, report_errors
     default=None,
     help="From the map's source to its target, or back; told by SOURCE's names where not given.",
 )
+@click.option(
+    "--max-shard-size",
+    metavar="SIZE",
+    help="Most bytes of a file where TARGET is a folder, e.g. 2GB; 5GB if not given.",
+)
 @click.option("--force", is_flag=True, help="Replace TARGET.")
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
 @click.pass_context
@@ -40,12 +45,14 @@ def convert_checkpoint(
     map_: Path | None,
     like: str | None,
     forward: bool | None,
+    max_shard_size: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Carry weights that were trained later from one framework's checkpoint to another's.
 
-    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx or .mindir).
+    SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx or .mindir), or
+    folders of .safetensors files with their index.
     With a map nothing but the map is read: the net is not built. Without one, names that differ in the
     frameworks' spelling alone (weight, gamma) are respelled; what names do not tell is refused. --like
     builds the net that TARGET is to fit, and takes pairs in --map where names and shapes do not tell
@@ -61,6 +68,7 @@ def convert_checkpoint(
                 map_,
                 like=like,
                 reverse=None if forward is None else not forward,
+                max_shard_size=max_shard_size,
                 force=force,
             )
         if as_json:

@@ -42,7 +42,8 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
     FIRST may be a MODEL, file.py:Name, WHICH IS RUN: whether the checkpoint holds a tensor for each of its
     parameters, or was damaged when it was saved as several of them had one name.
 
-    FIRST and SECOND may be folders with one checkpoint an epoch: where two training runs part.
+    FIRST and SECOND may be folders: checkpoints in shards, with their index, or one checkpoint an epoch,
+    which says where two training runs part.
     """
     from .. import api
 
@@ -58,7 +59,7 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
-        if Path(first).is_dir() and Path(second).is_dir():
+        if api.are_runs(first, second):
             with doing(f"comparing {first} and {second}"):
                 runs = api.diff_runs(first, second, map_)
             if as_json:

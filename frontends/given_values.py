@@ -14,6 +14,7 @@ def fit_values(
     given: Mapping[str, TensorData],
     tied: Sequence[Sequence[str]] = (),
     optional: Sequence[str] = (),
+    dtypes: Mapping[str, str] | None = None,
 ) -> dict[str, TensorData]:
     """Return the value of every name that a model wants.
 
@@ -22,10 +23,11 @@ def fit_values(
         given: the file's tensors.
         tied: names of one tensor each; a file may have any of them.
         optional: names that a file may lack.
+        dtypes: name -> element type; the file's may be another one of its kind, floating-point or not.
 
     Raises:
         ModelError: E801, with every name that is missing, unknown or of another shape, and the near ones;
-            or where names of one tensor have two values.
+            or of another kind of numbers; or where names of one tensor have two values.
     """
     found = {name: data for name, data in given.items() if name in wanted}
     for names in tied:
@@ -36,10 +38,16 @@ def fit_values(
     missing = [name for name in wanted if name not in found and name not in optional]
     unknown = [name for name in given if name not in wanted]
     other = [name for name, data in found.items() if tuple(data.shape) != wanted[name]]
-    if not (missing or unknown or other):
+    kinds = [
+        name
+        for name, type_ in (dtypes or {}).items()
+        if name in found and _kind(found[name].dtype) != _kind(type_)
+    ]
+    if not (missing or unknown or other or kinds):
         return found
     lines = [
         *(f"`{n}` is {list(wanted[n])} in the model and {list(found[n].shape)} in the file" for n in other),
+        *(f"`{n}` is {(dtypes or {})[n]} in the model and {found[n].dtype} in the file" for n in kinds),
         *(f"`{n}` is not in the file{_near(n, unknown)}" for n in missing),
         *(f"`{n}` is not in the model" for n in unknown),
     ]
@@ -65,6 +73,11 @@ def _require_one_value(names: Sequence[str], found: Mapping[str, TensorData]) ->
                 f"expected one value of `{first}` and `{name}`, which are one tensor in the model, got two",
                 hint="a file with two values is of a model in which they are not tied",
             )
+
+
+def _kind(dtype: str) -> str:
+    """What numbers a type has: integers that stand for weights are no weights without their scales."""
+    return next((kind for kind in ("complex", "float") if kind in dtype), "integer")
 
 
 def _near(name: str, unknown: Sequence[str]) -> str:

@@ -37,8 +37,8 @@ def write(
         graph: a validated root graph whose parameters have unique names.
         file: the ``.onnx`` file.
         force: whether existing files may be replaced.
-        external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`, or
-            above `max_shard_size`.
+        external_data: write the weights to ``<name>.data``, tensor by tensor; None: above `EXTERNAL_LIMIT`
+            or `max_shard_size`.
         max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
             ``<name>-00001-of-00003.data`` and so on, a tensor in one of them. None: one file.
 

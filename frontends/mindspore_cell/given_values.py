@@ -30,7 +30,8 @@ def with_values(cell: Any, given: Mapping[str, TensorData], *, own: bool) -> Any
     import mindspore
 
     held = {p.name: p for p in cell.get_parameters()}
-    fitting = fit_values({name: tuple(p.shape) for name, p in held.items()}, given)
+    dtypes = {name: str(p.dtype).lower() for name, p in held.items()}
+    fitting = fit_values({name: tuple(p.shape) for name, p in held.items()}, given, dtypes=dtypes)
     for name, data in fitting.items():
         value = mindspore.Tensor(data.numpy())
         held[name].set_data(value.astype(held[name].dtype) if value.dtype != held[name].dtype else value)

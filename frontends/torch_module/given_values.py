@@ -46,7 +46,8 @@ def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -
     for name, tensor in state.items():
         groups.setdefault(id(tensor), []).append(name)
     counters = [name for name in state if name.rpartition(".")[2] == _COUNTER]
-    fitting = fit_values(wanted, given, list(groups.values()), counters)
+    dtypes = {n: str(t.dtype).removeprefix("torch.") for n, t in state.items() if n not in counters}
+    fitting = fit_values(wanted, given, list(groups.values()), counters, dtypes)
     if not own:
         module = _copied(module)
     tensors = {name: _mapped(data, state[name]) for name, data in fitting.items()}

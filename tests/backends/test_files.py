@@ -44,8 +44,8 @@ KILLED_AT_EVERY_STEP = """
     def run(folder, step):
         global armed
         armed = step
-        with staged(folder, names, force=force) as new:
-            for name in names:
+        with staged(folder, list(whole_new), force=force, obsolete=obsolete) as new:
+            for name in whole_new:
                 (new / name).write_text("new " + name)
         armed = 0
 
@@ -53,7 +53,8 @@ KILLED_AT_EVERY_STEP = """
         raise PermissionError(1, "Operation not permitted")
 
     without_links = bool(os.environ["WITHOUT_LINKS"])
-    whole_new = {n: "new " + n for n in names}
+    obsolete = [n for n in names if n.startswith("obsolete")]
+    whole_new = {n: "new " + n for n in names if n not in obsolete}
     found = []
     if without_links:
         Path.hardlink_to = refused
@@ -134,6 +135,24 @@ def test_a_kill_at_any_step_leaves_all_old_or_all_new_files(tmp_path: Path) -> N
     steps, new = killed_at_every_step(tmp_path, "force", *NAMES)
     assert steps > 40
     assert 10 < new < steps - 20
+
+
+def test_a_kill_at_any_step_leaves_obsolete_files_with_the_old_ones_alone(tmp_path: Path) -> None:
+    names = ["model.py", "obsolete-1", "obsolete-2"]
+    make_folder(tmp_path / "before", *names)
+    steps, new = killed_at_every_step(tmp_path, "force", *names)
+    assert steps > 40
+    assert 10 < new < steps - 20
+
+
+def test_obsolete_files_stay_unless_files_may_be_replaced(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "out", "obsolete")
+    with staged(folder, ["model.py"], obsolete=["obsolete"]) as new:
+        (new / "model.py").write_text("new")
+    assert contents(folder)["obsolete"] == "old obsolete"
+    with staged(folder, ["model.py"], force=True, obsolete=["obsolete"]) as new:
+        (new / "model.py").write_text("newer")
+    assert contents(folder) == {"model.py": "newer", "README": "the user's"}
 
 
 def test_a_kill_at_any_step_of_a_first_output_leaves_none_or_all_of_its_files(tmp_path: Path) -> None:
@@ -266,7 +285,10 @@ def test_without_links_files_are_replaced(tmp_path: Path, monkeypatch: pytest.Mo
 
     folder = make_folder(tmp_path / "out", *NAMES)
     monkeypatch.setattr(Path, "symlink_to", refuse)
-    write_new(folder)
+    (folder / "obsolete").write_text("old")
+    with staged(folder, NAMES, force=True, obsolete=["obsolete"]) as new:
+        for name in NAMES:
+            (new / name).write_text(f"new {name}")
     assert contents(folder) == {**{n: f"new {n}" for n in NAMES}, "README": "the user's"}
 
 
