@@ -12,7 +12,6 @@ from ..backends.shards import DEFAULT_SIZE, INDEX, MINDSPORE_INDEX, Shard, parse
 from ..ir import ModelError, TensorData, read_json, require_name
 
 _SUFFIX = ".index.json"
-_SHOWN = 3
 
 
 def find_checkpoint(folder: Path, suffixes: Sequence[str]) -> Path:
@@ -30,9 +29,10 @@ def find_checkpoint(folder: Path, suffixes: Sequence[str]) -> Path:
     ]
     if len(found) != 1:
         count = len(found) or "none"
+        what = "one index of shards in the folder, such as `model.safetensors.index.json`"
         raise ModelError(
             "E101",
-            f"expected one index of shards in the folder, such as `{INDEX}`, got {count}",
+            f"expected {what}, got {count}",
             place=str(folder),
             hint="name the file itself, where the parameters are in one",
         )
@@ -77,9 +77,10 @@ def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> d
         shards.setdefault(file, {})
     missing = [file for file in shards if not os.path.lexists(index.parent / file)]
     if missing:
+        count, found, first = len(shards), len(shards) - len(missing), missing[0]
         raise ModelError(
             "E101",
-            f"expected {len(shards)} shards beside the index, got none of the name {_listed(missing)}",
+            f"expected {count} shards beside the index, got {found} and no `{first}`",
             place=str(index),
             hint="download or copy the whole folder",
         )
@@ -91,11 +92,12 @@ def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> d
     for file, tensors in shards.items():
         stray = [name for name in tensors if places.get(name) != file]
         if stray:
-            other = places.get(stray[0])
-            said = f"which the index has in `{other}`" if other else "which the index does not have"
+            name, other = stray[0], places.get(stray[0])
             raise ModelError(
                 "E101",
-                f"expected in `{file}` what the index says, got `{stray[0]}` too, {said}",
+                f"expected in `{file}` what the index says, got `{name}`, which it has in `{other}`"
+                if other
+                else f"expected in `{file}` what the index says, got `{name}`, which it does not have",
                 place=str(index),
                 hint="a shard of another checkpoint has that name: copy the whole folder again",
             )
@@ -113,11 +115,6 @@ def _places(index: Path) -> dict[str, str]:
     ):
         raise ModelError("E101", "expected `weight_map`: the file of every tensor", place=str(index))
     return cast("dict[str, str]", places)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def plan_shards(tensors: Mapping[str, TensorData], size: int | str | None) -> list[Shard]:
