@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+SHARDS: dict[str, object] = {"max_shard_size": "100MB"}
+"""Options of an output whose weights are in several files."""
+
 
 def resident() -> tuple[int, int]:
     """Bytes of this process in memory, and those that are no pages of files (Linux)."""
@@ -56,7 +59,7 @@ def peaks_above(job: Callable[[], object]) -> list[int]:
     return [peak - at for peak, at in zip(peaks, base, strict=True)]
 
 
-def converted(source: Any, width: int, to: str, out: Path) -> Callable[[], object]:
+def converted(source: Any, width: int, to: str, out: Path, **options: object) -> Callable[[], object]:
     """The job that converts a module or a symbol without verifying."""
     import torch
 
@@ -67,7 +70,7 @@ def converted(source: Any, width: int, to: str, out: Path) -> Callable[[], objec
     def job() -> None:
         inputs = given if isinstance(source, Path) else (torch.randn(2, width),)
         rewritten = regraft.rewrite(regraft.load(source, inputs))
-        regraft.save(rewritten.graph, out, to=to, force=True)
+        regraft.save(rewritten.graph, out, to=to, force=True, **options)
 
     return job
 
@@ -83,8 +86,14 @@ def run(gigabytes: float, folder: Path) -> None:
         converted(module, size, "mxnet", folder / name)()
         symbols += (folder / name).glob("*-symbol.json")
     for framework, warm, source in (("torch", small, model), ("mxnet", *symbols)):
-        for to, name in (("onnx", "model.onnx"), ("mindspore", "mindspore"), ("mxnet", "mxnet")):
+        for to, name, options in (
+            ("onnx", "model.onnx", {}),
+            ("onnx", "shards.onnx", SHARDS),
+            ("mindspore", "mindspore", {}),
+            ("mindspore", "shards", SHARDS),
+            ("mxnet", "mxnet", {}),
+        ):
             converted(warm, 8, to, folder / name)()  # imports are not the conversion's
-            above, own = peaks_above(converted(source, width, to, folder / name))
+            above, own = peaks_above(converted(source, width, to, folder / name, **options))
             cells = f"{above / 1e6:8.0f} MB {above / weights:7.3f} x, without files {own / weights:7.3f} x"
-            print(f"  {framework:6} -> {to:10} {cells}", flush=True)
+            print(f"  {framework:6} -> {to + ' in shards' * bool(options):19} {cells}", flush=True)

@@ -117,7 +117,7 @@ class TestWriting:
             write_checkpoint(tmp_path / "out", handles(), max_shard_size=size)
             return
         with pytest.raises(UsageError, match="size of shards"):
-            write_checkpoint(tmp_path / "out", handles(), max_shard_size=size)  # type: ignore[arg-type]
+            write_checkpoint(tmp_path / "out", handles(), max_shard_size=size)
 
     def test_a_file_takes_no_shards(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="folder"):
