@@ -76,10 +76,10 @@ def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> d
         shards.setdefault(file, {})
     missing = [file for file in shards if not os.path.lexists(index.parent / file)]
     if missing:
-        count, found, first = len(shards), len(shards) - len(missing), missing[0]
+        total, there, first = len(shards), len(shards) - len(missing), missing[0]
         raise ModelError(
             "E101",
-            f"expected {count} shards beside the index, got {found} and no `{first}`",
+            f"expected {total} shards beside the index, got {there} and no `{first}`",
             place=str(index),
             hint="download or copy the whole folder",
         )
