@@ -40,6 +40,8 @@ _TINY = {"float32": 2.0**-126, "bfloat16": 2.0**-126}
 _INNER = 2
 """Units in the last place that values added up inside an operator may be off."""
 
+_UNDECIDED = "decided by rounding alone"
+
 _RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 
 _COMPLEX: dict[str, str] = {"complex128": "float64", "complex64": "float32"}
@@ -247,13 +249,18 @@ def _compare_by_rounding(
     beyond = off > allowed
     if not beyond.any():
         return replace(found, reason=remark)
-    few = bool(moved.shape) and float(np.mean(beyond)) <= FEW
-    jumps = by.noise(max(MULTIPLE, by.ulps)) if few and by.noise is not None else None
+    few = float(np.mean(beyond)) <= FEW
+    asked = bool(moved.shape) and (few or _reach(source) <= noise)
+    jumps = by.noise(max(MULTIPLE, by.ulps)) if asked and by.noise is not None else None
     if jumps is not None and jumps.shape == finite.shape:
-        far = jumps[finite]
+        far = np.maximum(jumps[finite], moved)
+        if float(far.min()) > max(_reach(source), IMPLAUSIBLE * scale) and bool(
+            np.all(off <= MULTIPLE * far.max())
+        ):  # equal logits of 1e8 before a softmax: whichever rounds up is 1, and the others are 0
+            return replace(found, unproven=_UNDECIDED)
         regular = float(np.median(moved))
         jumping = far > JUMP * max(MULTIPLE, by.ulps) * max(regular, close)
-        if not bool(np.any(beyond & ~(jumping & (off <= MULTIPLE * far)))):
+        if few and not bool(np.any(beyond & ~(jumping & (off <= MULTIPLE * far)))):
             said = _describe_undecided(int(np.count_nonzero(beyond)), finite.size)
             return replace(found, reason=said, unproven=_explain_constant(source[~jumping], finite.size))
     reason = f"{found.max_abs:.3g} apart, rounding alone moves the source by {noise:.3g}"
@@ -321,7 +328,7 @@ def _explain_constant(decided: np.ndarray, size: int) -> str:
     if not size:
         return "no elements"
     if not decided.size:
-        return "decided by rounding alone"
+        return _UNDECIDED
     if size > 1 and bool((decided == decided.flat[0]).all()):
         return f"{decided.flat[0]} everywhere"
     return ""
@@ -331,5 +338,11 @@ def _explain_tolerance(finite: np.ndarray, tolerance: float) -> str:
     """Explain why elements prove nothing: a constant would be within the tolerance."""
     if not tolerance or kind_of(finite) == "c":
         return ""
-    reach = (float(finite.max()) - float(finite.min())) / 2 if finite.size > 1 else float(np.abs(finite[0]))
-    return "moved by rounding alone as far as its values are apart" if reach <= tolerance else ""
+    return "moved by rounding alone as far as its values are apart" if _reach(finite) <= tolerance else ""
+
+
+def _reach(finite: np.ndarray) -> float:
+    """Return the distance from which a constant is within reach of all elements; a lone one's own size."""
+    if finite.size == 1 or kind_of(finite) == "c":
+        return float(np.abs(finite).max())
+    return (float(finite.max()) - float(finite.min())) / 2

@@ -161,6 +161,20 @@ class TestNoise:
         assert found.reason == "1 of 20 elements differ where rounding alone decides, in the source too"
         assert not compare(NORMAL, other, by).passed
 
+    def test_that_moves_equal_elements_to_anywhere_decides_nothing(self) -> None:
+        """Equal logits of 1e8 before a softmax: whichever rounds up is 1, and the others are 0."""
+        source, target = np.full(8, 0.125, np.float32), np.eye(8, dtype=np.float32)[3]
+        chaotic = Yardstick(noise=lambda ulps: np.full(8, 0.01 if ulps == 1 else 0.3))
+        found = compare(source, target, chaotic)
+        assert found.passed
+        assert found.unproven == "decided by rounding alone"
+        steady = Yardstick(noise=lambda ulps: np.full(8, 1e-6 * ulps))
+        assert not compare(source, target, steady).passed
+        some_stand = Yardstick(noise=lambda ulps: np.where(np.arange(8) < 4, 0.3 * (ulps > 1), 1e-6))
+        assert not compare(source, target, some_stand).passed
+        apart = np.linspace(0, 1, 8, dtype=np.float32)  # values that are told from each other
+        assert not compare(apart, target, chaotic).passed
+
     def test_integers_may_differ_only_where_rounding_decides(self) -> None:
         source = np.array([3, 1, 4, 1])
         by = Yardstick(noise=lambda _: np.array([0.0, 1.0, 0.0, 0.0]))

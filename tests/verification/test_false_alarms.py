@@ -1,7 +1,11 @@
 """Right ports that were once called wrong, and beside each the mistake that must still be told."""
 
+from pathlib import Path
+
 import mindspore as ms
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import torch
 from torch import nn as tnn
@@ -218,3 +222,55 @@ def test_the_first_of_equal_elements_is_found_on_both_sides(tmp_path) -> None:
     assert report.passed, report.render()
     assert ops.topk is own
     assert "topk" not in vars(ms.Tensor)
+
+
+def tied_logits(path: Path, *, otherwise: bool = False) -> Path:
+    """Write a net of eight equal logits of 1e8; `otherwise`: half of them added up in another order."""
+    inner = onnx.parser.parse_graph(
+        """tied (float[1,64] x) => (float[1,8] y) {
+             h = MatMul(x, "body.weight")
+             scaled = Mul(h, factor)
+             y_logits = MatMul(scaled, filled)
+             y = Softmax <axis = -1> (y_logits)
+           }"""
+    )
+    weight = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    given = {"body.weight": weight, "factor": np.float32(1e8), "filled": np.full((64, 8), 0.02, np.float32)}
+    if otherwise:
+        nodes = onnx.parser.parse_graph(
+            """parts (float[1,64] scaled) => (float[1,8] y_logits) {
+                 first = MatMul(scaled, half)
+                 turned = Gather <axis = 1> (scaled, backwards)
+                 second = MatMul(turned, half)
+                 y_logits = Concat <axis = 1> (first, second)
+               }"""
+        ).node
+        kept = list(inner.node)
+        del inner.node[:]
+        inner.node.extend([*kept[:2], *nodes, *kept[3:]])
+        given = {**given, "half": given.pop("filled")[:, :4], "backwards": np.arange(64)[::-1].copy()}
+    inner.initializer.extend(onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in given.items())
+    onnx.save(onnx.helper.make_model(inner, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_equal_logits_that_rounding_splits_are_not_proven_and_not_called_different(tmp_path: Path) -> None:
+    source = regraft.load(str(tied_logits(tmp_path / "a.onnx")))
+    other = regraft.verify(source, str(tied_logits(tmp_path / "b.onnx", otherwise=True)))
+    assert other.verdict == "unproven", other.render()
+    assert any(row.max_abs > 0.05 for row in other.outputs), "the other order has to show"
+
+
+def test_a_fault_before_equal_logits_is_told_by_its_module(tmp_path: Path) -> None:
+    source = regraft.load(str(tied_logits(tmp_path / "a.onnx")))
+    out = tmp_path / "b.onnx"
+    regraft.save(regraft.rewrite(source).graph, out)
+    model = onnx.load(out)
+    weight = next(t for t in model.graph.initializer if t.name == "body.weight")
+    weight.CopyFrom(
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * np.float32(1.01), weight.name)
+    )
+    onnx.save(model, out)
+    report = regraft.verify(source, out)
+    assert report.verdict == "different", report.render()
+    assert report.first_divergence == "body#1", report.render()
