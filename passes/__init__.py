@@ -15,6 +15,8 @@ from .freeze_state import FreezeState
 from .fuse_gelu import FuseGelu
 from .group_modules import GroupModules
 from .infer_types import InferTypes
+from .join_biases import JoinBiases
+from .move_transposes import MoveTransposes
 from .normalise_conv_padding import NormaliseConvPadding
 from .normalise_initializers import NormaliseInitializers
 from .options import make_pass
@@ -31,6 +33,8 @@ DEFAULT: tuple[str, ...] = (
     "eliminate-identities",  # they would stand between the operators that the next ones look at
     "fold-constants",  # pads and shapes become numbers
     "fuse-gelu",  # whose factors are constants only now
+    "move-transposes:framework=onnx",  # nets of other frameworks have theirs where their authors want them
+    "join-biases:framework=onnx",  # which transposes stood between
     "normalise-conv-padding",
     "normalise-initializers",
     "rename-parameters",  # last: names follow from the tree that the others leave
@@ -49,6 +53,8 @@ PASSES: dict[str, type[Pass]] = {
         FuseGelu,
         GroupModules,
         InferTypes,
+        JoinBiases,
+        MoveTransposes,
         NormaliseConvPadding,
         NormaliseInitializers,
         PrepareForInference,
@@ -132,6 +138,8 @@ __all__ = [
     "FuseGelu",
     "GroupModules",
     "InferTypes",
+    "JoinBiases",
+    "MoveTransposes",
     "NormaliseConvPadding",
     "NormaliseInitializers",
     "Pass",

@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import Array, Graph, Parameter, PassError
 from ..ir.analysis.ending import end_at
 from .base import Change, Pass
-from .transposes import replace_by_transpose
+from .layouts.transposed_views import replace_by_transpose
 from .twinning.branches import expand_pattern, find_branches, report_branch
 from .twinning.copying import find_statistics, has_twin, make_twin
 from .twinning.joining import join_twins

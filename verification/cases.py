@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from ..ir import ModelError
+from .axes import TurnedRunner, find_axes
 from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
 from .compare import kind_of
@@ -166,12 +168,21 @@ class Cases:
             outputs += self._find_faults_without_fusion(case, inputs, source, rounding)
         if not modules:
             return outputs, [], None
-        runners = self.sides.source, self.sides.target
+        agree, sides = all(row.passed for row in outputs), self.sides
+        axes = find_axes(source, target) if agree or not sides.by_hand else {}  # else they may be the fault
+        if axes:
+            self.notes.append(
+                f"values of {len(axes)} module calls have their axes in another order in the target"
+            )
+            sides = copy(sides)
+            sides.target = turned = TurnedRunner(sides.target, axes)
+            target = turned.turned(target)
+        runners = sides.source, sides.target
         comparison = ModuleComparison(self.graph.modules, inputs, (source, target), runners, rounding)
-        rows = comparison.rows(agree=all(row.passed for row in outputs))
+        rows = comparison.rows(agree=agree)
         if self._bending.unseen:
-            rows = drive(self._bending, rows, self.sides, (source, target), rounding)
-        rows = sharpen(rows, self.sides, (source, target), rounding)
+            rows = drive(self._bending, rows, sides, (source, target), rounding)
+        rows = sharpen(rows, sides, (source, target), rounding)
         if all(row.passed for row in outputs) and not any(row.passed is False for row in rows):
             measuring = Measuring(self.graph, self.sides.source, inputs, source, outputs, rows)
             self.covered.sensitivity = measuring.sensitivity()

@@ -55,6 +55,7 @@ class Sides:
         notes: what a reader of the report should know besides.
         ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
         one_size: whether the target has no size but that of the examples.
+        by_hand: as given.
     """
 
     one_size = False
@@ -64,6 +65,7 @@ class Sides:
     ) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
         self._remarked: set[str] = set()
+        self.by_hand = by_hand
         self._types: Types = "floats" if by_hand else "exact"
         self.notes: list[str] = []
         self._cost = self._cost_of([node for _, node in walk_operators(graph)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Builder, Graph, Operator, Parameter, Value
+from ...ir import Builder, Graph, Operator, Parameter, Value
 
 
 def replace_by_transpose(graph: Graph, gone: Parameter, kept: Parameter, axes: tuple[int, ...]) -> None:

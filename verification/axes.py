@@ -1,0 +1,147 @@
+"""Puts the values at a target's modules into the source's order of axes, where a pass moved transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from .compare import kind_of
+from .runners.runs import CallRecord, Run, Runner
+
+_SAMPLE = 4096
+"""Elements of an array that are looked at to tell its axes."""
+
+_ALIKE = 1e-2
+"""Distance of equal values relative to the largest; how far they may really be apart is judged elsewhere."""
+
+_RANKS = (3, 4)
+
+Perm = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Of one call, what a Transpose of the target's value gives the source's; None where nothing needs it."""
+
+    inputs: tuple[Perm | None, ...]
+    outputs: tuple[Perm | None, ...]
+
+    def turn(self, record: CallRecord) -> CallRecord:
+        """Return a record of the target in the source's order."""
+        return replace(
+            record, inputs=_turn(record.inputs, self.inputs), outputs=_turn(record.outputs, self.outputs)
+        )
+
+
+def find_axes(source: Run, target: Run) -> dict[str, Axes]:
+    """Return, by call, the order of axes of the target's values; only of calls where one differs.
+
+    Args:
+        source: what the source recorded.
+        target: what the target recorded, whose outputs are the source's.
+    """
+    found: dict[str, Axes] = {}
+    for call, record in target.calls.items():
+        own = source.calls.get(call)
+        if own is not None:
+            axes = Axes(_perms(own.inputs, record.inputs), _perms(own.outputs, record.outputs))
+            if any((*axes.inputs, *axes.outputs)):
+                found[call] = axes
+        source.release()
+        target.release()
+    return found
+
+
+class TurnedRunner:
+    """A target whose modules take and give values in the source's order of axes.
+
+    Args:
+        runner: the target's own.
+        axes: from `find_axes`.
+    """
+
+    def __init__(self, runner: Runner, axes: Mapping[str, Axes]) -> None:
+        self._runner, self._axes = runner, axes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+    @property
+    def runtime(self) -> str:
+        """What runs it; see `Runner`."""
+        return self._runner.runtime
+
+    def turned(self, run: Run) -> Run:
+        """Return a run with the values at modules in the source's order."""
+        calls = {c: self._axes[c].turn(r) if c in self._axes else r for c, r in run.calls.items()}
+        return replace(run, calls=calls)
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the model; see `Runner`."""
+        return self.turned(self._runner.run(inputs, calls=calls))
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one module call on its own; see `Runner`."""
+        axes = self._axes.get(call)
+        if axes is None:
+            return self._runner.run_module(call, inputs)
+        return _turn(self._runner.run_module(call, _turn_back(inputs, axes.inputs)), axes.outputs)
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the model with other values in place of what one call returns; see `Runner`."""
+        axes = self._axes.get(call)
+        given = outputs if axes is None else _turn_back(outputs, axes.outputs)
+        return self.turned(self._runner.run_with(inputs, call, given))
+
+    def slack(self, operators: Sequence[Any]) -> int:
+        """Return the error of the runtime's arithmetic; see `Runner`."""
+        return self._runner.slack(operators)
+
+    def altered(self, *args: Any, **options: Any) -> AbstractContextManager[None]:
+        """Change weights in a with block; see `Runner`."""
+        return self._runner.altered(*args, **options)
+
+    def close(self) -> None:
+        """Free the runner; see `Runner`."""
+        self._runner.close()
+
+
+def _perms(wanted: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> tuple[Perm | None, ...]:
+    return tuple(_perm(wanted, array) for array in arrays)
+
+
+def _perm(wanted: Sequence[np.ndarray], array: np.ndarray) -> Perm | None:
+    """Return what turns an array into one of those wanted; None where it is one, or nothing does."""
+    if array.ndim not in _RANKS or any(_is_alike(own, array) for own in wanted):
+        return None
+    for perm in permutations(range(array.ndim)):
+        if any(_is_alike(own, array.transpose(perm)) for own in wanted):
+            return perm
+    return None
+
+
+def _is_alike(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or kind_of(a) != kind_of(b) or not a.size:
+        return False
+    places = np.linspace(0, a.size - 1, min(a.size, _SAMPLE)).astype(np.int64)
+    x, y = (np.asarray(each.flat[places]).astype(np.complex128) for each in (a, b))
+    with np.errstate(invalid="ignore"):
+        off = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return bool(np.all(off <= _ALIKE * np.abs(x[np.isfinite(x)]).max(initial=0.0)))
+
+
+def _turn(arrays: Sequence[np.ndarray], perms: Sequence[Perm | None]) -> list[np.ndarray]:
+    if len(arrays) != len(perms):
+        return list(arrays)
+    return [
+        a if p is None else np.ascontiguousarray(a.transpose(p)) for a, p in zip(arrays, perms, strict=True)
+    ]
+
+
+def _turn_back(arrays: Sequence[np.ndarray], perms: Sequence[Perm | None]) -> list[np.ndarray]:
+    return _turn(arrays, [None if p is None else tuple(int(a) for a in np.argsort(p)) for p in perms])
