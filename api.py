@@ -165,6 +165,7 @@ def load(
     trust: bool = False,
     keep_prints: bool = False,
     meta: bool = False,
+    constants: Mapping[str, object] | None = None,
 ) -> Graph:
     """Lower a model into the IR.
 
@@ -186,6 +187,8 @@ def load(
         keep_prints: whether what a Cell prints, dumps and summarises stays in emitted MindSpore source.
         meta: whether a torch model that is named is made without values for its parameters, so that no
             memory is used but what is read of `params`; a module on the device ``meta`` needs no saying.
+        constants: input of an ONNX model -> the number, list or array that it always has: it is no input of
+            the graph then, and settings that a target needs before a run are known.
 
     Returns:
         The graph, faithful to the source: nothing is fixed here.
@@ -205,6 +208,7 @@ def load(
         trust=trust,
         keep_prints=keep_prints,
         meta=meta,
+        constants=constants,
     )
     return read(model, inputs, options)
 

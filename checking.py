@@ -241,6 +241,7 @@ def loading(
     trust: bool = False,
     keep_prints: bool = False,
     meta: bool = False,
+    constants: Mapping[str, object] | None = None,
 ) -> LoadOptions:
     """The options of `api.load` as one record; any other is a TypeError."""
     return LoadOptions(
@@ -253,6 +254,7 @@ def loading(
         keep_prints,
         values=_values,
         meta=meta,
+        constants=dict(constants or {}),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir import DOMAIN, Builder, Graph, Missing, Operator, UnsupportedError, Value, expand, walk_operators
-from ..ir.analysis.settings import unknown_settings
+from ..ir.analysis.settings import inputs_as_settings, unknown_settings
 from ..passes.base import Change, Pass
 from ..passes.places import Places
 
@@ -75,6 +75,7 @@ class Legalise(Pass):
                 expand(Builder(part), node.key)
         missing: dict[str, list[str]] = {}
         settings: dict[str, dict[str, None]] = {}
+        inputs: dict[str, None] = {}  # of the model, which a caller may make constants
         for part, node in list(walk_operators(graph)):
             if self.can_emit(part, node):
                 continue
@@ -85,14 +86,18 @@ class Legalise(Pass):
                 missing.setdefault(node.qualified_name, []).append(part.describe(node.key))
                 found = settings.setdefault(node.qualified_name, {})
                 found.update(dict.fromkeys(unknown_settings(part, node)))
+                if part is graph and graph.origin.framework == "onnx":
+                    inputs.update(dict.fromkeys(inputs_as_settings(part, node)))
         if missing:
+            hint = self.hint or "write the part of the model that has them in other operators"
+            options = " ".join(f"--constant {name}=VALUE" for name in inputs)
             raise UnsupportedError(
                 "E601",
                 f"the {self.backend} backend can neither emit nor expand these operators",
                 missing=[
                     _missing(name, where, list(settings[name])) for name, where in sorted(missing.items())
                 ],
-                hint=self.hint or "write the part of the model that has them in other operators",
+                hint=f"{options} makes constants of inputs; {hint}" if inputs else hint,
             )
         for part in graph.subgraphs() if changes else ():
             part.remove_dead()

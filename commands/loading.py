@@ -62,6 +62,7 @@ class Loading:
     params: Path | None
     meta: bool
     arguments: tuple[str, ...]
+    constants: tuple[str, ...]
     dynamic: tuple[str, ...]
     no_dynamic_batch: bool
     trust: bool
@@ -96,6 +97,21 @@ class Loading:
         """The --arg options: Python literals or JSON's, else text."""
         return constructor_arguments(self.arguments)
 
+    def constant_inputs(self) -> dict[str, object]:
+        """The --constant options: numbers or lists as Python or JSON writes them, or arrays of files."""
+        from ..api import read_array
+        from ..ir import UsageError
+
+        found: dict[str, object] = {}
+        for text in self.constants:
+            name, equals, value = text.partition("=")
+            if not equals or not name or not value:
+                raise UsageError("E001", f"expected --constant NAME=VALUE, got `{text}`")
+            if (twice := name) in found:
+                raise UsageError("E001", f"expected --constant {twice}=… once, got it twice")
+            found[name] = read_array(Path(value[1:])) if value.startswith("@") else _literal(value)
+        return found
+
     def axes(self) -> dict[str, list[int]] | None:
         """The --dynamic options: input name -> axes."""
         from ..ir import UsageError
@@ -120,6 +136,7 @@ class Loading:
             "dynamic_batch": not self.no_dynamic_batch,
             "dynamic": self.axes(),
             "arguments": self.constructor(),
+            "constants": self.constant_inputs(),
             "trust": self.trust,
         }
 
@@ -189,6 +206,14 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="NAME=VALUE",
                 help="Constructor argument of MODEL, e.g. depth=50, act=relu or widths=[3,5]; repeat.",
+            ),
+            click.option(
+                "--constant",
+                "constants",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Input of an ONNX MODEL that is a constant from now on, e.g. axes=1,2 or "
+                "scales=@file.npy, as targets need settings before a run; repeat.",
             ),
             click.option(
                 "--dynamic",

@@ -113,6 +113,12 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
     framework, found = resolve(model, options)
     arrays = as_arrays(inputs)
     row = frontend(framework)
+    if options.constants and framework != "onnx":
+        raise UsageError(
+            "E001",
+            f"expected an ONNX model with --constant, got one of {row.title}",
+            hint="leave the input out of the model's own code, as a default or an attribute",
+        )
     if not row.nested_inputs and any(is_nested(value) for _, value in arrays):
         raise UsageError(
             "E001",

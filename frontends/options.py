@@ -21,6 +21,7 @@ class LoadOptions:
         meta: whether a torch model is made without values for its parameters, which `params` has.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
+        constants: input of an ONNX model -> the value that it always has, in place of an input.
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
         trust: whether what a ``.pt2`` file pickles, imports or evaluates may run.
         partial: whether torch operators without a lowering become stubs instead of an error.
@@ -38,3 +39,4 @@ class LoadOptions:
     own: bool = False
     values: Callable[[Path], Mapping[str, TensorData]] | None = None
     meta: bool = False
+    constants: Mapping[str, object] = field(default_factory=dict)

@@ -21,6 +21,7 @@ class Origin:
         reference: what a person would call the model: ``net.py:Net``, ``x-symbol.json``.
         model: the live model object or path that the framework can run, or None.
         inputs: example inputs by name.
+        constants: what the caller fixed of the model's own inputs, by name: the graph has no such input.
         given: whether the user gave their values rather than their shapes.
         ranges: least and upper bound (which is not reached) of the values of inputs, where the user said so.
         notes: what a reader of the result should know ("captured in eval mode", …).
@@ -47,6 +48,7 @@ class Origin:
     reference: str = ""
     model: object = None
     inputs: dict[str, Array] = field(default_factory=dict[str, Array])
+    constants: dict[str, Array] = field(default_factory=dict[str, Array])
     given: bool = False
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     notes: list[str] = field(default_factory=list[str])
@@ -69,6 +71,7 @@ class Origin:
         return replace(
             self,
             inputs=dict(self.inputs),
+            constants=dict(self.constants),
             ranges=dict(self.ranges),
             notes=list(self.notes),
             assumed=list(self.assumed),

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...ir import Dim, Graph, ModelError, TensorType, UnsupportedError, require_name, require_shape
+from ...ir import (
+    Dim,
+    Graph,
+    ModelError,
+    TensorData,
+    TensorType,
+    UnsupportedError,
+    require_name,
+    require_shape,
+)
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
 from ...ir.outside.onnx_files import open_onnx
@@ -21,6 +30,7 @@ from ..inputs import InputSpec
 from ..options import LoadOptions
 from ..registry import note_framework
 from ..size_limits import Budget
+from .constants import fit_to_type, take_constants
 from .initializers import find_weights, stored_tensors, type_of_info
 from .lowering import Lowering
 from .scopes import Modules, class_of, root_class, scopes_of
@@ -50,9 +60,11 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     stored = stored_tensors(proto.graph, None if path is None else path.parent)
     notes: list[str] = []
     declared = _declared(proto, set(stored))
+    constants = take_constants(options.constants, declared)
+    stored |= {name: TensorData.of(array) for name, array in constants.items()}
     arrays = _bind(inputs, declared, notes)
     types = _symbolic(declared, arrays, options)
-    uses = find_weights(proto.graph, stored)
+    uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
     scopes = scopes_of(proto)
     infos = (*proto.graph.value_info, *proto.graph.output)
     stated = {info.name: type_of_info(info) for info in infos}
@@ -69,7 +81,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         return graph
 
     graph = _read_at_sizes(types, arrays, lowered)
-    graph.origin.inputs = arrays
+    graph.origin.inputs, graph.origin.constants = arrays, constants
     graph.origin.notes += notes
     return graph
 
@@ -132,7 +144,7 @@ def _bind(
         if name in given:
             raise ModelError("E103", f"expected the input `{name}` once, got it twice")
         if array is not None:
-            given[name] = _fitted(name, array, declared[name])
+            given[name] = fit_to_type(name, array, declared[name])
     sizes = _sizes_of(given, declared)
     missing = [n for n, t in declared.items() if n not in given and t.shape is None]
     if missing:
@@ -162,28 +174,6 @@ def _bind(
             f"sizes of examples that the file leaves open: {', '.join(chosen)}; --input gives others"
         )
     return found
-
-
-def _fitted(name: str, array: np.ndarray, type_: TensorType) -> np.ndarray:
-    """An example as the file declares it."""
-    shape = type_.shape
-    fits = shape is None or (
-        len(shape) == array.ndim
-        and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
-    )
-    if not fits:
-        raise ModelError("E103", f"expected {type_} as `{name}`, got {list(array.shape)}")
-    if dtype_name(array.dtype) != type_.dtype:
-        if array.dtype.kind not in "fiub" or "string" in type_.dtype:
-            raise ModelError("E103", f"expected {type_} as `{name}`, got {array.dtype}")
-        array = array.astype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(_number(type_.dtype))))
-    return array
-
-
-def _number(dtype: str) -> int:
-    from ...ir import onnx_dtype
-
-    return onnx_dtype(dtype)
 
 
 def _sizes_of(given: dict[str, np.ndarray], declared: dict[str, TensorType]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph import Graph
-from ..nodes import Operator
+from ..nodes import Input, Operator
 
 _REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
@@ -32,12 +32,23 @@ SETTINGS: dict[str, tuple[int, ...]] = {
 
 def unknown_settings(graph: Graph, operator: Operator) -> list[str]:
     """Return the names of an operator's settings that only a run computes."""
+    formals = operator.signature.inputs if not operator.domain else ()
+    return [formals[slot].name for slot in _unknown_slots(graph, operator)]
+
+
+def inputs_as_settings(graph: Graph, operator: Operator) -> list[str]:
+    """Return the names of the graph's inputs that are settings of an operator."""
+    operands = graph.operands(operator.key)
+    nodes = [graph.producer(v) for s in _unknown_slots(graph, operator) if (v := operands[s]) is not None]
+    return [node.name for node in nodes if isinstance(node, Input)]
+
+
+def _unknown_slots(graph: Graph, operator: Operator) -> list[int]:
     if operator.domain:
         return []
     operands = graph.operands(operator.key)
-    formals = operator.signature.inputs
     return [
-        formals[slot].name
+        slot
         for slot in SETTINGS.get(operator.op_type, ())
         if slot < len(operands)
         and operands[slot] is not None

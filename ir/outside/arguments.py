@@ -21,6 +21,7 @@ _SWITCHES = {
 }
 _VALUED = {
     "--checkpoint-format": "checkpoint_format",
+    "--constant": "constants",
     "--dynamic": "dynamic",
     "--input": "inputs",
     "--like": "like",
@@ -33,6 +34,7 @@ _VALUED = {
     "--to": "to",
 }
 _INPUTS = re.compile(r"--input \w[\w.]*=[\w:]+(?: --input \w[\w.]*=[\w:]+)*")
+_CONSTANTS = re.compile(r"--constant [^\s=]+=VALUE(?: --constant [^\s=]+=VALUE)*")
 _FORMAT = re.compile(r"one --input \[NAME=\]SHAPE\[:DTYPE\]")
 _CONSTRUCTOR = re.compile(r"--arg NAME=VALUE")
 _WITH_TEXT = re.compile(r"(--to|--checkpoint-format) ([a-z]+)\b(?! \|)")
@@ -51,6 +53,7 @@ def as_arguments(text: str) -> str:
     if "--" not in text:
         return text
     text = _INPUTS.sub(_inputs, text)
+    text = _CONSTANTS.sub(_constants, text)
     text = _FORMAT.sub("`inputs` with one SHAPE[:DTYPE] or array", text)
     text = _CONSTRUCTOR.sub('arguments={"NAME": VALUE}', text)
     text = _WITH_TEXT.sub(lambda found: f'{_VALUED[found[1]]}="{found[2]}"', text)
@@ -60,6 +63,11 @@ def as_arguments(text: str) -> str:
 def _inputs(found: re.Match[str]) -> str:
     pairs = [each.partition("=") for each in found[0].removeprefix("--input ").split(" --input ")]
     return "inputs={" + ", ".join(f'"{name}": "{shape}"' for name, _, shape in pairs) + "}"
+
+
+def _constants(found: re.Match[str]) -> str:
+    names = [each.partition("=")[0] for each in found[0].removeprefix("--constant ").split(" --constant ")]
+    return "constants={" + ", ".join(f'"{name}": VALUE' for name in names) + "}"
 
 
 def _option(found: re.Match[str]) -> str:

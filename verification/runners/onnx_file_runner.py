@@ -38,7 +38,7 @@ class OnnxFileRunner(WholeRunner):
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`."""
         given = {node.name: inputs[node.name] for node in self._graph.input_nodes()}
-        found = self._file.run(given, calls=False)
+        found = self._file.run({**given, **self._graph.origin.constants}, calls=False)
         lowered = self._lowered.run(given) if calls else Run([])
         return Run(self._named([array for _, array in found.outputs]), lowered.calls, lowered.store)
 
@@ -57,7 +57,8 @@ class OnnxFileRunner(WholeRunner):
         known: dict[str, list[str]] = {}  # a tensor of the file may be several parameters
         for name in names:
             known.setdefault(self._declared(name), []).append(name)
-        for declared, outputs in self._file.run_varied(inputs, list(known), change):
+        given = {**inputs, **self._graph.origin.constants}
+        for declared, outputs in self._file.run_varied(given, list(known), change):
             yield from ((name, outputs) for name in known[declared])
 
     def _declared(self, name: str) -> str:
