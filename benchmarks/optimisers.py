@@ -195,7 +195,7 @@ def main() -> None:
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     beside = [
-        "| model | fastest other, unoptimised | regraft's ratio | fastest other, optimised | regraft's ratio |",
+        "| model | fastest other, unoptimised | our ratio | fastest other, optimised | our ratio |",
         "|---|---|---:|---|---:|",
     ]
     print("\n".join(lines), flush=True)
@@ -210,7 +210,7 @@ def main() -> None:
             "# ONNX files, optimised\n\n"
             "Made by `make optimisers`: CPU milliseconds of a run in ONNX Runtime on one thread, without\n"
             "its own optimisations and with them. Sessions take turns; a ratio is the median of the turns'\n"
-            f"ratios, over {options.rounds} rounds with sessions of their own; the noise is half their spread.\n"
+            f"ratios, over {options.rounds} rounds of own sessions; the noise is half their spread.\n"
             "The exported file stands there twice: equal files differ by as much.\n\n"
             "Beside the fastest of the other tools:\n\n"
             + "\n".join(beside)

@@ -100,6 +100,8 @@ def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
     require_names(proto, "the model" if path is None else str(path))
     if not proto.graph.node and not proto.graph.output:
         raise ModelError("E101", "expected an ONNX model with a graph, got none", place=str(path or ""))
+    if not proto.graph.output:
+        raise ModelError("E101", "expected an ONNX model with outputs, got none", place=str(path or ""))
     return proto, path
 
 

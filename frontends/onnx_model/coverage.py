@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from ...ir import InvalidGraphError, Missing, UnsupportedError, signature
+from ...ir import InvalidGraphError, Missing, ModelError, UnsupportedError, signature
 from ...ir.functions.stated import has_function
 from .control_flow import CONTROL_FLOW
 from .fused import FUSED
@@ -53,9 +53,13 @@ def require_opset(model: onnx.ModelProto) -> None:
 
     Raises:
         UnsupportedError: for one that is not there yet, or none.
+        ModelError: for several (E101).
     """
     newest = onnx.defs.onnx_opset_version()
     stated = [o.version for o in model.opset_import if plain_domain(o.domain) == ""]
+    if len(set(stated)) > 1:
+        both = " and ".join(map(str, stated))
+        raise ModelError("E101", f"expected one opset of ai.onnx, got {both}")
     found = stated[0] if stated else 1
     if not 1 <= found <= newest:
         raise UnsupportedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import onnx
@@ -23,6 +24,8 @@ from .versions import adapt
 from .weights import Weights, attribute_name
 
 _DEEPEST = 64  # functions and graphs within one another
+_FEW = 10_000  # nodes that any file may give once its functions are in place of their calls
+_REPEATED = 50  # times that a node of the file may be lowered beyond them, on the average
 _HELPERS = (
     "pkg.onnxscript"  # begins the domains of functions that torch's exporter calls, which are no modules
 )
@@ -55,6 +58,8 @@ class Lowering:
         self.stated, self.scopes, self.budget = stated, scopes, budget
         self.returned = {output.name for output in model.graph.output}
         self.functions = {(f.domain, f.name): f for f in model.functions}
+        stated_nodes = len(model.graph.node) + sum(len(f.node) for f in model.functions)
+        self._left = _FEW + _REPEATED * stated_nodes
 
     def run(self, inputs: Mapping[str, Value]) -> None:
         """Lower every node of the main graph and state its outputs.
@@ -94,6 +99,11 @@ class Lowering:
         if not node.output:
             raise ModelError("E101", f"expected outputs of every node, got none of a {node.op_type}")
         place = f"node `{node.name}`" if node.name else f"the {node.op_type} that gives `{node.output[0]}`"
+        self._left -= 1
+        if self._left < 0:  # functions that call one another twice double with each
+            raise ModelError(
+                "E106", "expected nodes in proportion to the file once functions are written out", place=place
+            )
         graph = frame.b.graph
         frame.b.location = node.name
         if plain_domain(node.domain) == "" and node.op_type in SEQUENCES:
@@ -173,7 +183,14 @@ class Lowering:
 
     def _call(self, frame: Frame, node: onnx.NodeProto, operands: Sequence[Value | None], place: str) -> Call:
         version = frame.opsets.get(node.domain, frame.opsets.get(plain_domain(node.domain), 1))
-        return Call(frame.b, node, operands, version, place, plain_attributes(frame.resolved(node), place))
+        twice = next((n for n, times in Counter(a.name for a in node.attribute).items() if times > 1), None)
+        if twice is not None:
+            raise ModelError("E101", f"expected the attribute `{twice}` once, got it twice", place=place)
+        attributes = plain_attributes(frame.resolved(node), place)
+        group = attributes.get("group", 1)
+        if isinstance(group, int) and group < 1:  # which shape inference takes for no groups
+            raise ModelError("E101", f"expected a group of 1 or more, got {group}", place=place)
+        return Call(frame.b, node, operands, version, place, attributes)
 
     def _settle(self, frame: Frame, place: str) -> dict[Value, Value]:
         """Type what a node of the frame became by sizes, and count it; what a body within it did is done.
