@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 GOOD = ("equal", "clean")
 """Verdicts of a case that is as it should be."""
 
+NOT_JUDGED = "not judged"
+"""Verdict of a case that a judge leaves out, because what it is compared with does not run itself."""
+
 VERDICTS = (
     *GOOD,
+    NOT_JUDGED,
     "findings",
     "unproven",
     "different",
@@ -21,22 +25,27 @@ VERDICTS = (
 )
 """What a row says, the best first: a later one than before is a regression."""
 
-LASTING = ("equal", "clean", "findings", "unproven", "different", "refused")
+LASTING = (*GOOD, NOT_JUDGED, "findings", "unproven", "different", "refused")
 """Verdicts on the model, which hold until it changes; the others may be the machine's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One command line on one model.
+    """One command line on one model, or one call of a judge.
 
     Attributes:
         name: the model as the suite names it, with what tells it from its like.
-        step: "check", or the target that the model is rewritten to.
+        step: "check", or the target that the model is rewritten to; a word of the suite's with a judge.
         model: the model as the command line takes it.
         arguments: the further arguments of the command, without an output.
         folder: the folder that the command runs in: the suite's, absolute.
         seconds: the time that it may take.
-        memory: what it may allocate, in bytes.
+        memory: what its process may allocate, in bytes.
+        judge: "file.py:function" that is called in place of a command; empty for a command.
+        given: what the judge is given, as JSON.
+        files: files and folders, besides the judge's, that the verdict depends on.
+        group: row of the table of totals; empty for none.
+        batch: how many cases one process judges, one after the other.
     """
 
     name: str
@@ -46,6 +55,11 @@ class Case:
     folder: str
     seconds: float
     memory: int
+    judge: str = ""
+    given: str = ""
+    files: tuple[str, ...] = ()
+    group: str = ""
+    batch: int = 1
 
     @property
     def title(self) -> str:
@@ -70,6 +84,9 @@ class Row:
         host: the machine that ran it.
         output: URL of the folder of its output; empty where it was not kept.
         cached: whether this is the row of an earlier run.
+        group: row of the table of totals that counts it; empty for none.
+        data: what a judge says besides, as JSON has it.
+        unkept: why the row is not in the store; empty where it is.
     """
 
     name: str
@@ -84,6 +101,9 @@ class Row:
     host: str = ""
     output: str = ""
     cached: bool = False
+    group: str = ""
+    data: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    unkept: str = ""
 
     @property
     def good(self) -> bool:
@@ -111,6 +131,7 @@ class Row:
                 "bool": isinstance(value, bool),
                 "int": isinstance(value, int),
                 "float": isinstance(value, (int, float)),
+                "dict[str, Any]": isinstance(value, dict),
             }
             if not good[str(wanted)]:
                 raise ValueError(f"expected {wanted} as `{name}`, got {value!r}")

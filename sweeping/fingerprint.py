@@ -1,8 +1,7 @@
-"""Digests of all that a verdict depends on: sources, weights, options, regraft, and what is installed.
+"""Digests of what a verdict depends on, as far as it is known before a case runs: the key of its row.
 
-What a Python model imports is not known before it runs, and then not in whole. So every Python file of its
-folder counts, and every installed distribution by its version: a case is run again too often rather than
-too seldom.
+Every Python file of a model's folder counts, and every installed distribution by its version: a case is run
+again too often rather than too seldom. What it imports and opens elsewhere is known once it ran (`opened`).
 """
 
 from __future__ import annotations
@@ -22,25 +21,49 @@ from .case import Case
 
 _MODELS = {".onnx", ".mindir", ".pt2", ".json"}
 _OWN = Path(__file__).resolve().parent.parent
+_BESIDE = ("tests", "docs", "benchmarks", "examples", "out", "build")
+"""Folders of a checkout that are no part of regraft."""
 
 
 @cache
 def environment() -> str:
     """Return the digest of this installation: regraft's own source, Python, and every distribution."""
     installed = sorted({f"{d.name}=={d.version}" for d in metadata.distributions()})
-    parts = [_sources(_OWN), platform.python_version(), platform.machine(), *installed]
+    parts = [_sources(_OWN, _BESIDE), platform.python_version(), platform.machine(), *installed]
     return _digest(*parts)
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file is regraft's own, which `environment` counts."""
+    return path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[:1] not in [(n,) for n in _BESIDE]
+
+
+def forget() -> None:
+    """Forget what was read of files, which may change between two sweeps of one process."""
+    for cached in (_sources, _names, _data, _stated):
+        cached.cache_clear()
 
 
 def fingerprint(case: Case) -> str:
     """Return the digest of all that the verdict on a case depends on, its limits and name left out."""
     folder = Path(case.folder)
     named = [_digest(str(path), content) for path, content in _files(case, folder)]
-    return _digest(environment(), json.dumps([case.step, case.model, case.arguments]), *sorted(named))
+    said = [case.step, case.model, case.arguments]
+    if case.judge:
+        said += [case.judge, case.given]
+    return _digest(environment(), json.dumps(said), *sorted(named))
 
 
 def _files(case: Case, folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files and folders that a case's command line names, with their digests."""
+    """Yield the files and folders that a case names, with their digests."""
+    for name in case.files:
+        path = folder / name
+        yield Path(name), _sources(path) if path.is_dir() else _content(path)
+    if case.judge:
+        where = case.judge.rpartition(":")[0]
+        yield Path(where), _sources((folder / where).parent)
+    if not case.model:
+        return
     where = case.model.rpartition(":")[0] or case.model
     model = folder / where
     if model.suffix == ".py":
@@ -83,11 +106,12 @@ def _paths() -> list[str]:
 
 
 @cache
-def _sources(folder: Path) -> str:
+def _sources(folder: Path, without: tuple[str, ...] = ()) -> str:
     """Return the digest of a folder's Python files, those of folders below it included."""
     found: list[str] = []
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        left_out = {"__pycache__", *(without if Path(place) == folder else ())}
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in left_out)
         for name in sorted(names):
             if name.endswith(".py"):
                 path = Path(place, name)
@@ -113,8 +137,30 @@ def _data(folder: Path) -> str:
 
 
 @cache
+def _stated(path: Path) -> tuple[int, int]:
+    """Return a file's size and the nanoseconds of its change."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def _content(path: Path) -> str:
     """Return the digest of a file's content; of a link that leads nowhere, that of nothing."""
+    try:
+        return content_digest(path, *_stated(path))
+    except OSError:
+        return ""
+
+
+@cache
+def content_digest(path: Path, size: int, changed: int) -> str:
+    """Return the digest of a file's content; empty for one that cannot be read.
+
+    Args:
+        path: the file.
+        size: in bytes. With the time it tells contents apart that were read from one path.
+        changed: when it was changed, in nanoseconds.
+    """
+    del size, changed
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "blake2b").hexdigest()

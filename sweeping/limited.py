@@ -6,37 +6,27 @@ It ends when its standard input does: with the process that started it, however 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
+
+from .confined import confine, end_with_group, record_opened
 
 
 def _end_with_parent() -> None:
     """Wait for the end of standard input, and end this process and all that it started."""
     while os.read(0, 1):
         pass
-    if hasattr(os, "killpg"):
-        os.killpg(0, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGTERM)
+    end_with_group()
 
 
 def main() -> None:
     """Set the limit, and run regraft."""
-    memory = int(sys.argv[1])
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits
-        pass
-    else:
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        if hard != resource.RLIM_INFINITY:
-            memory = min(memory, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    confine(int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.argv[1:] = sys.argv[2:]
     from ..__main__ import main as run
 
+    record_opened()
     run()
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import platform
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ..ir.outside.own_folders import OwnFolder, sweep
 from .case import Case, Row
+from .opened import read_opened
+from .process import PRINTED, Process
 from .store import Store
-
-_SAID = 64 * 2**20
-"""Bytes that are read of what a command prints."""
 
 _OUT_OF_MEMORY = (
     "bad_alloc",
@@ -31,18 +24,18 @@ _OUT_OF_MEMORY = (
 )
 """What frameworks say when there is no more memory."""
 
+_OUT_OF_OTHERS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Too many open files",
+    "Read-only file system",
+    "can't start new thread",
+    "Resource temporarily unavailable",
+)
+"""What is said when the machine, and not the model, has no more of something."""
+
 _OUTPUT = {"onnx": "model.onnx"}
 """Target -> the file that it is asked for; a folder elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """How a process ended."""
-
-    status: int | None
-    seconds: float
-    cpu: float
-    memory: int
 
 
 def run_case(case: Case, key: str, url: str, *, keep: bool) -> Row:
@@ -54,29 +47,44 @@ def run_case(case: Case, key: str, url: str, *, keep: bool) -> Row:
         url: of the store.
         keep: whether what was written is kept.
     """
-    parent = Path(tempfile.gettempdir())
-    sweep(parent)
-    own = OwnFolder(parent, "regraft-")
+    own, folder = make_room(), Path(case.folder)
     try:
         room = own.path
         (room / "output").mkdir()
-        ended = _run(case, room)
-        verdict, detail, code = _judge(case, ended, _document(room / "said"), _tail(room / "complained"))
+        began = time.monotonic()
+        command = ["regraft.sweeping.limited", str(case.memory), *command_of(case, room / "output")]
+        process = Process(command, folder, room)
+        try:
+            in_time = process.wait(case.seconds)
+        finally:
+            process.end()
+        status = process.status if in_time else None
+        said, complained = _document(room / "said"), tail_of(room / "complained")
+        verdict, detail, code = _judge(case, status, said, complained)
         row = Row(
             name=case.name,
             step=case.step,
             verdict=verdict,
             detail=detail,
             code=code,
-            seconds=round(ended.seconds, 3),
-            cpu=round(ended.cpu, 3),
-            memory=ended.memory,
+            seconds=round(time.monotonic() - began, 3),
+            cpu=round(process.cpu, 3),
+            memory=process.memory,
             key=key,
             host=platform.node(),
+            group=case.group,
         )
-        return Store(url).put(row, room / "output" if keep else None)
+        opened = read_opened(room / "opened", folder, room, process.began)
+        return Store(url).put(row, room / "output" if keep else None, opened)
     finally:
         own.remove()
+
+
+def make_room() -> OwnFolder:
+    """Make a temporary folder for a case, after deleting those that killed runs left."""
+    parent = Path(tempfile.gettempdir())
+    sweep(parent)
+    return OwnFolder(parent, "regraft-")
 
 
 def command_of(case: Case, output: Path) -> list[str]:
@@ -87,86 +95,42 @@ def command_of(case: Case, output: Path) -> list[str]:
     return ["rewrite", case.model, "--to", case.step, "-o", str(place), *case.arguments, "--json"]
 
 
-def _run(case: Case, room: Path) -> _Ended:
-    """Run a case's command; its standard output and error go to files in `room`."""
-    # -P: no module in the suite's folder is taken for one of Python's
-    command = [sys.executable, "-P", "-m", "regraft.sweeping.limited", str(case.memory)]
-    command += command_of(case, room / "output")
-    began = time.monotonic()
-    with (room / "said").open("wb") as said, (room / "complained").open("wb") as complained:
-        process = subprocess.Popen(  # noqa: S603 - the suite names what it runs
-            command,
-            cwd=case.folder,
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=complained,
-            start_new_session=True,
-        )
-        try:
-            status, cpu, memory = _wait(process, case.seconds)
-        finally:
-            _end(process)
-    return _Ended(status, time.monotonic() - began, cpu, memory)
+def blame_limits(case: Case, message: str) -> tuple[str, str] | None:
+    """Return (verdict, detail) of a message that names a limit, the case's or the machine's."""
+    if any(words in message for words in _OUT_OF_MEMORY):
+        return "over memory", f"more than {case.memory / 2**30:g} GiB"
+    words = next((words for words in _OUT_OF_OTHERS if words in message), None)
+    return None if words is None else ("fault", f"{words}: {message}")
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int | None, float, int]:
-    """Return (exit status, CPU seconds, bytes) of a process; a status of None: it took too long."""
-    until = time.monotonic() + seconds
-    pause = 0.005
-    while True:
-        pid, status, used = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            scale = 1 if sys.platform == "darwin" else 1024
-            return process.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss * scale
-        if time.monotonic() > until:
-            _kill(process.pid)
-            _, _, used = os.wait4(process.pid, 0)
-            process.returncode = -signal.SIGKILL
-            return None, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.1)
-
-
-def _kill(group: int) -> None:
-    """Kill a process with all that it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or not yet the group's first
-        os.killpg(group, signal.SIGKILL)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    _kill(process.pid)
-    if process.stdin is not None:
-        process.stdin.close()
-    if process.returncode is None:
-        process.wait()
-
-
-def _judge(case: Case, ended: _Ended, document: dict[str, Any], complained: str) -> tuple[str, str, str]:
-    """Return (verdict, detail, code) of how a command ended and what it said."""
-    if ended.status is None:
+def _judge(case: Case, status: int | None, document: dict[str, Any], complained: str) -> tuple[str, str, str]:
+    """Return (verdict, detail, code) of how a command ended and what it said; a status of None: too late."""
+    if status is None:
         return "over time", f"more than {case.seconds:g} s", ""
-    if ended.status not in (0, 1, 2) and any(word in complained for word in _OUT_OF_MEMORY):
-        return "over memory", f"more than {case.memory / 2**30:g} GiB", ""
-    last = next((line for line in reversed(complained.splitlines()) if line.strip()), "")
-    if ended.status == 3:
+    told = status in (0, 1, 2)
+    limit = None if told else blame_limits(case, complained)
+    if limit is not None:
+        return *limit, ""
+    last = last_line(complained)
+    if status == 3:
         return "fault", next((x for x in complained.splitlines() if x.startswith("internal error")), last), ""
-    if ended.status not in (0, 1, 2):
-        return "died", f"exit status {ended.status}{f': {last}' if last else ''}", ""
+    if not told:
+        return "died", f"exit status {status}{f': {last}' if last else ''}", ""
     error = cast("dict[str, Any]", document.get("error") or {})
     verified = cast("dict[str, Any]", document.get("verified") or {})
     code = str(error.get("code") or "")
-    if ended.status == 2:
+    if status == 2:
         message = str(error.get("message") or last)
-        if any(word in message for word in _OUT_OF_MEMORY):
-            return "over memory", f"more than {case.memory / 2**30:g} GiB: {message}", code
+        limit = blame_limits(case, message)
+        if limit is not None:
+            return limit[0], f"{limit[1]}: {message}" if limit[0] == "over memory" else limit[1], code
         place = error.get("place")
         return "refused", f"{message}{f' - at {place}' if place else ''}", code
     if case.step == "check":
         return _judge_findings(document)
     if verified:
         return str(verified["verdict"]), str(verified["summary"]), code
-    if ended.status == 1:
+    if status == 1:
         return "different", str(error.get("message") or last), code
     return "unproven", "not compared with the source", ""
 
@@ -182,7 +146,7 @@ def _judge_findings(document: dict[str, Any]) -> tuple[str, str, str]:
 
 def _document(path: Path) -> dict[str, Any]:
     """Return the JSON that a command printed; empty where it printed none."""
-    if path.stat().st_size > _SAID:
+    if path.stat().st_size > PRINTED:
         return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
@@ -191,8 +155,13 @@ def _document(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _tail(path: Path) -> str:
-    """Return the end of what a command complained about."""
+def tail_of(path: Path) -> str:
+    """Return the end of what a process complained about."""
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - 2**16, 0))
         return file.read().decode(errors="replace")
+
+
+def last_line(complained: str) -> str:
+    """Return the last line that says something."""
+    return next((line for line in reversed(complained.splitlines()) if line.strip()), "")

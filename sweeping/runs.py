@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..ir import UsageError
 from .case import Case, Row
-from .fingerprint import environment, fingerprint
+from .fingerprint import environment, fingerprint, forget
+from .judged import run_judged
 from .run_case import run_case
 from .store import Store
 
@@ -44,45 +47,74 @@ def sweep(cases: Sequence[Case], how: Sweep) -> Iterator[Row]:
         UsageError: when the store or the scheduler cannot be reached.
     """
     store = Store(how.store)
+    store.require_writable()
+    forget()
     keys = {case: fingerprint(case) for case in cases}
     waiting: list[Case] = []
     for case in cases:
-        row = None if how.fresh else store.get(keys[case])
-        if row is None or (how.keep and not row.output and row.verdict in ("equal", "unproven")):
+        row = None if how.fresh else store.get(keys[case], Path(case.folder))
+        written = not case.judge and row is not None and row.verdict in ("equal", "unproven")
+        if row is None or (how.keep and written and not row.output):
             waiting.append(case)
         else:
-            yield Row.from_json({**row.to_json(), "name": case.name, "step": case.step})
+            told = {"name": case.name, "step": case.step, "group": case.group}
+            yield Row.from_json({**row.to_json(), **told})
     if not waiting:
         return
-    with _executor(how, len(waiting)) as executor:
-        futures: dict[Future[Row], Case] = {
-            executor.submit(_run, case, keys[case], how.store, how.keep, environment()): case
-            for case in waiting
+    batches = list(_batches(waiting))
+    with _executor(how, len(batches)) as executor:
+        futures: dict[Future[list[Row]], list[Case]] = {
+            executor.submit(
+                _run, batch, [keys[case] for case in batch], how.store, how.keep, environment()
+            ): batch
+            for batch in batches
         }
         for future in as_completed(futures):
-            case = futures[future]
-            error = future.exception()
-            yield (
+            batch, error = futures[future], future.exception()
+            why = f"{type(error).__name__}: {error}"
+            yield from (
                 future.result()
                 if error is None
-                else Row(case.name, case.step, "died", f"{type(error).__name__}: {error}", key=keys[case])
+                else [Row(c.name, c.step, "died", why, key=keys[c], group=c.group) for c in batch]
             )
 
 
-def _run(case: Case, key: str, url: str, keep: bool, expected: str) -> Row:
-    """Run a case on a worker, which has to have what the client has."""
+def _batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """Yield the cases in parts that a process each runs: one a command, as many as the suite says a judge."""
+    batch: list[Case] = []
+    for case in cases:
+        last = batch[-1] if batch else None
+        alike = last is not None and all(
+            getattr(case, name) == getattr(last, name) for name in ("judge", "folder", "memory", "batch")
+        )
+        if batch and not (alike and case.judge and len(batch) < case.batch):
+            yield batch
+            batch = []
+        batch.append(case)
+    if batch:
+        yield batch
+
+
+def _run(cases: Sequence[Case], keys: Sequence[str], url: str, keep: bool, expected: str) -> list[Row]:
+    """Run a batch of cases on a worker, which has to have what the client has."""
     if environment() != expected:
         why = "the worker has another regraft, Python or other packages than the client: install the same"
-        return Row(case.name, case.step, "fault", why, key=key, host=os.uname().nodename)
-    return run_case(case, key, url, keep=keep)
+        host = platform.node()
+        return [
+            Row(case.name, case.step, "fault", why, key=key, host=host, group=case.group)
+            for case, key in zip(cases, keys, strict=True)
+        ]
+    if cases[0].judge:
+        return run_judged(cases, keys, url, keep=keep)
+    return [run_case(case, key, url, keep=keep) for case, key in zip(cases, keys, strict=True)]
 
 
 @contextmanager
-def _executor(how: Sweep, cases: int) -> Iterator[Executor]:
+def _executor(how: Sweep, batches: int) -> Iterator[Executor]:
     """Threads that each wait for a process, or a cluster."""
     if not how.scheduler:
         jobs = how.jobs or len(os.sched_getaffinity(0))
-        with ThreadPoolExecutor(min(jobs, cases)) as executor:
+        with ThreadPoolExecutor(min(jobs, batches)) as executor:
             yield executor
         return
     try:

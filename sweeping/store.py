@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ir import UsageError
 from .case import LASTING, Row
+from .opened import Opened, is_unchanged, opened_from_json
 
 
 class Store:
@@ -41,30 +42,60 @@ class Store:
         self._url = url.rstrip("/")
         self._local = "file" in _protocols(self._files)
 
-    def get(self, key: str) -> Row | None:
-        """Return the row of an earlier run of the same, as cached; None where there is none that lasts."""
+    def require_writable(self) -> None:
+        """Write a file of this version, so that a sweep does not run for nothing.
+
+        Raises:
+            UsageError: when that fails.
+        """
         try:
-            row = Row.from_json(json.loads(self._files.cat_file(f"{self._place(key)}/row.json")))
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(f"{self._root}/regraft.json", b'{"made by": "regraft"}\n')
+        except Exception as error:  # each file system raises its own
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise UsageError("E002", f"cannot write to the store: {why}", place=self._url) from error
+
+    def get(self, key: str, folder: Path = Path()) -> Row | None:
+        """Return the row of an earlier run of the same, as cached; None where there is none that lasts.
+
+        Args:
+            key: digest of what the case names.
+            folder: the suite's; the files that the case opened are as they were.
+        """
+        try:
+            document = json.loads(self._files.cat_file(f"{self._place(key)}/row.json"))
+            row = Row.from_json(document)
+            opened = opened_from_json(document.get("opened", {}))
         except (OSError, ValueError, RecursionError):  # absent, cut off, or not ours
             return None
-        return replace(row, cached=True) if row.verdict in LASTING and row.key == key else None
+        lasts = row.verdict in LASTING and row.key == key and is_unchanged(opened, folder)
+        return replace(row, cached=True) if lasts else None
 
-    def put(self, row: Row, output: Path | None = None) -> Row:
+    def put(self, row: Row, output: Path | None = None, opened: Opened | None = None) -> Row:
         """Keep a row, and a folder beside it; the row comes last, and whole.
 
         Args:
             row: what came of a case.
             output: the folder to keep; None or an empty one for nothing.
+            opened: the files that the case opened.
 
         Returns:
-            The row, with the URL of what was kept.
+            The row, with the URL of what was kept, or with why nothing could be kept.
         """
+        try:
+            return self._put(row, output, opened or {})
+        except Exception as error:  # each file system raises its own, and the verdict stays true
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return replace(row, unkept=why)
+
+    def _put(self, row: Row, output: Path | None, opened: Opened) -> Row:
         place, attempt = self._place(row.key), secrets.token_hex(6)
         self._files.makedirs(place, exist_ok=True)
         if output is not None and any(output.iterdir()):
             self._files.put(f"{output}/", f"{place}/output-{attempt}/", recursive=True)
             row = replace(row, output=f"{self._url}/{row.key[:2]}/{row.key}/output-{attempt}")
-        text = json.dumps(row.to_json(), ensure_ascii=False, indent=1).encode()
+        document = {**row.to_json(), "opened": opened}
+        text = json.dumps(document, indent=1).encode()  # in ASCII: a path need not be UTF-8
         if self._local:  # elsewhere an object appears whole
             self._files.pipe_file(f"{place}/row-{attempt}.json", text)
             Path(f"{place}/row-{attempt}.json").replace(f"{place}/row.json")

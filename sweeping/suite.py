@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
 from ..ir import UsageError
 from .case import Case
+from .named import expanded, generated_cases
 
 Spell = Callable[[str, str, object], "Sequence[str] | None"]
 """(command, key, value) -> the arguments that say so, None where the command has no such option."""
 
 _SECONDS, _GIB = 600.0, 16.0
 _OWN = ("to", "check", "seconds", "memory")
-_WILD = re.compile(r"[*?\[]")
+_OF_JUDGES = ("cases", "model", "to", "judge", "batch", "seconds", "memory")
+_BATCH = 1000
 _MEMORY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(MiB|MB|GiB|GB|M|G)?\s*\Z", re.IGNORECASE)
 _UNIT = {"": 2**30, "g": 2**30, "gib": 2**30, "gb": 10**9, "m": 2**20, "mib": 2**20, "mb": 10**6}
-
-_NAMES = """
-import importlib, sys
-found = vars(importlib.import_module(sys.argv[1]))
-print(*(n for n, v in found.items() if callable(v) and not n.startswith("_")), file=sys.stderr)
-"""
 
 
 def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
@@ -51,15 +45,84 @@ def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
     if not isinstance(models, list) or not all(isinstance(m, dict) for m in cast("list[object]", models)):
         raise UsageError(
             "E001",
-            "expected tables [[models]], each with a `model`",
+            "expected tables [[models]], each with a `model`, or with `cases` and a `judge`",
             place=str(path),
             hint='[[models]]\nmodel = "nets/*.py:Net"\ninput = "2x3x224x224"\nto = ["onnx"]',
         )
     cases: list[Case] = []
     for number, entry in enumerate(cast("list[dict[str, Any]]", models), 1):
         place = f"{path}: [[models]] number {number}"
-        cases += _cases({**document, **entry}, document, path.absolute().parent, place, targets, spell)
+        folder = path.absolute().parent
+        if "cases" in entry or "judge" in entry:
+            cases += _judged_cases(entry, document, folder, place)
+        else:
+            cases += _cases({**document, **entry}, document, folder, place, targets, spell)
+    if not cases:
+        raise UsageError("E001", "expected a case, got none", place=str(path))
     return _told_apart(cases)
+
+
+def _judged_cases(
+    entry: Mapping[str, Any], shared: Mapping[str, Any], folder: Path, place: str
+) -> Iterator[Case]:
+    """Yield the cases of a table with a judge: those that a function names, or its models."""
+    for key in entry:
+        if key not in _OF_JUDGES:
+            raise UsageError(
+                "E001", f"expected {', '.join(_OF_JUDGES)} in a table with a judge, got `{key}`", place=place
+            )
+    both = {**shared, **entry}
+    judge = _function(both.get("judge"), "judge", folder, place)
+    seconds, memory = _limits(both, place)
+    batch = both.get("batch", 1)
+    if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= _BATCH:
+        raise UsageError("E001", f"expected a number up to {_BATCH} as `batch`, got {batch!r}", place=place)
+    if "model" in entry:
+        steps = _words(both.get("to"), "to", place)
+        models = _models(entry["model"], folder, place)
+        given = [{"name": m, "step": s, "model": m} for m in models for s in steps]
+    else:
+        given = generated_cases(_function(entry.get("cases"), "cases", folder, place), folder, place)
+    for case in given:
+        yield Case(
+            name=case["name"],
+            step=case["step"],
+            model=case["model"] if "model" in entry else "",
+            arguments=(),
+            folder=str(folder),
+            seconds=seconds,
+            memory=memory,
+            judge=judge,
+            given=json.dumps({**case, "folder": str(folder)}, sort_keys=True),
+            files=tuple(case.get("files", ())),
+            group=case.get("group", ""),
+            batch=batch,
+        )
+
+
+def _words(given: object, key: str, place: str) -> list[str]:
+    """Return a text, or a list of texts, as a list that is not empty."""
+    found = [given] if isinstance(given, str) else given
+    if (
+        not isinstance(found, list)
+        or not found
+        or not all(isinstance(f, str) for f in cast("list[object]", found))
+    ):
+        raise UsageError("E001", f"expected a name or a list of names as `{key}`, got {given!r}", place=place)
+    return cast("list[str]", found)
+
+
+def _models(given: object, folder: Path, place: str) -> list[str]:
+    """Return the models that a pattern, or a list of them, names."""
+    return [m for pattern in _words(given, "model", place) for m in expanded(pattern, folder, place)]
+
+
+def _function(name: object, key: str, folder: Path, place: str) -> str:
+    """Return a "file.py:function" whose file is there."""
+    file, _, function = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    if not file.endswith(".py") or not function.isidentifier() or not (folder / file).is_file():
+        raise UsageError("E001", f'expected "file.py:function" as `{key}`, got {name!r}', place=place)
+    return f"{file}:{function}"
 
 
 def _cases(
@@ -71,28 +134,24 @@ def _cases(
     spell: Spell,
 ) -> Iterator[Case]:
     """Yield the cases of one table."""
-    given = entry.pop("model", None)
-    patterns = [given] if isinstance(given, str) else given
-    if not isinstance(patterns, list) or not all(isinstance(p, str) for p in cast("list[object]", patterns)):
-        raise UsageError("E001", f"expected a name or a list of names as `model`, got {given!r}", place=place)
+    models = _models(entry.pop("model", None), folder, place)
     name = entry.pop("name", "")
     if not isinstance(name, str):
         raise UsageError("E001", f"expected a text as `name`, got {name!r}", place=place)
-    steps, seconds, memory = _limits(entry, place, targets)
+    steps, (seconds, memory) = _steps(entry, place, targets), _limits(entry, place)
     options = {key: value for key, value in entry.items() if key not in _OWN}
     for key, value in options.items():
         if isinstance(value, dict) and isinstance(shared.get(key), dict):
             options[key] = {**shared[key], **value}
     spelled = {step: _spelled(step, options, place, spell) for step in steps}
-    models = [model for pattern in cast("list[str]", patterns) for model in _expanded(pattern, folder, place)]
     for model in models:
         for step in steps:
             title = (f"{name} {model}" if len(models) > 1 else name) if name else model
             yield Case(title, step, model, spelled[step], str(folder), seconds, memory)
 
 
-def _limits(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> tuple[list[str], float, int]:
-    """Return (steps, seconds, bytes) of a table."""
+def _steps(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> list[str]:
+    """Return what is done with the models of a table."""
     to = entry.get("to", [])
     steps: list[str] = ["check"] if entry.get("check", True) else []
     for target in [to] if isinstance(to, str) else to:
@@ -101,6 +160,11 @@ def _limits(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> tup
         steps.append(target)
     if not steps:
         raise UsageError("E001", "expected `to` to name a target, or `check` to be true", place=place)
+    return steps
+
+
+def _limits(entry: Mapping[str, Any], place: str) -> tuple[float, int]:
+    """Return (seconds, bytes) that each case of a table may take."""
     seconds = entry.get("seconds", _SECONDS)
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < 10**7:
         raise UsageError("E001", f"expected a number of seconds, got {seconds!r}", place=place)
@@ -108,7 +172,7 @@ def _limits(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> tup
     found = _MEMORY.match(memory)
     if found is None or not float(found[1]):
         raise UsageError("E001", f'expected `memory` such as "8 GiB", got `{memory}`', place=place)
-    return steps, float(seconds), int(float(found[1]) * _UNIT[(found[2] or "").lower()])
+    return float(seconds), int(float(found[1]) * _UNIT[(found[2] or "").lower()])
 
 
 def _spelled(step: str, options: Mapping[str, Any], place: str, spell: Spell) -> tuple[str, ...]:
@@ -124,65 +188,6 @@ def _spelled(step: str, options: Mapping[str, Any], place: str, spell: Spell) ->
             raise UsageError("E001", f"expected {error} as `{key}`, got {value!r}", place=place) from None
         arguments += said or ()
     return tuple(arguments)
-
-
-def _expanded(pattern: str, folder: Path, place: str) -> list[str]:
-    """Return the models that a pattern names, sorted: ``*`` in a file's name, or behind the colon."""
-    where, colon, name = pattern.rpartition(":")
-    if not colon:
-        where, name = pattern, ""
-    if not _WILD.search(pattern):
-        return [pattern]
-    places = [where]
-    if _WILD.search(where):
-        anchor = Path(where).anchor
-        root = Path(anchor) if anchor else folder
-        found = sorted(root.glob(where[len(anchor) :]))
-        places = [str(p if anchor else p.relative_to(folder)) for p in found if p.is_file()]
-    models: list[str] = []
-    for each in places:
-        if not _WILD.search(name):
-            models.append(f"{each}:{name}" if name else each)
-            continue
-        names = (
-            _names_in_file(folder / each) if each.endswith(".py") else _names_in_package(each, folder, place)
-        )
-        models += [f"{each}:{n}" for n in names if fnmatchcase(n, name)]
-    if not models:
-        raise UsageError("E001", f"nothing is named by `{pattern}` from `{folder}`", place=place)
-    return models
-
-
-def _names_in_file(path: Path) -> list[str]:
-    """Return the public classes and functions of a file, which is read and not run."""
-    import ast
-
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError("E101", f"expected Python source, got {error}", place=str(path)) from error
-    kinds = (ast.ClassDef, ast.FunctionDef)
-    return [n.name for n in tree.body if isinstance(n, kinds) and not n.name.startswith("_")]
-
-
-def _names_in_package(module: str, folder: Path, place: str) -> list[str]:
-    """Return the public callables of a module, which another process imports."""
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError("E001", f"expected file.py:Name or package.module:Name, got `{module}`", place=place)
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}){_NAMES}"
-    done = subprocess.run(  # noqa: S603 - the suite names the module
-        [sys.executable, "-P", "-c", code, module],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        timeout=_SECONDS,
-        check=False,
-    )
-    lines = done.stderr.decode(errors="replace").strip().splitlines() or [""]
-    if done.returncode:
-        raise UsageError("E102", f"`{module}` cannot be imported: {lines[-1]}", place=place)
-    return sorted(lines[-1].split())
 
 
 def _told_apart(cases: list[Case]) -> list[Case]:

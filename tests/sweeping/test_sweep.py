@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from regraft.cli import main
 from regraft.ir import UsageError
 from regraft.sweeping import Case, Row, Sweep, read_suite, sweep
-from regraft.sweeping.fingerprint import _content, _data, _names, _sources, fingerprint
+from regraft.sweeping.fingerprint import fingerprint, forget
 from regraft.sweeping.store import Store, read_rows
 from regraft.sweeping.tables import compare_rows, summary, write_tables
 
@@ -230,8 +230,7 @@ class TestStore:
         file = replace(case, model="onnx/m.onnx", arguments=())
 
         def keys() -> tuple[str, str, str]:
-            for cached in (_content, _data, _names, _sources):
-                cached.cache_clear()
+            forget()
             return fingerprint(case), fingerprint(symbol), fingerprint(file)
 
         before = keys()
