@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ..sweeping import Row
+    from ..sweeping.comparing import Compared
 
 _DECIDED = {"output", "to", "json", "force", "help", "html", "quiet", "color", "lang", "output-format"}
 """Options that a suite does not give: the sweep does."""
@@ -71,6 +72,24 @@ _SHOWN = 30
 )
 @click.option("--keep", is_flag=True, help="Keep what is written in the store, too.")
 @click.option("--fresh", is_flag=True, help="Run what has not changed, too.")
+@click.option(
+    "--only", default="", metavar="REGEX", help="The cases alone whose `name -> target` holds this."
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only N models of each group, spread over it; of all where there are no groups.",
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The last sweeps, to which this one is added, for the trends of the tables; OUT/history.jsonl.",
+)
+@click.option(
+    "--label", default="", help="What is swept, for the trends: a version or commit; regraft's version."
+)
 @click.option("--json", "as_json", is_flag=True, help="The rows as JSON on standard output.")
 @click.pass_context
 def sweep(
@@ -83,53 +102,99 @@ def sweep(
     store: str,
     keep: bool,
     fresh: bool,
+    only: str,
+    sample: int | None,
+    history: Path | None,
+    label: str,
     as_json: bool,
 ) -> None:
     """Check the models of SUITE and rewrite them to its targets, each in a process of its own with limits.
 
     SUITE is a TOML file of tables [[models]]: `model` as on the command line, or a list, or with a * in its
     file or name; `to` lists targets; `check`, `seconds` and `memory` (16 GiB) say what is done and allowed;
-    other keys are options of check and rewrite. Keys at the top are for all. A sweep that was ended goes on
-    where it was when it is run again. RUNS THE CODE of models that are named as on the command line.
+    `group` names a row of the totals; other keys are options of check and rewrite. Keys at the top are for
+    all. A table may name functions instead: `cases` gives cases and `judge` judges them, `batch` of them in a
+    process. A sweep that was ended goes on where it was when it is run again. RUNS THE CODE of models that
+    are named as on the command line, and of judges.
 
     Exit code 1 when a case is not equal or clean; with --against, when one is worse than it was.
     """
     with report_errors(ctx):
-        from ..sweeping import read_suite, sweep, write_tables
+        from ..sweeping import added, read_history, read_suite, sweep, write_tables
+        from ..sweeping.case import NOT_JUDGED
+        from ..sweeping.choosing import chosen
+        from ..sweeping.comparing import compare_rows, summary
         from ..sweeping.runs import Sweep
         from ..sweeping.store import read_rows
-        from ..sweeping.tables import HEADINGS, cells_of, compare_rows, summary
+        from ..sweeping.tables import write_text
 
         before = [] if against is None else read_rows(against)
-        cases = read_suite(suite, _targets(), _spell)
-        try:
-            output.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            from ..ir import UsageError
-
-            raise UsageError("E002", f"cannot write: {error.strerror}", place=str(output)) from error
+        written = history or output / "history.jsonl"
+        past = read_history(written)
+        every = read_suite(suite, _targets(), _spell)
+        cases = chosen(every, only, sample or 0)
+        left_out = {(case.name, case.step) for case in every} - {(case.name, case.step) for case in cases}
+        before = [row for row in before if (row.name, row.step) not in left_out]
+        _make_folder(output)
         how = Sweep(store or str((output / "store").absolute()), jobs or 0, scheduler, keep=keep, fresh=fresh)
         order = {(case.name, case.step): number for number, case in enumerate(cases)}
         rows = sorted(_told(sweep(cases, how), len(cases)), key=lambda row: order[row.name, row.step])
-        write_tables(output, rows, before, title=suite.stem)
+        if not left_out:  # a part is no trend of the whole
+            past = added(past, rows, label or _version())
+            write_text(written, "".join(each.to_line() for each in past))
+        write_tables(output, rows, before, title=suite.stem, history=past)
         compared = compare_rows(rows, before)
         if as_json:
             print_json([{**each.row.to_json(), "change": each.change} for each in compared])
         else:
             print_verdict(summary(rows, compared))
-            shown = [each for each in compared if each.change or not each.row.good]
-            if shown:
-                table = table_of(*HEADINGS[:4], *(f">{name}" for name in HEADINGS[4:7]), HEADINGS[7])
-                for each in shown[:_SHOWN]:
-                    add_row(table, *cells_of(each))
-                print_table(table)
-            if len(shown) > _SHOWN:
-                echo(f"and {len(shown) - _SHOWN} more")
+            _print_tables(rows, compared)
             for name in ("rows.jsonl", "table.md", "table.html"):
                 echo(f"wrote {output / name}")
+        unkept = [row for row in rows if row.unkept]
+        if unkept:
+            echo(
+                f"{len(unkept)} rows are not in the store and will be run again: {unkept[0].unkept}", err=True
+            )
         worse = any(each.change in ("regression", "gone") for each in compared)
-        good = all(row.good for row in rows)
+        good = all(row.good or row.verdict == NOT_JUDGED for row in rows)
         ctx.exit(int(worse if against is not None else not good))
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        from ..ir import UsageError
+
+        raise UsageError("E002", f"cannot write: {error.strerror}", place=str(output)) from error
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"regraft {version('regraft')}"
+
+
+def _print_tables(rows: Sequence[Row], compared: Sequence[Compared]) -> None:
+    """Print the totals where there are groups, and the cases that are not as they should be."""
+    from ..sweeping.comparing import HEADINGS, cells_of
+    from ..sweeping.totals import totals
+
+    if any(row.group for row in rows):
+        headings, lines = totals(rows)
+        table = table_of(*headings)
+        for line in lines:
+            add_row(table, *line)
+        print_table(table)
+    shown = [each for each in compared if each.change or not each.row.good]
+    if shown:
+        table = table_of(*HEADINGS[:4], *(f">{name}" for name in HEADINGS[4:7]), HEADINGS[7])
+        for each in shown[:_SHOWN]:
+            add_row(table, *cells_of(each))
+        print_table(table)
+    if len(shown) > _SHOWN:
+        echo(f"and {len(shown) - _SHOWN} more")
 
 
 def _targets() -> list[str]:

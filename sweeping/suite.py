@@ -18,7 +18,7 @@ Spell = Callable[[str, str, object], "Sequence[str] | None"]
 """(command, key, value) -> the arguments that say so, None where the command has no such option."""
 
 _SECONDS, _GIB = 600.0, 16.0
-_OWN = ("to", "check", "seconds", "memory")
+_OWN = ("to", "check", "seconds", "memory", "group")
 _OF_JUDGES = ("cases", "model", "to", "judge", "batch", "seconds", "memory")
 _BATCH = 1000
 _MEMORY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(MiB|MB|GiB|GB|M|G)?\s*\Z", re.IGNORECASE)
@@ -135,9 +135,9 @@ def _cases(
 ) -> Iterator[Case]:
     """Yield the cases of one table."""
     models = _models(entry.pop("model", None), folder, place)
-    name = entry.pop("name", "")
-    if not isinstance(name, str):
-        raise UsageError("E001", f"expected a text as `name`, got {name!r}", place=place)
+    name, group = entry.pop("name", ""), entry.get("group", "")
+    if not isinstance(name, str) or not isinstance(group, str):
+        raise UsageError("E001", f"expected texts as `name` and `group`, got {[name, group]!r}", place=place)
     steps, (seconds, memory) = _steps(entry, place, targets), _limits(entry, place)
     options = {key: value for key, value in entry.items() if key not in _OWN}
     for key, value in options.items():
@@ -147,7 +147,7 @@ def _cases(
     for model in models:
         for step in steps:
             title = (f"{name} {model}" if len(models) > 1 else name) if name else model
-            yield Case(title, step, model, spelled[step], str(folder), seconds, memory)
+            yield Case(title, step, model, spelled[step], str(folder), seconds, memory, group=group)
 
 
 def _steps(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> list[str]:

@@ -19,9 +19,10 @@ from click.testing import CliRunner, Result
 from regraft.cli import main
 from regraft.ir import UsageError
 from regraft.sweeping import Case, Row, Sweep, read_suite, sweep
+from regraft.sweeping.comparing import compare_rows, summary
 from regraft.sweeping.fingerprint import fingerprint, forget
 from regraft.sweeping.store import Store, read_rows
-from regraft.sweeping.tables import compare_rows, summary, write_tables
+from regraft.sweeping.tables import write_tables
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -329,7 +330,7 @@ class TestTables:
     def test_names_are_no_markup(self, tmp_path: Path) -> None:
         write_tables(tmp_path, self.NOW, self.BEFORE, title="<zoo>")
         page = (tmp_path / "table.html").read_text()
-        assert "<script" not in page
+        assert page.count("<script") == 1
         assert "&lt;zoo&gt;" in page
         assert "\x1b" not in page
         assert "a\\|b \\<script\\>" in (tmp_path / "table.md").read_text()
