@@ -1,6 +1,7 @@
 """How much of ONNX's own test suite is read and written again: node tests, converted cases, light models.
 
-    python benchmarks/conformance.py [--mode onnx,rewritten,mindspore] [--only REGEX] [--rows FILE]
+    regraft sweep benchmarks/suites/conformance.toml -o out/conformance [--only REGEX]
+    python benchmarks/conformance.py out/conformance/rows.jsonl
 
 Cases and expected outputs are those of the `onnx` package. A case is right when every output has the
 suite's shape, type and values, within the case's own tolerance. `onnx` writes what was read, `rewritten` what
@@ -16,20 +17,19 @@ inputs are taken as constants. What is right only so is counted apart.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from corpus_torch import run_emitted
-from workers import Worker
+from verdicts import LEFT_OUT, answer, read_rows, wrong
 
 MODES = ("onnx", "rewritten", "mindspore")
 FIXED = "fixed"
@@ -269,18 +269,30 @@ def is_standard(name: str) -> bool:
     return all(node.domain in ("", "ai.onnx") for node in load_case(name)[0].graph.node)
 
 
-def found_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """One record a case: what is wrong with it in each mode."""
-    modes = options.mode.split(",")
-    workers = {mode: Worker(judge, options.timeout, options.memory) for mode in ("original", *modes)}
-    for name in suite():
-        if not re.search(options.only, name) or name.split("/")[0] not in options.kind.split(","):
-            continue
-        row = {"id": name, "typed": has_types(name)}
-        row |= {mode: worker.run(name, mode) for mode, worker in workers.items()}
-        if is_refused(row.get("mindspore", [])):
-            row[FIXED] = workers["mindspore"].run(name, FIXED)
-        yield row
+def cases() -> Iterator[dict[str, str]]:
+    """The cases for a sweep, those of one mode after each other; `fixed` beside what it is another try of."""
+    for modes in (("onnx",), ("rewritten",), ("mindspore", FIXED)):
+        for name in suite():
+            for mode in modes:
+                yield {"name": name, "step": mode, "group": name.split("/")[0]}
+
+
+def judge_case(case: dict[str, str]) -> dict[str, Any]:
+    """The verdict on a case for a sweep, where the case counts in its mode."""
+    name, mode = case["name"], case["step"]
+    if mode in ("mindspore", FIXED):
+        counts = has_types(name) and (
+            mode != FIXED or is_refused(verdict(name, "mindspore")["data"]["found"])
+        )
+    else:
+        counts = is_standard(name) and not verdict(name, "original")["data"]["found"]
+    return verdict(name, mode) if counts else LEFT_OUT
+
+
+@lru_cache(maxsize=2)  # `fixed` comes after `mindspore`
+def verdict(name: str, mode: str) -> dict[str, Any]:
+    """The verdict on a case in a mode, counted or not."""
+    return answer(lambda: judge(name, mode))
 
 
 def is_refused(found: list[str]) -> bool:
@@ -289,40 +301,27 @@ def is_refused(found: list[str]) -> bool:
 
 
 def main() -> None:
-    """Print every case that fails with the reason, then the table."""
+    """Print every case that fails with the reason, then the table, of the rows of a sweep."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mode", default=",".join(MODES))
-    parser.add_argument("--kind", default=",".join(KINDS))
-    parser.add_argument("--only", default="", help="a regular expression on kind/name")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds a case")
-    parser.add_argument("--memory", type=float, default=8, help="GiB a process")
-    parser.add_argument("--rows", type=Path, help="keep what is found in this file of JSON lines")
-    options = parser.parse_args()
+    parser.add_argument("rows", type=Path)
+    rows = list(read_rows(parser.parse_args().rows))
+    fixed = {row["name"]: wrong(row) for row in rows if row["step"] == FIXED}
     counts: Counter[tuple[str, str, str]] = Counter()
-    with (options.rows or Path(os.devnull)).open("w") as kept:
-        for row in found_rows(options):
-            kept.write(json.dumps(row) + "\n")
-            kept.flush()
-            kind = row["id"].split("/")[0]
-            runs = not row["original"]
-            counts[kind, "original", "right"] += runs
-            for mode in options.mode.split(","):
-                judged = row["typed"] if mode == "mindspore" else runs and is_standard(row["id"])
-                counts[kind, mode, "judged"] += judged
-                counts[kind, mode, "right"] += judged and not row[mode]
-                found = row[mode]
-                if judged and mode == "mindspore" and FIXED in row:
-                    counts[kind, FIXED, "right"] += not row[FIXED]
-                    found = row[FIXED] and (found if "no setting" in row[FIXED][0] else row[FIXED])
-                if judged and found:
-                    text = " ".join("; ".join(found).split())[:240]
-                    print(f"{row['id']} {mode}: {text}", flush=True)
+    for row in rows:
+        kind, mode, found = row["group"], row["step"], wrong(row)
+        counts[kind, mode, "judged"] += 1
+        counts[kind, mode, "right"] += not found
+        if mode == "mindspore" and row["name"] in fixed:
+            again = fixed[row["name"]]
+            found = again and (found if "no setting" in again[0] else again)
+        if found and mode != FIXED:
+            print(f"{row['name']} {mode}: {' '.join('; '.join(found).split())[:240]}")
     for kind in KINDS:
         cells = [
             f"{mode} {counts[kind, mode, 'right']:4} of {counts[kind, mode, 'judged']:<4}"
-            for mode in options.mode.split(",")
+            for mode in MODES
             if counts[kind, mode, "judged"]
         ]
         if counts[kind, FIXED, "right"]:

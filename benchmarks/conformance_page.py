@@ -2,20 +2,20 @@
 
     python benchmarks/conformance_page.py ROWS.jsonl [ROWS.jsonl ...] [--page FILE]
 
-Rows are what `conformance.py --rows` keeps; those of one case in several files are joined.
+Rows are the rows.jsonl of a sweep of conformance.toml; those of one case in several files are joined.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conformance import FIXED, KINDS, MODES, has_types, is_standard
+from conformance import FIXED, KINDS, MODES
+from verdicts import read_rows, wrong
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "en" / "reference" / "conformance.md"
 TITLES = {
@@ -52,19 +52,18 @@ make initializers of them.
 
 
 def joined(files: Iterable[Path]) -> list[Row]:
-    """The rows of all files, one a case."""
+    """What is wrong with each case in each mode that counts it: one row a case."""
     found: dict[str, Row] = {}
     for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            found.setdefault(row["id"], {}).update(row)
+        for row in read_rows(file):
+            found.setdefault(row["name"], {"id": row["name"]})[row["step"]] = wrong(row)
     return list(found.values())
 
 
 def page(rows: list[Row]) -> str:
     """The page of these rows."""
     modes = [m for m in MODES if any(m in row for row in rows)]
-    judged = {m: [r for r in rows if m in r and is_judged(r, m)] for m in modes}
+    judged = {m: [r for r in rows if m in r] for m in modes}
     failing = {m: [r for r in judged[m] if not _is_right(r, m)] for m in modes}
     parts = [
         INTRODUCTION,
@@ -79,11 +78,6 @@ def page(rows: list[Row]) -> str:
 def _is_right(row: Row, mode: str) -> bool:
     """Whether a case is right in a mode, with settings as constants where it was refused without."""
     return not row[mode] or (mode == "mindspore" and FIXED in row and not row[FIXED])
-
-
-def is_judged(row: Row, mode: str) -> bool:
-    """Whether a case counts in a mode."""
-    return has_types(row["id"]) if mode == "mindspore" else not row["original"] and is_standard(row["id"])
 
 
 def _table(judged: dict[str, list[Row]]) -> str:

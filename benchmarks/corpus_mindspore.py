@@ -1,7 +1,8 @@
 """How many real MindSpore Cells convert and compute the same: one row a kind of case, one column a target.
 
     pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml
-    CORPORA=path/to/corpora/mindspore PYTHONPATH=FOLDER python benchmarks/corpus_mindspore.py [--kind zoo,ops]
+    CORPORA=corpora/mindspore PYTHONPATH=FOLDER regraft sweep benchmarks/suites/mindspore.toml -o out/ms
+    python benchmarks/corpus_mindspore.py out/ms/rows.jsonl
 
 The corpus is a checkout of its own: networks of mindcv, a zoo of small nets (sharing, control flow, in-place
 writes, recurrence), and one Cell for each operator call that MindSpore runs on a CPU. Every case runs in a
@@ -15,35 +16,64 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
-import importlib.util
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
-import tempfile
-import traceback
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpus_torch import emitted_net
+from verdicts import corpora_folder, read_rows, told, wrong
 
-KINDS = {"mindcv": 21, "zoo": 19, "ops": 194}
-"""The kinds of cases, and how many there are."""
+for _name, _value in {"ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4", "OMP_NUM_THREADS": "1"}.items():
+    os.environ.setdefault(_name, _value)  # convolutions that are not ten times slower, and one thread
+
 TARGETS = ("onnx", "mindspore")
 CLOSE = 1e-4
 """The largest difference, as a share of the largest number or of 1, that is equal."""
 
 
-# -- one case, in a process of its own ----------------------------------------------------------------------
+class Converted(NamedTuple):
+    """A Cell that was converted.
+
+    Attributes:
+        graph: the rewritten graph.
+        given: the inputs: the case's, and fresh ones where results are not drawn at random.
+        expected: what the Cell gave for each.
+        wrong: what went wrong before; then the others are empty.
+    """
+
+    graph: Any = None
+    given: tuple[list[Any], ...] = ()
+    expected: tuple[list[Any], ...] = ()
+    wrong: str = ""
 
 
 def judge(corpora: Path, name: str, targets: Sequence[str]) -> dict[str, str]:
     """Return for each target "ok" or what is wrong."""
+    converted = convert(corpora, name)
+    if converted.wrong:
+        return dict.fromkeys(targets, converted.wrong)
+    found: dict[str, str] = {}
+    for target in targets:
+        try:
+            run = CONVERTED[target](converted.graph)
+            pairs = zip(converted.expected, converted.given, strict=True)
+            differing = [mismatch(expected, run(arrays)) for expected, arrays in pairs]
+            found[target] = next(("; ".join(d) for d in differing if d), "ok")
+        except Exception as error:  # whatever a conversion raises is what is measured
+            found[target] = _first_line(error)
+    return found
+
+
+@lru_cache(maxsize=1)  # a process judges a Cell for one target, and then for the other
+def convert(corpora: Path, name: str) -> Converted:
+    """Run a Cell of the corpus, and convert it."""
     sys.path.insert(0, str(corpora))
     from regraft.frontends.mindspore_cell import capture
 
@@ -61,19 +91,11 @@ def judge(corpora: Path, name: str, targets: Sequence[str]) -> dict[str, str]:
 
         graph = regraft.rewrite(regraft.load(net, given[0])).graph
     except Exception as error:  # whatever a conversion raises is what is measured
-        return dict.fromkeys(targets, _first_line(error))
+        return Converted(wrong=_first_line(error))
     changed = [key for key, was in before.items() if state_of(net)[key] != was]
     if changed:
-        return dict.fromkeys(targets, f"the Cell is changed: {', '.join(changed)}")
-    found: dict[str, str] = {}
-    for target in targets:
-        try:
-            run = CONVERTED[target](graph)
-            wrong = [mismatch(e, run(arrays)) for e, arrays in zip(expected, given, strict=True)]
-            found[target] = next(("; ".join(w) for w in wrong if w), "ok")
-        except Exception as error:  # the same
-            found[target] = _first_line(error)
-    return found
+        return Converted(wrong=f"the Cell is changed: {', '.join(changed)}")
+    return Converted(graph, tuple(given), tuple(expected))
 
 
 def _as_onnx(graph: Any) -> Callable[[Sequence[Any]], list[Any]]:
@@ -198,122 +220,43 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
-# -- all cases ----------------------------------------------------------------------------------------------
+def cases() -> Iterator[dict[str, str]]:
+    """The cases for a sweep, both targets of a Cell after each other: they share what was converted."""
+    corpora = corpora_folder("index.json")
+    for name, _, kind in json.loads((corpora / "index.json").read_text()):
+        for target in TARGETS:
+            yield {"name": name, "step": target, "group": kind, "process": name, "corpora": str(corpora)}
 
 
-def run_case(name: str, options: argparse.Namespace) -> dict[str, str]:
-    """Return the verdicts on a case, judged in a process of its own within bounds of time and memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(Path(__file__).resolve()), "--one", name, "--target", options.target]
-        command += ["--memory", str(options.memory)]
-        try:
-            done = subprocess.run(
-                command, timeout=options.timeout, cwd=folder, env=_environment(), capture_output=True
-            )
-        except subprocess.TimeoutExpired:
-            return dict.fromkeys(options.target.split(","), f"more than {options.timeout:.0f} s")
-        verdicts = Path(folder) / "verdicts.json"
-        if verdicts.exists():
-            return json.loads(verdicts.read_text())
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [""]
-        return dict.fromkeys(options.target.split(","), f"died with {done.returncode}: {last[0]}")
-
-
-def _environment() -> dict[str, str]:
-    """One thread, convolutions that are not ten times slower, and paths that hold in another folder."""
-    paths = [str(Path(p).resolve()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-    defaults = {"ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4"}
-    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    return {**defaults, **os.environ, **own, "CORPORA": str(_corpora())}
-
-
-def _corpora() -> Path:
-    place = os.environ.get("CORPORA", "")
-    corpora = Path(place).expanduser().resolve()
-    if not place or not (corpora / "index.json").is_file():
-        sys.exit(
-            f"expected CORPORA to name a checkout of the corpus (with index.json), got `{place}`\n"
-            "hint: CORPORA=path/to/corpora/mindspore make corpus-mindspore"
-        )
-    return corpora
-
-
-def _require_mindcv(kinds: Sequence[str]) -> None:
-    if "mindcv" in kinds and importlib.util.find_spec("mindcv") is None:
-        sys.exit(
-            "expected mindcv to be importable, got no such module\n"
-            "hint: pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml, and set "
-            "PYTHONPATH=FOLDER; or leave it out: --kind zoo,ops"
-        )
-
-
-def arguments() -> argparse.Namespace:
-    """Return the command line's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def judge_case(case: dict[str, str]) -> dict[str, Any]:
+    """The verdict on a case for a sweep."""
+    target = case["step"]
+    found = judge(Path(case["corpora"]), case["name"], [target])[target]
+    refused = found.startswith(("UnsupportedError", "ModelError", "UsageError"))
+    return told(
+        [found] if found != "ok" else [], "equal" if found == "ok" else "refused" if refused else "different"
     )
-    parser.add_argument("--kind", default=",".join(KINDS))
-    parser.add_argument("--target", default=",".join(TARGETS))
-    parser.add_argument("--only", default="", help="cases whose name holds this")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a case")
-    parser.add_argument("--memory", type=float, default=16, help="GiB of address space a case")
-    parser.add_argument("--rows", type=Path, help="append the verdict on every case to this file")
-    parser.add_argument("--resume", action="store_true", help="leave out the cases that --rows has")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    return parser.parse_args()
 
 
 def main() -> None:
-    """Print the failures by reason, and the table."""
-    options = arguments()
-    if options.one:
-        judge_alone(options)
-    kinds = options.kind.split(",")
-    corpora = _corpora()
-    _require_mindcv(kinds)
-    names = [n for n, _, kind in json.loads((corpora / "index.json").read_text()) if kind in kinds]
-    verdicts: dict[str, dict[str, str]] = {}
-    if options.resume and options.rows.exists():
-        verdicts = dict(map(json.loads, options.rows.read_text().splitlines()))
-    for name in names:
-        if options.only in name and name not in verdicts:
-            verdicts[name] = run_case(name, options)
-            if options.rows:
-                with options.rows.open("a") as rows:
-                    rows.write(json.dumps([name, verdicts[name]]) + "\n")
-    print_table(verdicts, options.target.split(","))
-
-
-def judge_alone(options: argparse.Namespace) -> None:
-    """Judge one case, and end the process without MindSpore's own ending, which is slow and may crash."""
-    size = int(options.memory * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
-    try:
-        found = judge(_corpora(), options.one, options.target.split(","))
-        Path("verdicts.json").write_text(json.dumps(found))
-    except BaseException:
-        traceback.print_exc()
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def print_table(verdicts: dict[str, dict[str, str]], targets: Sequence[str]) -> None:
-    """Print the failures, those of one reason together, and how many cases of each kind are right."""
+    """Print the failures by reason, and the table, of the rows of a sweep."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=Path)
     reasons: dict[str, list[str]] = defaultdict(list)
     right: Counter[tuple[str, str]] = Counter()
     total: Counter[str] = Counter()
-    for name, found in verdicts.items():
-        kind = name.partition(":")[0]
-        total[kind] += 1
-        for target in targets:
-            right[kind, target] += found[target] == "ok"
-            if found[target] != "ok":
-                reasons[found[target]].append(f"{name} {target}")
-    for reason, cases in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        print(f"{reason}\n    {', '.join(cases)}")
-    print(f"{'kind':10}{'cases':>6}" + "".join(f"{target:>12}" for target in targets))
+    for row in read_rows(parser.parse_args().rows):
+        right[row["group"], row["step"]] += not wrong(row)
+        total[row["group"]] += row["step"] == TARGETS[0]
+        if wrong(row):
+            reasons["; ".join(wrong(row))].append(f"{row['name']} {row['step']}")
+    for reason, named in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        print(f"{reason}\n    {', '.join(named)}")
+    print(f"{'kind':10}{'cases':>6}" + "".join(f"{target:>12}" for target in TARGETS))
     for kind, count in total.items():
-        print(f"{kind:10}{count:6}" + "".join(f"{right[kind, target]:12}" for target in targets))
+        print(f"{kind:10}{count:6}" + "".join(f"{right[kind, target]:12}" for target in TARGETS))
 
 
 if __name__ == "__main__":

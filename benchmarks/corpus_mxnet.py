@@ -1,12 +1,12 @@
 """How many MXNet symbols open again and compute what MXNet computed: the table of the corpus.
 
-    CORPORA=path/to/corpora/mxnet python benchmarks/corpus_mxnet.py [--kind zoo,op,net,…] [--only REGEX]
+    CORPORA=path/to/corpora/mxnet regraft sweep benchmarks/suites/mxnet.toml -o out/mxnet [--only REGEX]
+    python benchmarks/corpus_mxnet.py out/mxnet/rows.jsonl
 
 The corpus is a checkout of its own: a loader, and cases with their parameters, their inputs and what MXNet
 1.9.1 computed for them. A case is equal when every output is there, with its shape, its type and its values
 within the case's tolerance; a file of parameters, when its arrays are those that MXNet reads; a training
-step, when loss, gradients and states are MXNet's. Cases run in processes of their own that are limited in
-time and memory; one process runs many small cases after each other, and a new one takes over where one ends.
+step, when loss, gradients and states are MXNet's.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from corpus_torch import emitted_module, run_emitted
-from workers import Worker
+from verdicts import answer, corpora_folder, print_failures, read_rows, wrong
 
 BARS = {
     "zoo": {"onnx": 54, "mindspore": 54},
@@ -44,6 +42,8 @@ COUNTED_IN = {"op, random": "op, upstream"}
 
 ONE_COLUMN = {"params": "files", "train": "mindspore"}
 """Kind of cases that no target tells apart -> their column."""
+
+TARGETS = ("onnx", "mindspore")
 
 
 def loader(corpora: Path) -> Any:
@@ -242,59 +242,34 @@ def corpus(corpora: Path) -> Any:
     return loader(corpora).Corpus(str(corpora))
 
 
-def found_rows(corpora: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """One record a case and target."""
-    workers: dict[str, Worker] = {}
-    kinds = options.kind.split(",")
-    for case in corpus(corpora).cases():
-        if case.kind not in kinds or not re.search(options.only, case.id):
-            continue
-        for target in [ONE_COLUMN[case.kind]] if case.kind in ONE_COLUMN else options.target.split(","):
-            worker = workers.setdefault(target, Worker(judge, options.timeout, options.memory))
-            why = worker.run(corpora, case.id, target)
-            yield {"id": case.id, "row": row_of(case), "target": target, "why": why}
+def cases() -> Iterator[dict[str, str]]:
+    """The cases for a sweep: those of one target after each other, since they share processes."""
+    corpora = corpora_folder("corpus.py")
+    for target in (*TARGETS, "files"):
+        for case in corpus(corpora).cases():
+            if target in ((ONE_COLUMN[case.kind],) if case.kind in ONE_COLUMN else TARGETS):
+                yield {"name": case.id, "step": target, "group": row_of(case), "corpora": str(corpora)}
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kind", default="zoo,op,net,legacy,params,train")
-    parser.add_argument("--target", default="onnx,mindspore")
-    parser.add_argument("--only", default="", help="a regular expression on the case's id")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds a case")
-    parser.add_argument("--memory", type=float, default=10, help="GiB a process")
-    parser.add_argument(
-        "--rows", type=Path, help="keep what is found of every case in this file of JSON lines"
-    )
-    return parser.parse_args()
+def judge_case(case: dict[str, str]) -> dict[str, Any]:
+    """The verdict on a case for a sweep."""
+    return answer(lambda: judge(Path(case["corpora"]), case["name"], case["step"]))
 
 
 def main() -> None:
-    """Print every case that fails with the reason, then the table."""
-    options = arguments()
-    place = os.environ.get("CORPORA", "")
-    corpora = Path(place).expanduser().resolve()
-    if not place or not (corpora / "corpus.py").is_file():
-        sys.exit(
-            f"expected CORPORA to name a checkout of the corpus (with corpus.py), got `{place}`\n"
-            "hint: CORPORA=path/to/corpora/mxnet make corpus-mxnet"
-        )
+    """Print every case that fails with the reason, then the table, of the rows of a sweep."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=Path)
+    rows = list(read_rows(parser.parse_args().rows))
+    print_failures(rows)
     counts: dict[tuple[str, str], list[int]] = {}
-    with (options.rows or Path(os.devnull)).open("w") as kept:
-        for row in found_rows(corpora, options):
-            kept.write(json.dumps(row) + "\n")
-            kept.flush()
-            for name in {row["row"], COUNTED_IN.get(row["row"], row["row"])}:
-                count = counts.setdefault((name, row["target"]), [0, 0])
-                count[0] += not row["why"]
-                count[1] += 1
-            if row["why"]:
-                print(
-                    f"{row['id']} {row['target']}: {' '.join('; '.join(row['why']).split())[:200]}",
-                    flush=True,
-                )
+    for row in rows:
+        for name in {row["group"], COUNTED_IN.get(row["group"], row["group"])}:
+            count = counts.setdefault((name, row["step"]), [0, 0])
+            count[0] += not wrong(row)
+            count[1] += 1
     for name, bars in BARS.items():
         cells = [
             f"{target} {counts[name, target][0]:4}/{counts[name, target][1]:<4} (bar {bar or 'all'})"

@@ -1,12 +1,12 @@
 """How many real PyTorch models convert and compute the same: the table of the corpora, one row a corpus.
 
-    CORPORA=path/to/corpora/torch python benchmarks/corpus_torch.py [--sample N] [--corpus A,B,C,Dm,Do]
-    CORPORA=path/to/corpora/torch python benchmarks/corpus_torch.py --rows FOLDER --resume    # goes on
+    CORPORA=path/to/corpora/torch regraft sweep benchmarks/suites/torch.toml -o out/torch [--sample N]
+    python benchmarks/corpus_torch.py out/torch/rows.jsonl
 
 The corpora are a checkout of their own: a runner, cases of torchvision (A), timm (B), transformers (C), of
-torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs in a process of
-its own, on the inputs it was converted with, on fresh ones and at batch 3. `onnx` and `mindspore` below are
-what the runner calls: (module, example inputs) -> what it shall run.
+torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs on the inputs it
+was converted with, on fresh ones and at batch 3. `onnx` and `mindspore` below are what the runner calls:
+(module, example inputs) -> what it shall run.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
-import json
-import math
+import logging
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from verdicts import corpora_folder, print_failures, read_rows, told, wrong
 
 BARS = {
     "A": ("torchvision", 1.00, 0.95),
@@ -33,10 +33,20 @@ BARS = {
 }
 """Corpus -> its name and what is aimed at for ONNX and for MindSpore."""
 
-EQUAL = ("ok", "ok_noise")
-"""The runner's verdicts of a case that computes the same."""
+TARGETS = ("onnx", "mindspore")
+
+VERDICTS = {
+    "ok": "equal",
+    "ok_noise": "equal",
+    "loose": "different",
+    "mismatch": "different",
+    "convert_error": "refused",
+    "eager_error": "not judged",
+}
+"""What the runner says -> what a sweep says; anything else is a fault."""
 
 _numbers = itertools.count()
+_remaining: dict[str, Iterator[Any]] = {}
 
 
 def onnx(module: Any, inputs: tuple[Any, ...]) -> dict[str, object]:
@@ -102,98 +112,92 @@ def _leaves(results: Any) -> Iterator[Any]:
         yield results
 
 
-def cases(corpora: Path, corpus: str) -> int:
-    """How many public cases a corpus has."""
-    names = json.loads((corpora / "public.json").read_text())
-    return sum(name.startswith(f"{corpus}/") for name in names)
+def models() -> Iterator[dict[str, str]]:
+    """The cases of whole models for a sweep."""
+    return _cases("A", "B", "C")
 
 
-def rows(
-    corpora: Path, corpus: str, target: str, folder: Path, options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """What the runner says of every case, or of a sample spread over the corpus."""
-    every = max(1, math.ceil(cases(corpora, corpus) / options.sample)) if options.sample else 1
-    here = Path(__file__).resolve().parent
-    out = folder / f"{target}.{corpus}.jsonl"
-    command = [sys.executable, "-B", "run.py", "--path", str(here), "--out", str(out), "--batch3"]
-    command += ["--converter", f"{Path(__file__).stem}:{target}", "--corpus", corpus]
-    command += ["--every", str(every), "--timeout", str(options.timeout), "--only", options.only]
-    command += ["--mem-gib", str(options.memory), "--preimport", "onnxruntime,torch.export,regraft"]
-    command += ["--resume"] if options.resume else []
-    subprocess.run(command, cwd=corpora, check=True)
-    return [json.loads(line) for line in out.read_text().splitlines()]
+def samples() -> Iterator[dict[str, str]]:
+    """The cases of torch's own databases for a sweep."""
+    return _cases("Dm", "Do")
+
+
+def _cases(*names: str) -> Iterator[dict[str, str]]:
+    """The public cases of corpora, those of one target after each other; of a library that is there."""
+    corpora = corpora_folder("run.py")
+    run = runner(corpora)
+    for target in TARGETS:
+        for corpus in names:
+            for case in run.cases.iter_cases(corpus):
+                if run.splitmod.is_public(case.id):
+                    own = {"name": case.id, "step": target, "group": BARS[corpus][0]}
+                    yield {**own, "corpora": str(corpora), "corpus": corpus}
+
+
+@cache
+def runner(corpora: Path) -> Any:
+    """The corpora's own runner, a module of the checkout."""
+    sys.path.insert(0, str(corpora))
+    spec = importlib.util.spec_from_file_location("torch_corpora", corpora / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def judge_case(case: dict[str, str]) -> dict[str, Any]:
+    """The verdict on a case for a sweep: the runner's, in the folder that it expects."""
+    corpora = Path(case["corpora"])
+    run = runner(corpora)
+    found: dict[str, Any] = {}
+    options = argparse.Namespace(
+        converter=f"{Path(__file__).stem}:{case['step']}", batch3=True, no_noise=False
+    )
+    logging.disable(logging.WARNING)
+    run.one(_case(corpora, case["corpus"], case["name"]), options, found.update)
+    verdict, why = found["verdict"], found.get("why", "")
+    kept = {key: found[key] for key in ("convert_s", "convert_cpu_s", "params") if key in found}
+    said = told([f"{verdict}: {why}"], VERDICTS.get(verdict, "fault"))
+    return {**said, "data": {**said["data"], **kept}}
+
+
+def _case(corpora: Path, corpus: str, name: str) -> Any:
+    """A case by its name, looked for from where the last was found: a process gets them in their order."""
+    for _ in range(2):
+        for case in _remaining.setdefault(corpus, runner(corpora).cases.iter_cases(corpus)):
+            if case.id == name:
+                return case
+        del _remaining[corpus]
+    raise LookupError(f"the corpus has no case `{name}`")
 
 
 def whole_operators(found: list[dict[str, Any]]) -> str:
-    """Of how many operators every sample is equal; a sample's id is its operator's and a number."""
+    """Of how many operators every sample is equal; a sample's name is its operator's and a number."""
     operators: dict[str, bool] = {}
     for row in found:
-        name = row["id"].rpartition("/")[0]
-        operators[name] = operators.get(name, True) and row["verdict"] in EQUAL
+        name = row["name"].rpartition("/")[0]
+        operators[name] = operators.get(name, True) and not wrong(row)
     return f"all of {sum(operators.values())}/{len(operators)} operators"
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def main() -> None:
+    """Print every case that fails with the reason, then the table, of the rows of a sweep."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sample", type=int, default=0, help="this many cases of each corpus; 0 for all")
-    parser.add_argument("--corpus", default="A,B,C,Dm,Do")
-    parser.add_argument("--target", default="onnx,mindspore")
-    parser.add_argument("--only", default="", help="a regular expression on the case's id")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds a case")
-    parser.add_argument(
-        "--memory",
-        type=float,
-        default=14,
-        help="GiB a case: its rounding noise is measured on a float64 twin",
-    )
-    parser.add_argument("--rows", type=Path, help="keep what is found of every case in this folder")
-    parser.add_argument("--resume", action="store_true", help="go on with the cases that --rows has not")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Print the table, and every case that fails with the reason."""
-    options = arguments()
-    place = os.environ.get("CORPORA", "")
-    corpora = Path(place).expanduser().resolve()
-    if not place or not (corpora / "run.py").is_file():
-        sys.exit(
-            f"expected CORPORA to name a checkout of the corpora (with run.py), got `{place}`\n"
-            "hint: CORPORA=path/to/corpora/torch make corpus-torch SAMPLE=10"
-        )
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (options.rows or Path(scratch)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        print_table(corpora, folder, options)
-
-
-def print_table(corpora: Path, folder: Path, options: argparse.Namespace) -> None:
-    """Run the cases, and print the failures and the table."""
-    table: list[str] = []
-    failed: list[str] = []
-    for corpus in options.corpus.split(","):
-        name, *bars = BARS[corpus]
+    parser.add_argument("rows", type=Path)
+    rows = list(read_rows(parser.parse_args().rows))
+    print_failures(rows)
+    for name, *bars in BARS.values():
         line = f"{name:20}"
-        for target, bar in zip(("onnx", "mindspore"), bars, strict=True):
-            if target not in options.target.split(","):
-                continue
-            found = rows(corpora, corpus, target, folder, options)
-            counted = [r for r in found if r["verdict"] != "eager_error"]
-            wrong = [r for r in counted if r["verdict"] not in EQUAL]
-            equal = len(counted) - len(wrong)
-            line += (
-                f"  {target} {equal:4}/{len(counted):<4} {equal / max(len(counted), 1):6.1%} (bar {bar:.0%})"
-            )
-            line += f", {whole_operators(counted)}" if corpus == "Do" else ""
-            failed += [
-                f"{r['id']} {target}: {r['verdict']} {' '.join(r.get('why', '').split())[:200]}"
-                for r in wrong
-            ]
-        table.append(line)
-    print("\n".join([*failed, *table]))
+        for target, bar in zip(TARGETS, bars, strict=True):
+            counted = [row for row in rows if (row["group"], row["step"]) == (name, target)]
+            equal = sum(not wrong(row) for row in counted)
+            if counted:
+                line += f"  {target} {equal:4}/{len(counted):<4} {equal / len(counted):6.1%} (bar {bar:.0%})"
+                line += f", {whole_operators(counted)}" if name == BARS["Do"][0] else ""
+        print(line)
 
 
 if __name__ == "__main__":

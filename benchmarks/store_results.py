@@ -1,9 +1,6 @@
 """Stores what a full run of a corpus found, for the page of coverage: counts, and failures by their reason.
 
-    python benchmarks/store_results.py mindspore ROWS      # of corpus_mindspore.py --rows ROWS
-    python benchmarks/store_results.py mxnet ROWS          # of corpus_mxnet.py --rows ROWS
-    python benchmarks/store_results.py conformance ROWS    # of conformance.py --rows ROWS
-    python benchmarks/store_results.py torch FOLDER        # of corpus_torch.py --rows FOLDER
+    python benchmarks/store_results.py mindspore|mxnet|conformance|torch ROWS    # the rows.jsonl of its sweep
 
 Written is `benchmarks/results/NAME.json`, which the documentation shows in both languages, with the commit
 that was measured: the checkout's, or the one that --commit names.
@@ -16,12 +13,14 @@ import json
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from verdicts import read_rows, wrong
+
 RESULTS = Path(__file__).parent / "results"
+NAMES = ("conformance", "mindspore", "mxnet", "torch")
 _LONGEST = 160
 """Characters of a reason that are kept."""
 _CASES = 12
@@ -46,55 +45,9 @@ class Found(NamedTuple):
     why: str
 
 
-def mindspore_rows(path: Path) -> Iterator[Found]:
-    """What corpus_mindspore.py kept: [name, {target: "ok" or what is wrong}]."""
-    for name, verdicts in _lines(path):
-        for target, why in verdicts.items():
-            yield Found(name.partition(":")[0], target, name, "" if why == "ok" else why)
-
-
-def mxnet_rows(path: Path) -> Iterator[Found]:
-    """What corpus_mxnet.py kept: one record a case and target."""
-    for row in _lines(path):
-        yield Found(row["row"], row["target"], row["id"], "; ".join(row["why"]))
-
-
-def conformance_rows(path: Path) -> Iterator[Found]:
-    """What conformance.py kept: a mode counts the cases that ONNX Runtime itself runs as the suite says.
-
-    MindSpore counts those whose element types it has, which a row says.
-    """
-    for row in _lines(path):
-        kind = row["id"].partition("/")[0]
-        for mode in ("onnx", "rewritten", "mindspore"):
-            judged = row.get("typed") if mode == "mindspore" else not row["original"]
-            if mode in row and judged:
-                yield Found(kind, mode, row["id"], "; ".join(row[mode]))
-
-
-def torch_rows(folder: Path) -> Iterator[Found]:
-    """What corpus_torch.py kept: a file for each target and corpus; what fails in torch itself is not."""
-    from corpus_torch import BARS, EQUAL
-
-    for path in sorted(folder.glob("*.jsonl")):
-        target, corpus, _ = path.name.split(".")
-        for row in _lines(path):
-            if row["verdict"] != "eager_error":
-                why = "" if row["verdict"] in EQUAL else f"{row['verdict']}: {row.get('why', '')}"
-                yield Found(BARS[corpus][0], target, row["id"], why)
-
-
-READERS = {
-    "mindspore": mindspore_rows,
-    "mxnet": mxnet_rows,
-    "conformance": conformance_rows,
-    "torch": torch_rows,
-}
-
-
-def _lines(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8") as file:
-        yield from (json.loads(line) for line in file if line.strip())
+def found_in(path: Path) -> list[Found]:
+    """What the rows of a sweep say of the cases that were judged."""
+    return [Found(row["group"], row["step"], row["name"], "; ".join(wrong(row))) for row in read_rows(path)]
 
 
 def summarised(found: list[Found]) -> dict[str, Any]:
@@ -130,7 +83,7 @@ def store(name: str, rows: Path, commit: str, folder: Path = RESULTS) -> Path:
     Raises:
         SystemExit: where there is no row.
     """
-    found = list(READERS[name](rows))
+    found = found_in(rows)
     if not found:
         raise SystemExit(f"expected rows of a run of `{name}` in `{rows}`, got none")
     summary = {"commit": commit, "measured": f"{datetime.now(UTC):%Y-%m-%d}", **summarised(found)}
@@ -145,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=sorted(READERS))
+    parser.add_argument("name", choices=NAMES)
     parser.add_argument("rows", type=Path)
     parser.add_argument("--commit", help="that was measured; else the checkout's")
     options = parser.parse_args()

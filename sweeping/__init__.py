@@ -9,7 +9,6 @@ from .tables import write_tables
 __all__ = [
     "GOOD",
     "Case",
-    "Past",
     "Row",
     "Sweep",
     "added",

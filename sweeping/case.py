@@ -46,6 +46,7 @@ class Case:
         files: files and folders, besides the judge's, that the verdict depends on.
         group: row of the table of totals; empty for none.
         batch: how many cases one process judges, one after the other.
+        process: cases of other words never share one.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Case:
     files: tuple[str, ...] = ()
     group: str = ""
     batch: int = 1
+    process: str = ""
 
     @property
     def title(self) -> str:

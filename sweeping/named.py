@@ -85,8 +85,8 @@ def generated_cases(function: str, folder: Path, place: str) -> list[dict[str, A
     """Return the cases that a function of a file names, which another process calls.
 
     Args:
-        function: "file.py:function" from `folder`; it returns mappings with `name` and `step`, and if it
-            likes `group`, `files` and anything that JSON has.
+        function: "file.py:function" from `folder`; it gives mappings with `name` and `step`, and with
+            `group`, `files`, `process` and anything else that JSON has if it likes.
         folder: the suite's.
         place: what errors name.
 
@@ -100,7 +100,7 @@ def generated_cases(function: str, folder: Path, place: str) -> list[dict[str, A
         cases: list[dict[str, Any]] = []
         for line in written.read_text(encoding="utf-8").splitlines():
             case = json.loads(line)
-            texts = isinstance(case, dict) and [case.get(k, "") for k in ("name", "step", "group")]
+            texts = isinstance(case, dict) and [case.get(k, "") for k in ("name", "step", "group", "process")]
             files: Any = case.get("files", []) if texts else None
             if not texts or not all(isinstance(t, str) for t in [*texts, *files]) or not all(texts[:2]):
                 raise UsageError(

@@ -21,6 +21,10 @@ _RETRIES = 2
 """How often a case is run again whose worker was lost."""
 
 
+_SHARED = ("judge", "folder", "memory", "batch", "process")
+"""Attributes of cases that share a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """How cases are run.
@@ -84,9 +88,7 @@ def _batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
     batch: list[Case] = []
     for case in cases:
         last = batch[-1] if batch else None
-        alike = last is not None and all(
-            getattr(case, name) == getattr(last, name) for name in ("judge", "folder", "memory", "batch")
-        )
+        alike = last is not None and all(getattr(case, name) == getattr(last, name) for name in _SHARED)
         if batch and not (alike and case.judge and len(batch) < case.batch):
             yield batch
             batch = []

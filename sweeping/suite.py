@@ -97,6 +97,7 @@ def _judged_cases(
             files=tuple(case.get("files", ())),
             group=case.get("group", ""),
             batch=batch,
+            process=case.get("process", ""),
         )
 
 

@@ -45,7 +45,7 @@ def totals(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
             found.setdefault((group, row.step), Total()).add(row.verdict, row.cpu)
     lines = [g for g in groups if g] if any(groups) else []
     lines += [ALL] if len(lines) != 1 else []
-    return ["", *steps], [[g, *(str(found.get((g, step), "")) for step in steps)] for g in lines]
+    return ["group", *steps], [[g, *(str(found.get((g, step), "")) for step in steps)] for g in lines]
 
 
 def totals_of_history(history: Iterable[Past]) -> tuple[list[str], list[list[str]]]:

@@ -2,74 +2,71 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from regraft.benchmarks.store_results import RESULTS, store
-
-ROWS: dict[str, tuple[list[object], dict[str, dict[str, list[int]]]]] = {
-    "mindspore": (
-        [
-            [
-                "zoo:a",
-                {"onnx": "ok", "mindspore": "UnsupportedError: E201 no lowering for 1 MindSpore operator"},
-            ],
-            [
-                "zoo:b",
-                {"onnx": "ok", "mindspore": "UnsupportedError: E201 no lowering for 1 MindSpore operator"},
-            ],
-            ["ops:c", {"onnx": "off by 0.1 in /tmp/x1/y/model.py at 0x7f00aa", "mindspore": "ok"}],
-        ],
-        {"zoo": {"onnx": [2, 2], "mindspore": [0, 2]}, "ops": {"onnx": [0, 1], "mindspore": [1, 1]}},
-    ),
-    "mxnet": (
-        [
-            {"id": "zoo/a", "row": "zoo", "target": "onnx", "why": []},
-            {"id": "zoo/a", "row": "zoo", "target": "mindspore", "why": ["one", "two"]},
-        ],
-        {"zoo": {"onnx": [1, 1], "mindspore": [0, 1]}},
-    ),
-    "conformance": (
-        [
-            {"id": "node/a", "typed": True, "original": [], "onnx": [], "mindspore": ["wrong"]},
-            {"id": "node/b", "typed": False, "original": ["not run"], "onnx": ["wrong"], "mindspore": ["no"]},
-        ],
-        {"node": {"onnx": [1, 1], "mindspore": [0, 1]}},
-    ),
-}
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+UNSUPPORTED = "UnsupportedError: E201 no lowering for 1 MindSpore operator"
 
 
-def stored(name: str, folder: Path) -> dict[str, object]:
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name][0]), encoding="utf-8")
-    return json.loads(store(name, rows, "abc1234", folder / "results").read_text(encoding="utf-8"))
+def row(name: str, group: str, step: str, verdict: str, *found: str) -> dict[str, object]:
+    told = {"detail": "; ".join(found), "data": {"found": list(found)} if found else {}}
+    return {"name": name, "group": group, "step": step, "verdict": verdict, **told}
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_counts_by_kind_and_target(name: str, tmp_path: Path) -> None:
-    found = stored(name, tmp_path)
-    assert found["table"] == ROWS[name][1]
+ROWS = [
+    row("zoo:a", "zoo", "onnx", "equal"),
+    row("zoo:a", "zoo", "mindspore", "refused", UNSUPPORTED),
+    row("zoo:b", "zoo", "onnx", "equal"),
+    row("zoo:b", "zoo", "mindspore", "refused", UNSUPPORTED),
+    row("zoo:c", "zoo", "onnx", "not judged"),
+    row("ops:c", "ops", "onnx", "different", "off by 0.1 in /tmp/x1/y/model.py at 0x7f00aa", "and more"),
+    row("ops:c", "ops", "mindspore", "over time"),
+]
+
+
+@pytest.fixture(scope="module")
+def results() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        return importlib.import_module("store_results")
+
+
+def write_rows(folder: Path) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+def test_what_is_right_wrong_and_not_judged_is_counted_by_kind_and_target(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    found = json.loads(
+        results.store("mindspore", write_rows(tmp_path), "abc1234", tmp_path / "results").read_text()
+    )
+    assert found["table"] == {
+        "zoo": {"onnx": [2, 2], "mindspore": [0, 2]},
+        "ops": {"onnx": [0, 1], "mindspore": [0, 1]},
+    }
     assert found["commit"] == "abc1234"
+    most, *others = found["failures"]
+    assert most == {"why": UNSUPPORTED, "count": 2, "cases": ["zoo:a mindspore", "zoo:b mindspore"]}
+    assert {each["why"] for each in others} == {"off by 0.1 in …model.py at …; and more", "over time"}
 
 
-def test_failures_of_one_reason_stand_together_and_name_no_machine(tmp_path: Path) -> None:
-    most, least = stored("mindspore", tmp_path)["failures"]
-    assert most["count"] == 2
-    assert most["cases"] == ["zoo:a mindspore", "zoo:b mindspore"]
-    assert least["why"] == "off by 0.1 in …model.py at …"
-
-
-def test_no_rows_are_no_result(tmp_path: Path) -> None:
+def test_no_rows_are_no_result(results: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("")
     with pytest.raises(SystemExit, match="expected rows of a run of `mxnet`"):
-        store("mxnet", tmp_path / "rows.jsonl", "abc1234", tmp_path)
+        results.store("mxnet", tmp_path / "rows.jsonl", "abc1234", tmp_path)
     assert not (tmp_path / "mxnet.json").exists()
 
 
-def test_what_is_stored_is_small_and_says_what_was_measured() -> None:
-    for path in RESULTS.glob("*.json"):
+def test_what_is_stored_is_small_and_says_what_was_measured(results: ModuleType) -> None:
+    for path in results.RESULTS.glob("*.json"):
         assert path.stat().st_size < 100_000, path
         found = json.loads(path.read_text(encoding="utf-8"))
         assert set(found) == {"commit", "measured", "table", "failures"}, path
