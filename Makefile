@@ -58,24 +58,30 @@ golden: $(READY)  ## rewrite the golden pages after a deliberate change
 bench: $(READY)  ## ratios side by side with what a user would run instead
 	$(BIN)/python benchmarks/run.py
 
-corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora, SAMPLE=cases of each
-	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_torch.py --sample $(or $(SAMPLE),0)
+# A sweep of a suite ends with 1 where cases are not equal: the table comes then, too. ONLY=REGEX, SAMPLE=cases of each kind.
+SWEEP = $(BIN)/regraft sweep benchmarks/suites/$(1).toml -o out/$(1) --only "$(ONLY)" $(if $(SAMPLE),--sample $(SAMPLE)) || test $$? -eq 1
 
-corpus-mindspore: $(READY)  ## the same of MindSpore Cells: CORPORA=checkout KIND=mindcv,zoo,ops (installs mindcv in a folder)
+corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora ONLY=REGEX SAMPLE=cases of each kind
+	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,torch)
+	$(BIN)/python benchmarks/corpus_torch.py out/torch/rows.jsonl
+
+corpus-mindspore: $(READY)  ## the same of MindSpore Cells (installs mindcv in a folder)
 	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0 tqdm pyyaml
-	CORPORA="$(CORPORA)" PYTHONPATH=out/mindcv $(BIN)/python benchmarks/corpus_mindspore.py --kind $(if $(KIND),$(KIND),mindcv,zoo,ops)
+	CORPORA="$(abspath $(CORPORA))" PYTHONPATH="$(abspath out/mindcv)" $(call SWEEP,mindspore)
+	$(BIN)/python benchmarks/corpus_mindspore.py out/mindspore/rows.jsonl
 
-corpus-mxnet: $(READY)  ## how many MXNet symbols open again: CORPORA=checkout of the corpus, KIND=zoo,op,net,legacy,params,train
-	CORPORA="$(CORPORA)" $(BIN)/python benchmarks/corpus_mxnet.py --kind $(if $(KIND),$(KIND),zoo,op,net,legacy,params,train)
+corpus-mxnet: $(READY)  ## the same of MXNet symbols
+	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,mxnet)
+	$(BIN)/python benchmarks/corpus_mxnet.py out/mxnet/rows.jsonl
 
 optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
 	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
 
-conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX MODE=onnx,rewritten,mindspore
-	mkdir -p out
-	$(BIN)/python benchmarks/conformance.py $(if $(MODE),--mode $(MODE)) --only "$(ONLY)" --rows out/conformance.jsonl
-	$(if $(ONLY)$(MODE),,$(BIN)/python benchmarks/conformance_page.py out/conformance.jsonl)
+conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX, such as " -> mindspore$$"
+	$(call SWEEP,conformance)
+	$(BIN)/python benchmarks/conformance.py out/conformance/rows.jsonl
+	$(if $(ONLY)$(SAMPLE),,$(BIN)/python benchmarks/conformance_page.py out/conformance/rows.jsonl)
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store

@@ -8,7 +8,7 @@ import sys
 
 from .process import OPENED
 
-_BUILT_IN = ("/proc/", "/sys/", "/dev/")
+_BUILT_IN = ("/proc/", "/sys/", "/dev/", "/etc/")
 
 
 def confine(memory: int) -> None:

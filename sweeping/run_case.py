@@ -126,6 +126,8 @@ def _judge(case: Case, status: int | None, document: dict[str, Any], complained:
             return limit[0], f"{limit[1]}: {message}" if limit[0] == "over memory" else limit[1], code
         place = error.get("place")
         return "refused", f"{message}{f' - at {place}' if place else ''}", code
+    if not document:
+        return "died", f"exit status {status}, and no result{f': {last}' if last else ''}", ""
     if case.step == "check":
         return _judge_findings(document)
     if verified:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -74,7 +75,14 @@ def sweep(cases: Sequence[Case], how: Sweep) -> Iterator[Row]:
             for batch in batches
         }
         for future in as_completed(futures):
-            batch, error = futures[future], future.exception()
+            batch = futures[future]
+            if future.cancelled():
+                raise UsageError(
+                    "E001",
+                    f"the Dask scheduler at `{how.scheduler}` was lost",
+                    hint="run the sweep again: what is in the store is not run again",
+                )
+            error = future.exception()
             why = f"{type(error).__name__}: {error}"
             yield from (
                 future.result()
@@ -127,6 +135,7 @@ def _executor(how: Sweep, batches: int) -> Iterator[Executor]:
             "--scheduler expected `distributed` to be installed, got no such module",
             hint='pip install "regraft[sweep]"',
         ) from error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # its errors are raised here, too
     try:
         client = Client(how.scheduler, timeout=20)
     except (OSError, ValueError, TimeoutError) as error:
