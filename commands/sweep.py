@@ -72,9 +72,7 @@ _SHOWN = 30
 )
 @click.option("--keep", is_flag=True, help="Keep what is written in the store, too.")
 @click.option("--fresh", is_flag=True, help="Run what has not changed, too.")
-@click.option(
-    "--only", default="", metavar="REGEX", help="The cases alone whose `name -> target` holds this."
-)
+@click.option("--only", default="", metavar="REGEX", help="Only cases whose `name -> target` holds this.")
 @click.option(
     "--sample",
     type=click.IntRange(1),
@@ -88,7 +86,7 @@ _SHOWN = 30
     help="The last sweeps, to which this one is added, for the trends of the tables; OUT/history.jsonl.",
 )
 @click.option(
-    "--label", default="", help="What is swept, for the trends: a version or commit; regraft's version."
+    "--label", default="", help="What is swept, a version or commit, for the trends; regraft's version."
 )
 @click.option("--json", "as_json", is_flag=True, help="The rows as JSON on standard output.")
 @click.pass_context

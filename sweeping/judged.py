@@ -22,22 +22,21 @@ _IMPORT = 600.0
 """Seconds that a judge's imports may take."""
 
 
-def run_judged(cases: Sequence[Case], keys: Sequence[str], url: str, *, keep: bool) -> list[Row]:
+def run_judged(cases: Sequence[tuple[Case, str]], url: str, *, keep: bool) -> list[Row]:
     """Judge cases of one judge in one process, and put their rows, and what they wrote, into the store.
 
     A case that dies, or meets its limit of memory, after others in its process, is judged again in one of its
     own: the verdict is on it, and not on what others left there.
 
     Args:
-        cases: of one judge, folder and limit of memory.
-        keys: digests of all that their verdicts depend on.
+        cases: of one judge, folder and limit of memory; each with the digest of what its verdict depends on.
         url: of the store.
         keep: whether what was written is kept.
     """
     store, rows = Store(url), list[Row]()
     worker: _Worker | None = None
     try:
-        for case, key in zip(cases, keys, strict=True):
+        for case, key in cases:
             worker = worker or _Worker(case)
             row, opened = worker.judge(case, key)
             if row.verdict in ("over memory", "fault", "died") and worker.judged > 1:

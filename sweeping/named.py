@@ -105,7 +105,7 @@ def generated_cases(function: str, folder: Path, place: str) -> list[dict[str, A
             if not texts or not all(isinstance(t, str) for t in [*texts, *files]) or not all(texts[:2]):
                 raise UsageError(
                     "E001",
-                    f"expected `{function}` to give mappings with `name` and `step`, got {line[:80]}",
+                    f"expected cases with `name` and `step` of `{function}`, got {line[:80]}",
                     place=place,
                 )
             cases.append(case)

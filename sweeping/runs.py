@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..ir import UsageError
@@ -57,21 +57,17 @@ def sweep(cases: Sequence[Case], how: Sweep) -> Iterator[Row]:
     keys = {case: fingerprint(case) for case in cases}
     waiting: list[Case] = []
     for case in cases:
-        row = None if how.fresh else store.get(keys[case], Path(case.folder))
-        written = not case.judge and row is not None and row.verdict in ("equal", "unproven")
-        if row is None or (how.keep and written and not row.output):
+        row = _stored(store, case, keys[case], how)
+        if row is None:
             waiting.append(case)
         else:
-            told = {"name": case.name, "step": case.step, "group": case.group}
-            yield Row.from_json({**row.to_json(), **told})
+            yield row
     if not waiting:
         return
     batches = list(_batches(waiting))
     with _executor(how, len(batches)) as executor:
         futures: dict[Future[list[Row]], list[Case]] = {
-            executor.submit(
-                _run, batch, [keys[case] for case in batch], how.store, how.keep, environment()
-            ): batch
+            executor.submit(_run, batch, [keys[case] for case in batch], how, environment()): batch
             for batch in batches
         }
         for future in as_completed(futures):
@@ -105,8 +101,22 @@ def _batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
         yield batch
 
 
-def _run(cases: Sequence[Case], keys: Sequence[str], url: str, keep: bool, expected: str) -> list[Row]:
-    """Run a batch of cases on a worker, which has to have what the client has."""
+def _stored(store: Store, case: Case, key: str, how: Sweep) -> Row | None:
+    """Return the row of an earlier run, with what is wanted of it; None where there is none."""
+    row = None if how.fresh else store.get(key, Path(case.folder))
+    if row is None:
+        return None
+    written = not case.judge and row.verdict in ("equal", "unproven")
+    if how.keep and written and not row.output:
+        return None
+    return replace(row, name=case.name, step=case.step, group=case.group)
+
+
+def _run(cases: Sequence[Case], keys: Sequence[str], how: Sweep, expected: str) -> list[Row]:
+    """Run a batch of cases on a worker, which has to have what the client has.
+
+    What the store has by now is not run: another sweep's, or that of a worker that was lost.
+    """
     if environment() != expected:
         why = "the worker has another regraft, Python or other packages than the client: install the same"
         host = platform.node()
@@ -114,9 +124,17 @@ def _run(cases: Sequence[Case], keys: Sequence[str], url: str, keep: bool, expec
             Row(case.name, case.step, "fault", why, key=key, host=host, group=case.group)
             for case, key in zip(cases, keys, strict=True)
         ]
+    store, rows = Store(how.store), list[Row]()
+    waiting: list[tuple[Case, str]] = []
+    for case, key in zip(cases, keys, strict=True):
+        row = _stored(store, case, key, how)
+        if row is None:
+            waiting.append((case, key))
+        else:
+            rows.append(row)
     if cases[0].judge:
-        return run_judged(cases, keys, url, keep=keep)
-    return [run_case(case, key, url, keep=keep) for case, key in zip(cases, keys, strict=True)]
+        return rows + run_judged(waiting, how.store, keep=how.keep)
+    return rows + [run_case(case, key, how.store, keep=how.keep) for case, key in waiting]
 
 
 @contextmanager

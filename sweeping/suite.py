@@ -69,7 +69,9 @@ def _judged_cases(
     for key in entry:
         if key not in _OF_JUDGES:
             raise UsageError(
-                "E001", f"expected {', '.join(_OF_JUDGES)} in a table with a judge, got `{key}`", place=place
+                "E001",
+                f"expected a table's keys to be of {', '.join(_OF_JUDGES)} beside a judge, got `{key}`",
+                place=place,
             )
     both = {**shared, **entry}
     judge = _function(both.get("judge"), "judge", folder, place)
