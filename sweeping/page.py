@@ -33,10 +33,14 @@ def page(compared: Sequence[Compared], title: str, line: str, history: Sequence[
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     name = _text(title)
     rows = [each.row for each in compared if each.change != "gone"]
-    parts = [f"<h1>{name}</h1><p>{_text(line)}</p>", _table("Totals", *totals(rows))]
+    counts = _table("Totals", *totals(rows))
     if len(history) > 1:
-        parts.append(_table("The last sweeps", *totals_of_history(history)))
-    parts.append(_cases(compared, history))
+        counts += _table("The last sweeps", *totals_of_history(history))
+    parts = [
+        f"<h1>{name}</h1><p>{_text(line)}</p>",
+        f'<div class="counts">{counts}</div>',
+        _cases(compared, history),
+    ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -51,7 +55,8 @@ def _table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) 
     """Return a small table whose cells are counts."""
     heads = "".join(f"<th>{_text(each)}</th>" for each in headings)
     rows = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f"<h2>{_text(title)}</h2>\n<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    return f'<section><h2>{_text(title)}</h2>\n<div class="some" tabindex="0">{table}</div></section>'
 
 
 def _cases(compared: Sequence[Compared], history: Sequence[Past]) -> str:
