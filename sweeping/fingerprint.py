@@ -163,13 +163,17 @@ def content_digest(path: Path, size: int, changed: int) -> str:
     del size, changed
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()
+            return hashlib.file_digest(file, _hash).hexdigest()
     except OSError:
         return ""
 
 
+def _hash() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=20)
+
+
 def _digest(*parts: str) -> str:
-    found = hashlib.blake2b(digest_size=20)
+    found = _hash()
     for part in parts:
         found.update(f"{len(part)}:".encode() + part.encode(errors="surrogatepass"))
     return found.hexdigest()
