@@ -176,6 +176,7 @@ def _version() -> str:
 
 def _print_tables(rows: Sequence[Row], compared: Sequence[Compared]) -> None:
     """Print the totals where there are groups, and the cases that are not as they should be."""
+    from ..sweeping.case import NOT_JUDGED
     from ..sweeping.comparing import HEADINGS, cells_of
     from ..sweeping.totals import totals
 
@@ -185,7 +186,8 @@ def _print_tables(rows: Sequence[Row], compared: Sequence[Compared]) -> None:
         for line in lines:
             add_row(table, *line)
         print_table(table)
-    shown = [each for each in compared if each.change or not each.row.good]
+    wrong = {row.verdict for row in rows if not row.good} - {NOT_JUDGED}
+    shown = [each for each in compared if each.change or each.row.verdict in wrong]
     if shown:
         table = table_of(*HEADINGS[:4], *(f">{name}" for name in HEADINGS[4:7]), HEADINGS[7])
         for each in shown[:_SHOWN]:

@@ -77,7 +77,7 @@ def cells_of(each: Compared) -> tuple[str, ...]:
     was = before.verdict if before is not None and (before.verdict != now) else ""
     told = before is not None and before.cpu > 0 and each.change != "gone"
     ratio = f"{row.cpu / before.cpu:.2f}" if told and before is not None else ""
-    detail = f"{row.code} {row.detail}".strip() if not row.good else ""
+    detail = " ".join(f"{row.code} {row.detail}".split()) if not row.good else ""
     return (row.name, row.step, now, was, f"{row.cpu:.1f}", ratio, f"{row.memory / 2**20:.0f}", detail)
 
 
