@@ -53,7 +53,7 @@ class Graph(Nested):
     def _add(self, node: Node) -> int:
         node.key = self._next
         self._next += 1
-        self.flow.add_node(node.key, node=node)
+        self.flow.add(node.key, node)
         return node.key
 
     def add_input(self, name: str, type_: TensorType) -> Value:
@@ -89,9 +89,9 @@ class Graph(Nested):
         key = self._add(operator)
         for slot, value in enumerate(inputs):
             if value is not None:
-                self.flow.add_edge(value.node, key, key=slot, output=value.output)
+                self.flow.connect(value.node, key, slot, value.output)
         for index, value in enumerate(captures):
-            self.flow.add_edge(value.node, key, key=-1 - index, output=value.output)
+            self.flow.connect(value.node, key, -1 - index, value.output)
         return [Value(key, i) for i in range(len(operator.types))]
 
     # -- reading -------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Graph(Nested):
             if taken == slot:
                 self.flow.remove_edge(source, key, key=slot)
         if value is not None:
-            self.flow.add_edge(value.node, key, key=slot, output=value.output)
+            self.flow.connect(value.node, key, slot, value.output)
 
     def replace_uses(self, old: Value, new: Value, *, except_in: Iterable[int] = ()) -> None:
         """Make every use of `old`, graph outputs included, a use of `new`."""
@@ -345,10 +345,9 @@ class Graph(Nested):
         """Return a copy that belongs to the given module tree; a nested graph shares its root's tree."""
         new = Graph(self.name, modules)
         for node in self.flow.all_nodes():
-            new.flow.add_node(node.key, node=_twin(node, modules))
-        for source, key, slot, output in self.flow.edges_as_added():
-            new.flow.add_edge(source, key, key=slot, output=output)
-        new.flow.version, new._order = self.flow.version, self._order
+            new.flow.add(node.key, _twin(node, modules))
+        new.flow.take_edges(self.flow)
+        new._order = self._order
         new.inputs, new.captures, new.outputs = list(self.inputs), list(self.captures), list(self.outputs)
         new.updates, new.origin, new._next = dict(self.updates), self.origin.copy(), self._next
         new.provenance = None if self.provenance is None else self.provenance.copy()
@@ -380,6 +379,8 @@ def _twin(node: Node, modules: ModuleTree) -> Node:
     """Return a copy of a node for a graph with the given module tree."""
     if isinstance(node, Constant):
         return Constant(node.data, node.key)
+    if isinstance(node, Parameter):
+        return Parameter(**{name: getattr(node, name) for name in Parameter.__slots__})
     if not isinstance(node, Operator):
         return copy(node)
     attributes = {

@@ -23,8 +23,9 @@ def run_passes(
 
     The graph is validated as a whole, types included, before the first pass and after the last, and after
     each pass if `verify_each` is set. Otherwise each pass is followed by a check of the nodes whose edges it
-    changed; a small graph is checked as a whole, but for the types of other nodes. A pass that can decide
-    nothing about the graph (`Pass.skipped`) is not run.
+    changed; a small graph is checked as a whole, but for the types of other nodes. A pass that reports no
+    change and changes no edge is followed by no check of its own. A pass that can decide nothing about the
+    graph (`Pass.skipped`) is not run.
 
     Args:
         graph: the graph; give a copy to keep the original.
@@ -53,8 +54,9 @@ def run_passes(
         whole = all_types or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
         touched = graph.flow.touched
-        with blame(f"the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"):
-            validate(graph, None if whole else touched, typed=None if all_types else touched)
+        if all_types or touched or changes:
+            with blame(f"the pass{'es' if len(suspects) > 1 else ''} {', '.join(suspects)}"):
+                validate(graph, None if whole else touched, typed=None if all_types else touched)
         if all_types:
             suspects.clear()
         results.append((pass_, changes))

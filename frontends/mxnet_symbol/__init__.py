@@ -16,11 +16,12 @@ from ..size_limits import Budget
 from .batch import read_at_sizes
 from .begin_states import with_begin_states
 from .binding import bind
+from .known_types import KnownTypes
 from .lowering import lower, missing_operators
 from .params import find_params
 from .reader import Symbol, read_symbol
 from .refusals import RefusedForms, refusal
-from .tree import build_tree
+from .tree import Tree, add_parameters, build_tree
 from .variables import Stored, Variables, classify, rename_structural
 
 
@@ -59,10 +60,23 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     def lowered(types: Mapping[str, TensorType], batch: int, refused: RefusedForms | None = None) -> Graph:
         graph = _graph(path, symbol, variables, stored)
         tree = build_tree(graph, symbol, variables, stored, class_name(_prefix(path), "Symbol"))
-        held = sum(prod(p.data.shape) for p in graph.parameters())
-        given = sum(prod(d if isinstance(d, int) else batch for d in t.shape or ()) for t in types.values())
-        lower(graph, symbol, variables, tree, types, Budget(batch, given, held), refused)
+        lower(graph, symbol, variables, tree, types, budget(tree, types, batch), refused)
         return graph
+
+    def probed(types: Mapping[str, TensorType], batch: int) -> Graph:
+        """The graph of other sizes, of which nothing but types is wanted."""
+        if any(node.op == "RNN" for node in symbol.all_operators()):  # which asks for modules
+            return lowered(types, batch)
+        tree = add_parameters(Graph(), variables, stored)
+        lower(tree.graph, symbol, variables, tree, types, budget(tree, types, batch), known=known)
+        return tree.graph
+
+    def budget(tree: Tree, types: Mapping[str, TensorType], batch: int) -> Budget:
+        held = sum(prod(tree.graph.parameter(v.node).data.shape) for v in tree.parameters.values())
+        given = sum(prod(d if isinstance(d, int) else batch for d in t.shape or ()) for t in types.values())
+        return Budget(batch, given, held)
+
+    known = KnownTypes(symbol)
 
     def refused() -> RefusedForms:
         """What is refused of the whole symbol, at the sizes of the examples."""
@@ -74,7 +88,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     if missing:
         raise refusal(missing, refused())
     try:
-        graph = read_at_sizes(arrays, options, lowered)
+        graph = read_at_sizes(arrays, options, lowered, probed)
     except UnsupportedError as error:
         found = refused()
         if len(found.missing()) > 1:

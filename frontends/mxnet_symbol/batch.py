@@ -23,7 +23,9 @@ _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73
 _MOST_LEFT_OUT = 8  # inputs
 
 
-def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower: Lower) -> Graph:
+def read_at_sizes(
+    arrays: Mapping[str, np.ndarray], options: LoadOptions, lower: Lower, probe: Lower
+) -> Graph:
     """The graph with symbolic axes where that is proved, else without; a note in its origin says why.
 
     The axes are those asked for, or axis 0 of all inputs that share the first one's batch, or of all but one
@@ -34,6 +36,7 @@ def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower:
         arrays: example inputs by name.
         options: which axes are symbolic.
         lower: reads the symbol.
+        probe: reads it for the types of its nodes alone.
 
     Raises:
         ModelError: when the symbol cannot be read at the sizes of the examples.
@@ -42,36 +45,32 @@ def read_at_sizes(arrays: Mapping[str, np.ndarray], options: LoadOptions, lower:
     batch = next((a.shape[0] for a in arrays.values() if a.ndim), 1)
     static = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
     failure: UnsupportedError | ModelError | None = None
-    fixed: Graph | None = None
     for axes in _choices(arrays, options, batch):
         types = _symbolic(static, axes, batch)
         try:
             graph = lower(types, batch)
             for sizes in _sizes(types, static, arrays):
-                own = all(sizes[n] == s for n, s in _example_sizes(types, static).items())
                 numbers = {n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}
-                other = lower(numbers, sizes.get("N", batch))
-                fixed = other if own else fixed
-                require_alike(graph, other, sizes)
+                require_alike(graph, probe(numbers, sizes.get("N", batch)), sizes)
         except (UnsupportedError, ModelError) as error:
             failure = failure or error
             continue
-        _note_single(graph, types, lower)
+        _note_single(graph, types, probe)
         return graph
-    graph = lower(static, batch) if fixed is None else fixed
+    graph = lower(static, batch)
     if failure is not None:  # what failed for another reason has failed again
         place = f" - at {failure.place}" if failure.place else ""
         graph.origin.notes.append(f"the batch size is fixed: {failure.message}{place}")
     return graph
 
 
-def _note_single(graph: Graph, types: Types, lower: Lower) -> None:
+def _note_single(graph: Graph, types: Types, probe: Lower) -> None:
     """Note where a batch of 1 leads to something else: `squeeze` without an axis takes it away too."""
     if not any("N" in (type_.shape or ()) for type_ in types.values()):
         return
     sizes = {s: 2 for type_ in types.values() for s in type_.shape or () if isinstance(s, str)} | {"N": 1}
     try:
-        single = lower({n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}, 1)
+        single = probe({n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}, 1)
         require_alike(graph, single, sizes)
     except (UnsupportedError, ModelError) as error:
         why = f"a batch of 1 is another function: {error.message} - at {error.place}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...ir import (
     Builder,
@@ -22,6 +22,7 @@ from ..size_limits import Budget
 from .attributes import TextAttributes
 from .call import Call
 from .control_flow import is_control_flow, unrolled
+from .known_types import KnownTypes
 from .operators import TABLE
 from .parameter_shapes import parameter_shapes
 from .reader import Symbol, SymbolNode
@@ -55,6 +56,7 @@ def lower(
     types: Mapping[str, TensorType],
     budget: Budget,
     refused: RefusedForms | None = None,
+    known: KnownTypes | None = None,
 ) -> None:
     """Add inputs, operators and outputs to a graph that has its modules and parameters.
 
@@ -66,6 +68,8 @@ def lower(
         types: the types of the inputs.
         budget: how much the graph may hold.
         refused: gathers what is refused, in place of an error at the first; the graph is then of no use.
+        known: the types of nodes that were read before; what is known gets stand-ins, and the graph is of use
+            for its types alone.
 
     Raises:
         UnsupportedError: for a form of an operator or an attribute that nothing reads.
@@ -78,11 +82,22 @@ def lower(
     names = {node.index: node.name for node in symbol.nodes}
     root = graph.modules.add_call(0)
 
-    def lowered(node: SymbolNode) -> list[Value | None]:
+    def read(node: SymbolNode) -> list[Value | None]:
+        operands = [_operand(values, node, variables, reference) for reference in node.inputs]
+        application = None if known is None else known.application(graph, node, operands)
+        if known is None or application is None:
+            return lowered(node, operands)
+        outputs: Sequence[Value | None] | None = known.stand_in(graph, application)
+        if outputs is None:
+            before = graph.next_key
+            outputs = lowered(node, operands)
+            known.note(graph, application, outputs, before)
+        return list(outputs)
+
+    def lowered(node: SymbolNode, operands: list[Value | None]) -> list[Value | None]:
         module = tree.modules.get(node.index)
         key = root if module is None else graph.modules.add_call(module, root)
         builder = Builder(graph, call=key, location=node.name)
-        operands = [_operand(values, node, variables, reference) for reference in node.inputs]
         before = graph._next
         call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
         if is_control_flow(node):
@@ -92,9 +107,6 @@ def lower(
             _check_parameters(call, operands)
             before = graph._next
             outputs = _lowered(call)
-        for output, value in enumerate(outputs):
-            if value is not None:
-                graph.origin.landmarks.setdefault((node.name, output), value)
         budget.spend(graph, range(before, graph._next), node.place)
         if not is_control_flow(node):
             _check_alignment(call, before)
@@ -104,10 +116,13 @@ def lower(
         if node.index in states:
             values[node.index] = [None]
         elif refused is None:
-            values[node.index] = lowered(node)
+            values[node.index] = read(node)
+            for output, value in enumerate(values[node.index]):
+                if value is not None:
+                    graph.origin.landmarks.setdefault((node.name, output), value)
         elif refused.allows(node, has_lowering(node)):
             try:
-                values[node.index] = lowered(node)
+                values[node.index] = read(node)
             except (UnsupportedError, ModelError) as error:
                 refused.add(node, error)
     if refused is not None:

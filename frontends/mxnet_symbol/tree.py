@@ -74,6 +74,16 @@ def build_tree(graph: Graph, symbol: Symbol, variables: Variables, stored: Store
     return tree
 
 
+def add_parameters(graph: Graph, variables: Variables, stored: Stored) -> Tree:
+    """Add a root and the parameters of a symbol alone, which is what types follow from."""
+    tree = Tree(graph)
+    graph.modules.add("")
+    for index, node in variables.parameters.items():
+        data = _data(node, index, variables, stored)
+        tree.parameters[index] = graph.add_parameter(Parameter(node.name, node.name, data))
+    return tree
+
+
 def _check_stored(variables: Variables, stored: Stored) -> None:
     if stored.path is None:
         return
@@ -97,11 +107,7 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
         return tree.parameters[index]
     node = variables.parameters[index]
     auxiliary = index in variables.auxiliary
-    data = stored.find(node.name, auxiliary=auxiliary)
-    if data is None:
-        data = TensorData(declared_dtype(node) or "float32", declared_sizes(node) or (), None)
-    else:  # nodes of one name are parameters of their own, which start from the same values
-        data = TensorData(data.dtype, data.shape, data.load, (data.storage, index))
+    data = _data(node, index, variables, stored)
     stated = node.hidden.get("__init__")
     gluon = "__storage_type__" in node.hidden  # which Module never writes
     value = tree.graph.add_parameter(
@@ -120,6 +126,15 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
     )
     tree.parameters[index] = value
     return value
+
+
+def _data(node: SymbolNode, index: int, variables: Variables, stored: Stored) -> TensorData:
+    """What is stored of a parameter, else what its variable states."""
+    data = stored.find(node.name, auxiliary=index in variables.auxiliary)
+    if data is None:
+        return TensorData(declared_dtype(node) or "float32", declared_sizes(node) or (), None)
+    # nodes of one name are parameters of their own, which start from the same values
+    return TensorData(data.dtype, data.shape, data.load, (data.storage, index))
 
 
 def _multipliers(node: SymbolNode, slot: str) -> dict[str, object]:
