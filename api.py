@@ -12,16 +12,6 @@ from .backends.files import settle_beside
 from .backends.renames import rename_rows
 from .backends.shards import parse_size
 from .capturing import capture_or_name
-from .checking import FileFindings, Findings
-from .checking import check as check_model
-from .checking import check_file as check_models
-from .checking import loading as loading_options
-from .checkpoints.convert import Converted
-from .checkpoints.diff import Diff
-from .checkpoints.repair import UNIQUE, Fit, Repaired
-from .checkpoints.runs import Runs
-from .diagnosis import Wanted, lines_of, unique_names
-from .explaining import Explained, describe, explain, known_codes
 from .extending import (
     add_emitter,
     add_lowering,
@@ -33,15 +23,16 @@ from .extending import (
 from .frontends import Inputs, InputSpec, read, read_tree
 from .frontends.input_files import read_array, read_arrays
 from .frontends.inputs import by_input_name
+from .frontends.registry import frontend_of_file
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
 from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
 from .ir.collector import pause_collector
+from .loading import loading as loading_options
 from .passes import available_passes as own_passes
 from .passes import default_pipeline, run_passes
 from .passes.base import Change, Pass
 from .phases import Reporter, phase, reporting
-from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 from .writing import (
     Removal,
     Rewritten,
@@ -59,19 +50,34 @@ from .writing import (
 )
 
 if TYPE_CHECKING:
+    from .checking import FileFindings, Findings
+    from .checkpoints.convert import Converted
+    from .checkpoints.diff import Diff
+    from .checkpoints.repair import UNIQUE, Fit, Repaired
+    from .checkpoints.runs import Runs
+    from .diagnosis import lines_of, unique_names
+    from .explaining import Explained, describe, explain, known_codes
     from .fixing import Fixed
     from .pages import write_page
     from .verification import Report
     from .verification.verify_written import VerificationError, require_target
+    from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 
 _ON_FIRST_USE = {
-    "Fixed": ".fixing",
-    "Report": ".verification",
-    "VerificationError": ".verification.verify_written",
-    "require_target": ".verification.verify_written",
-    "write_page": ".pages",
+    name: module
+    for module, names in (
+        (".checking", "FileFindings Findings"),
+        (".checkpoints.repair", "UNIQUE Fit Repaired"),
+        (".diagnosis", "lines_of unique_names"),
+        (".explaining", "Explained describe explain known_codes"),
+        (".fixing", "Fixed"),
+        (".pages", "write_page"),
+        (".verification.verify_written", "Report VerificationError require_target"),
+        (".weights", "Converted Diff Runs are_runs convert_checkpoint diff diff_runs fit repair_checkpoint"),
+    )
+    for name in names.split()
 }
-"""Name -> the module that has it, which what is not compared does not wait for."""
+"""Name -> the module that has it, which whoever wants nothing of it does not wait for."""
 
 
 def __getattr__(name: str) -> object:
@@ -220,8 +226,6 @@ def available_passes() -> list[type[Pass]]:
 
 def is_data(model: str) -> bool:
     """Whether a model is named by a file that is read as data, which runs no code of its author's."""
-    from .frontends.registry import frontend_of_file
-
     return frontend_of_file(model) is not None
 
 
@@ -398,8 +402,10 @@ def check(
         UsageError: for a code that no finding has (E001).
     """
     settle_beside(model, options.get("params"))
-    wanted = Wanted(ported_from, tuple(select), tuple(ignore))
-    return check_model(model, inputs, loading_options(**options), wanted)
+    from . import checking
+
+    wanted = checking.Wanted(ported_from, tuple(select), tuple(ignore))
+    return checking.check(model, inputs, loading_options(**options), wanted)
 
 
 @phase("check")
@@ -422,8 +428,10 @@ def check_file(
         ignore: as in `check`.
         options: loading options, as in `load`.
     """
-    wanted = Wanted(ported_from, tuple(select), tuple(ignore))
-    return check_models(path, inputs, loading_options(**options), wanted)
+    from . import checking
+
+    wanted = checking.Wanted(ported_from, tuple(select), tuple(ignore))
+    return checking.check_file(path, inputs, loading_options(**options), wanted)
 
 
 def fix(

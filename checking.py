@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .frontends.python_file import run_file
 from .guarding import guarded
 from .ir import CODES as OF_ERRORS
-from .ir import Graph, ModelError, RegraftError, TensorData, UnsupportedError, table_markup, text_markup
+from .ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
 from .passes import PASSES, default_pipeline, run_passes
 from .passes.base import Change
 
@@ -229,37 +229,3 @@ def _notes(graph: Graph, causes: list[Change]) -> list[str]:
     """The graph's notes, without those that a finding says too."""
     listed = {path for change in causes if change.code in ("PL101", "PL102") for path in change.modules}
     return [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
-
-
-def loading(
-    *,
-    params: str | Path | None = None,
-    dynamic_batch: bool = True,
-    dynamic: Mapping[str, Sequence[int]] | None = None,
-    arguments: Mapping[str, object] | None = None,
-    partial: bool = False,
-    trust: bool = False,
-    keep_prints: bool = False,
-    meta: bool = False,
-    constants: Mapping[str, object] | None = None,
-) -> LoadOptions:
-    """The options of `api.load` as one record; any other is a TypeError."""
-    return LoadOptions(
-        Path(params) if params is not None else None,
-        dynamic_batch,
-        {name: tuple(axes) for name, axes in (dynamic or {}).items()},
-        dict(arguments or {}),
-        partial,
-        trust,
-        keep_prints,
-        values=_values,
-        meta=meta,
-        constants=dict(constants or {}),
-    )
-
-
-def _values(path: Path) -> Mapping[str, TensorData]:
-    """The weights of a checkpoint, without what an optimizer keeps of them."""
-    from .checkpoints import read_training
-
-    return read_training(path, [])[0]

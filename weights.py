@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from .backends.files import settle_beside
-from .checking import loading
 from .checkpoints import holds_one
 from .checkpoints.convert import Converted
 from .checkpoints.convert import convert_checkpoint as convert
@@ -21,6 +20,7 @@ from .checkpoints.runs import diff_runs as compare_runs
 from .frontends import read_tree
 from .guarding import guarded
 from .ir import TensorData, UsageError
+from .loading import loading
 
 __all__ = ["are_runs", "convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
 

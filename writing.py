@@ -251,8 +251,6 @@ def rewrite_file(
             recorded for.
         MismatchError: with the report in `args`, when the files do not compute the same; nothing is left.
     """
-    from .verification.verify_written import choose_comparable
-
     final = Path(path)
     target = require_output(
         final, to, verified=verified, force=force, emit_tests=emit_tests, recipe=recipe, **options
@@ -261,13 +259,13 @@ def rewrite_file(
     parent = row.folder_of(final)
     if not allow_removal:
         _require_allowed(graph, rewritten)
-    if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
-        raise _no_recipe(target)
-    if not verified:
+    if not verified:  # then there is no recipe, and nothing that runs models is imported
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     from .verification import Recipes
-    from .verification.verify_written import VerificationError, verify_written
+    from .verification.verify_written import VerificationError, choose_comparable, verify_written
 
+    if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
+        raise _no_recipe(target)
     names: list[str] = []
     with staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage:
         inner = stage / final.name if row.suffix else stage

@@ -249,12 +249,15 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
 @contextmanager
 def _page_of_failure(page: Callable[[Report, Graph], None], graph: Graph) -> Iterator[None]:
     """A with block in which a comparison that fails gets its page too."""
-    from ..api import VerificationError
+    from ..ir import MismatchError
 
     try:
         yield
-    except VerificationError as error:
-        page(error.report, graph)
+    except MismatchError as error:
+        from ..api import VerificationError  # whose module imports what runs models
+
+        if isinstance(error, VerificationError):
+            page(error.report, graph)
         raise
 
 

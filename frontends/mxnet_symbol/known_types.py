@@ -51,7 +51,6 @@ class KnownTypes:
         self._types[key] = types
 
     def stand_in(self, graph: Graph, key: Hashable) -> list[Value] | None:
-        """Return values of the types that are known, of one node that computes nothing; None where none are."""
+        """Return values of the known types, of one node that computes nothing; None for what is not known."""
         types = self._types.get(key)
         return None if types is None else graph.add_operator(Operator("Identity", types=list(types)))
-
