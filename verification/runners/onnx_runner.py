@@ -17,6 +17,7 @@ from onnx import numpy_helper
 from ...backends.onnx_model import to_model, write
 from ...ir import Graph, ModelError, Operator, traits_of
 from ...ir.outside.onnx_files import open_onnx
+from ...ir.outside.onnx_in_place import open_in_place
 from ...ir.outside.onnx_names import require_names
 from ...ir.outside.own_folders import temporary_folder
 from ...ir.types import dtype_of_onnx
@@ -124,6 +125,10 @@ class OnnxRunner:
         path = Path(model)
         if path.stat().st_size <= _IN_MEMORY:
             return self._read(path)
+        in_place = open_in_place(path)
+        if in_place is not None:  # all sessions map the file itself
+            self._folder = path.parent
+            return in_place
         outside = self._make_folder() / "model.onnx"
         onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
         return self._read(outside)
