@@ -45,9 +45,7 @@ def test_large_tensors_refer_to_the_file_and_everything_else_is_as_it_was(file: 
     assert found == whole
 
 
-def test_the_runner_computes_the_same_and_copies_nothing(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_runner_computes_the_same_and_copies_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = {"x": np.ones((2, 40), np.float32)}
     in_memory = OnnxRunner(file)
     monkeypatch.setattr("regraft.verification.runners.onnx_runner._IN_MEMORY", 100)
