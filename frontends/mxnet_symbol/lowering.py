@@ -77,8 +77,11 @@ def lower(
     """
     values: dict[int, list[Value | None]] = {i: [v] for i, v in tree.parameters.items()}
     states = _begin_states(symbol)
+    inputs: dict[str, Value] = {}  # variables of one name are bound to one array
     for index, node in variables.inputs.items():
-        values[index] = [graph.add_input(node.name, types[node.name])]
+        if node.name not in inputs:
+            inputs[node.name] = graph.add_input(node.name, types[node.name])
+        values[index] = [inputs[node.name]]
     names = {node.index: node.name for node in symbol.nodes}
     root = graph.modules.add_call(0)
 

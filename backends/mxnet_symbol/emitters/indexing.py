@@ -67,3 +67,53 @@ def where(e: View) -> Reference:
     if e.shape(0) not in shapes:
         condition = e.node("broadcast_like", [condition, branches[0]])
     return e.node("where", [condition, *branches])
+
+
+@TABLE.op("GatherElements")
+def gather_elements(e: View) -> Reference:
+    """Emit gather_nd of the indices along one axis and of counts along the others."""
+    axis, rank = e.operator.int("axis") % len(e.shape()), len(e.shape())
+    size = e.shape()[axis]
+    if not isinstance(size, int) or rank == 0:
+        raise e.refused("expected a known size along the axis that is gathered from")
+    indices = e.input(1)
+    if e.type(1).dtype != "int64":
+        indices = e.node("Cast", [indices], dtype="int64")
+    parts: list[Reference] = []
+    for other in range(rank):
+        if other == axis:  # as ONNX does, indices below 0 count from the end
+            parts.append(e.node("_mod_scalar", [indices], scalar=size))
+            continue
+        counts = e.node("_contrib_arange_like", [indices], axis=other)
+        shape = tuple(-1 if at == other else 1 for at in range(rank))
+        parts.append(e.node("broadcast_like", [e.node("Reshape", [counts], shape=shape), indices]))
+    return e.node("gather_nd", [e.input(), e.node("stack", parts, axis=0, num_args=rank)])
+
+
+@TABLE.op("GatherND")
+def gather_nd(e: View) -> Reference:
+    """Emit gather_nd, which has the numbers of a place along the first axis of its indices."""
+    if e.operator.int("batch_dims"):
+        raise e.refused("expected indices for all axes from the first, got batch_dims")
+    rank = len(e.shape(1))
+    turned = e.node("transpose", [e.input(1)], axes=(rank - 1, *range(rank - 1)))
+    return e.node("gather_nd", [e.input(), turned])
+
+
+@TABLE.op("TopK")
+def top_k(e: View) -> list[Reference]:
+    """Emit topk; it sorts stably, as ONNX does, only where it sorts more than an eighth of all."""
+    axis = e.operator.int("axis") % len(e.shape())
+    size, (count,) = e.shape()[axis], e.ints(1)
+    whole = not isinstance(size, int) or 8 * count <= size
+    index, _ = e.node(
+        "topk",
+        [e.input()],
+        axis=axis,
+        k=0 if whole else count,
+        ret_typ="both",
+        is_ascend=not e.operator.int("largest"),
+        dtype="int64",
+    )
+    found = [(index, 0), (index, 1)]
+    return [e.node("slice_axis", [part], axis=axis, begin=0, end=count) for part in found] if whole else found

@@ -56,6 +56,7 @@ _BINARY = {
     "LessOrEqual": (
         "_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar",
     ),
+    "Mod": ("_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar"),
     "And": ("_logical_and", "broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
     "Or": ("_logical_or", "broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
     "Xor": ("_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
@@ -78,6 +79,8 @@ def _number(e: View, slot: int) -> float | None:
 def binary(e: View) -> Reference:
     """Emit MXNet's operator for a number, for equal shapes, or for broadcasting: there are three."""
     equal, broadcast, last, first = _BINARY[e.operator.op_type]
+    if e.operator.op_type == "Mod" and e.operator.int("fmod"):
+        raise e.refused("expected a Mod of the divisor's sign")
     if len(e.operands) == 1:
         return e.input()
     if len(e.operands) > 2:

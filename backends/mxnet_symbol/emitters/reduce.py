@@ -47,3 +47,19 @@ def arg_extreme(e: View) -> Reference:
     o = e.operator
     found = e.node(o.op_type.lower(), [e.input()], axis=o.int("axis"), keepdims=bool(o.int("keepdims")))
     return e.node("Cast", [found], dtype="int64")
+
+
+@TABLE.op("CumSum")
+def cumulative_sum(e: View) -> Reference:
+    """Emit _np_cumsum: between reversals if from the end, moved on by one if exclusive."""
+    (axis,) = e.ints(1)
+    axis %= len(e.shape())
+    reverse, summed = bool(e.operator.int("reverse")), e.input()
+    if reverse:
+        summed = e.node("reverse", [summed], axis=(axis,))
+    if e.operator.int("exclusive"):
+        first = e.node("slice_axis", [summed], axis=axis, begin=0, end=1)
+        rest = e.node("slice_axis", [summed], axis=axis, begin=0, end=-1)
+        summed = e.node("Concat", [e.node("zeros_like", [first]), rest], dim=axis, num_args=2)
+    summed = e.node("_np_cumsum", [summed], axis=axis)
+    return e.node("reverse", [summed], axis=(axis,)) if reverse else summed
