@@ -39,6 +39,7 @@ class Node:
         data: values, for the variables that have any.
         auxiliary: whether it is an auxiliary state.
         call: name of the source's module call in which the operator was.
+        subgraphs: symbols that an operator of control flow runs, as the file has them.
     """
 
     op: str
@@ -48,6 +49,7 @@ class Node:
     data: TensorData | None = None
     auxiliary: bool = False
     call: str = ""
+    subgraphs: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
 
 
 class SymbolBuilder:

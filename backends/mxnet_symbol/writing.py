@@ -111,6 +111,8 @@ def to_json(nodes: list[Node], heads: list[tuple[int, int]]) -> str:
         if node.attributes:
             record["attrs"] = dict(sorted(node.attributes.items()))
         record["inputs"] = [[index, output, 0] for index, output in node.inputs]
+        if node.subgraphs:
+            record["subgraphs"] = node.subgraphs
         records.append(record)
     rest = {
         "arg_nodes": [i for i, node in enumerate(nodes) if node.op == "null"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..symbol import Emitter, EmitterTable
 from . import (
     activation,
+    boxes,
     conv,
     indexing,
     linear,
@@ -20,6 +21,7 @@ from . import (
 
 TABLE: dict[str, Emitter] = EmitterTable.merge(
     activation.TABLE,
+    boxes.TABLE,
     conv.TABLE,
     indexing.TABLE,
     linear.TABLE,

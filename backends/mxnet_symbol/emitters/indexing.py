@@ -45,7 +45,7 @@ def _clipped_indices(e: View, axis: int) -> Value | None:
 
 @TABLE.op("Where")
 def where(e: View) -> Reference:
-    """Emit where, with numbers expanded to arrays because it does not broadcast."""
+    """Emit where, with numbers and smaller operands expanded, because it does not broadcast."""
     on, off = (
         None if a is None or a.size != 1 else float(a.ravel()[0]) for a in (e.constant(1), e.constant(2))
     )
@@ -54,19 +54,33 @@ def where(e: View) -> Reference:
         assert result is not None
         chosen = e.node("Cast", [e.input()], dtype=result.dtype)
         return e.node("_plus_scalar", [e.node("_mul_scalar", [chosen], scalar=on - off)], scalar=off)
+    condition = _as_result(e, 0)
     if on is not None:
-        branches = [e.node("_plus_scalar", [e.node("zeros_like", [e.input(2)])], scalar=on), e.input(2)]
-    elif off is not None:
-        branches = [e.input(1), e.node("_plus_scalar", [e.node("zeros_like", [e.input(1)])], scalar=off)]
+        off_branch = _as_result(e, 2)
+        on_branch = e.node("_plus_scalar", [e.node("zeros_like", [off_branch])], scalar=on)
     else:
-        branches = [e.input(1), e.input(2)]
-    shapes = {e.shape(i) for i, number in ((1, on), (2, off)) if number is None}
-    condition = e.input()
-    if len(shapes) > 1:
-        raise e.refused("expected a Where without broadcasting")
-    if e.shape(0) not in shapes:
-        condition = e.node("broadcast_like", [condition, branches[0]])
-    return e.node("where", [condition, *branches])
+        on_branch = _as_result(e, 1)
+        off_branch = (
+            _as_result(e, 2)
+            if off is None
+            else e.node("_plus_scalar", [e.node("zeros_like", [on_branch])], scalar=off)
+        )
+    return e.node("where", [condition, on_branch, off_branch])
+
+
+def _as_result(e: View, slot: int) -> Reference:
+    """Return an operand, broadcast to the shape of the result where it has another."""
+    type_ = e.operator.types[0]
+    assert type_ is not None
+    source, wanted = e.input(slot), type_.shape or ()
+    if e.shape(slot) == wanted:
+        return source
+    full = next((e.input(at) for at in range(len(e.operands)) if e.shape(at) == wanted), None)
+    if full is None:
+        raise e.refused("expected an operand of the shape of the result")
+    for _ in range(len(wanted) - len(e.shape(slot))):
+        source = e.node("expand_dims", [source], axis=0)
+    return e.node("broadcast_like", [source, full])
 
 
 @TABLE.op("GatherElements")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....ir import Graph, Operator, Value
 from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
@@ -90,9 +91,28 @@ def binary(e: View) -> Reference:
         if number is not None:
             return e.node(op, [e.input(1 - slot)], scalar=number)
     same = e.shape(0) == e.shape(1) and None not in e.shape(0)
+    if e.operator.op_type in _LOGIC and len({_number_type(e.graph, e.value(slot)) for slot in (0, 1)}) > 1:
+        parts = [e.node("Cast", [e.input(slot)], dtype="float32") for slot in (0, 1)]
+        return e.node(equal if same else broadcast, parts)
     if e.operator.op_type == "Mul" and e.value(0) == e.value(1):
         return e.node("square", [e.input()])
     return e.node(equal if same else broadcast, e.inputs())
+
+
+_LOGIC = ("And", "Or", "Xor")
+
+
+def _number_type(graph: Graph, value: Value) -> str | None:
+    """Return the element type of the numbers that a condition is in MXNet: that of what is compared."""
+    while True:
+        producer = graph.producer(value)
+        first = graph.operands(producer.key)[0] if isinstance(producer, Operator) else None
+        type_ = graph.type_of(value)
+        if type_ is not None and type_.dtype != "bool":
+            return type_.dtype
+        if first is None:
+            return None
+        value = first
 
 
 @TABLE.op("Sum")

@@ -85,7 +85,7 @@ def slice_(e: View) -> Reference:
 
 @TABLE.op("Pad")
 def pad(e: View) -> Reference:
-    """Emit Pad."""
+    """Emit Pad, which has the last axes of 4 or 5: those of fewer get axes before them for as long."""
     rank, widths = len(e.shape()), e.ints(1)
     axes = [a % rank for a in e.ints(3)] if e.has(3) else list(range(rank))
     value = e.constant(2)
@@ -93,10 +93,16 @@ def pad(e: View) -> Reference:
         raise e.refused("expected a constant to pad with")
     both = dict(zip(axes, zip(widths[: len(axes)], widths[len(axes) :], strict=True), strict=True))
     flat = [w for a in range(rank) for w in both.get(a, (0, 0))]
-    if any(flat[:4]) or rank not in (4, 5) or min(flat) < 0:
+    source, more = e.input(), tuple(range(5 - rank)) if 0 < rank < 4 else ()
+    if more:
+        flat = [0, 0] * len(more) + flat
+    if any(flat[:4]) or len(flat) not in (8, 10) or min(flat) < 0:
         raise e.refused("expected pads of the trailing axes of 4 or 5, the only ones that MXNet has")
     constant = 0.0 if value is None else float(value)
-    return e.node("Pad", [e.input()], mode=e.operator.str("mode"), pad_width=flat, constant_value=constant)
+    for _ in more:
+        source = e.node("expand_dims", [source], axis=0)
+    padded = e.node("Pad", [source], mode=e.operator.str("mode"), pad_width=flat, constant_value=constant)
+    return e.node("squeeze", [padded], axis=more) if more else padded
 
 
 @TABLE.op("Tile")
@@ -119,7 +125,10 @@ def expand(e: View) -> Reference:
     if before is not None and before.op_type == "Shape":
         like = e.graph.operands(before.key)[0]
         assert like is not None
-        return e.node("broadcast_like", [e.input(), e.builder.reference(like, e.name)])
+        source, missing = e.input(), len(e.graph.known_type(like).shape or ()) - len(e.shape())
+        for _ in range(missing):
+            source = e.node("expand_dims", [source], axis=0)
+        return e.node("broadcast_like", [source, e.builder.reference(like, e.name)])
     sizes = e.ints(1)
     if len(sizes) != len(e.shape()):
         raise e.refused("expected a broadcast to the same rank")

@@ -51,6 +51,14 @@ def _where(b, x, y):
     return b.op("Where", b.op("Greater", x, y), x, b.op("Mul", y, y))
 
 
+def _where_of_fewer_axes(b, x, y):
+    """A number, and numbers along the last axis, chosen by truth values of two element types."""
+    counts = b.op("Greater", b.op("Cast", y, to=6), b.constant(np.int32(0)))
+    chosen = b.op("And", b.op("Greater", x, y), counts)
+    row = b.constant(np.arange(b.type_of(x).static_shape()[-1], dtype=np.float32))
+    return b.op("Where", chosen, row, b.constant(np.float32(-2)))
+
+
 def _not(b, x, y):
     return b.op("Cast", b.op("Not", b.op("Greater", x, y)), to=1)
 
@@ -59,6 +67,7 @@ CASES += [
     *(Case(name, X, Y, build=_logic(name)) for name in ("And", "Or", "Xor")),
     Case("Not", X, Y, build=_not),
     Case("Where", X, Y, build=_where),
+    Case("Where", X, Y, build=_where_of_fewer_axes, backends=["mxnet"]),
     Case("Cast", X, to=6),
     Case("Clip", X, np.float32(-0.5), np.float32(0.5)),
     Case("HardSigmoid", X, alpha=1 / 6),

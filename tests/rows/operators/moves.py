@@ -12,6 +12,8 @@ ROW = Input(floats(2, 1, 4))
 PLACES = Input(integers(2, 3, 4, high=3))
 B = Input(floats(2, 3, 4) > 0)
 VECTOR = Input(floats(4))
+ALIVE, HIDES = Input(floats(2, 6) > -0.8), Input(np.triu(floats(2, 6, 6, seed=1) > 0, 1))
+BOXES = Input(np.array([[0, 1, 7, 6], [2.5, 0, 9, 8], [1, 1, 4, 5]], np.float32))
 _MS = ["mindspore"]
 
 
@@ -51,6 +53,7 @@ CASES = [
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], np.float32(0.5)),
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="reflect"),
     Case("Pad", IMAGE, [0, 0, 1, 2, 0, 0, 0, 1], mode="edge"),
+    Case("Pad", X, [0, 1, 0, 0, 0, 2], np.float32(-1)),
     Case("Tile", X, [1, 2, 3]),
     Case("Expand", ROW, [2, 3, 4]),
     Case("Shape", X, build=_shape),
@@ -75,6 +78,16 @@ CASES = [
     Case("Gather", X, np.array([2, 0, -1]), axis=1),
     Case("GatherElements", X, PLACES, axis=1),
     Case("GatherND", X, np.array([[0, 1], [1, 2]])),
+    Case("regraft.Suppressed", ALIVE, HIDES, backends=["mxnet"]),
+    Case(
+        *("RoiAlign", IMAGE, BOXES, Input(np.array([1, 0, 1]))),
+        output_height=2,
+        output_width=3,
+        spatial_scale=0.5,
+        sampling_ratio=2,
+        coordinate_transformation_mode="output_half_pixel",
+        backends=["mxnet"],
+    ),
     Case("GatherND", X, Input(np.array([[0, -1], [-2, 2]])), backends=_MS),
     Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1, backends=_MS),
     Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1, backends=_MS),
