@@ -53,8 +53,8 @@ def _where(b, x, y):
 
 def _where_of_fewer_axes(b, x, y):
     """A number, and numbers along the last axis, chosen by truth values of two element types."""
-    counts = b.op("Greater", b.op("Cast", y, to=6), b.constant(np.int32(0)))
-    chosen = b.op("And", b.op("Greater", x, y), counts)
+    whole = b.op("Cast", y, to=6)
+    chosen = b.op("And", b.op("Greater", x, y), b.op("Greater", whole, b.scalar_like(0, whole)))
     row = b.constant(np.arange(b.type_of(x).static_shape()[-1], dtype=np.float32))
     return b.op("Where", chosen, row, b.constant(np.float32(-2)))
 
