@@ -6,6 +6,9 @@ from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
 
+_MOST_ROWS = 1 << 10
+"""Turns of a loop up to which symbols are read: what is written could not be compared with its source."""
+
 _STEP: list[tuple[str, str, dict[str, str], list[int]]] = [
     ("null", "one", {}, []),
     ("null", "kept", {}, []),
@@ -26,6 +29,8 @@ def suppressed(e: View) -> Reference:
     (count,) = e.shape()[-1:]
     if len(e.shape()) != 2 or not isinstance(count, int):
         raise e.refused("expected a known number of rows of a batch")
+    if count > _MOST_ROWS:
+        raise e.refused(f"expected at most {_MOST_ROWS} boxes to be compared, got {count}")
     alive, hides = (e.node("Cast", [e.input(slot)], dtype="float32") for slot in (0, 1))
     ones = e.node("Reshape", [e.node("_eye", [], N=count, M=count, dtype="float32")], shape=(count, 1, count))
     rows = e.node("transpose", [hides], axes=(1, 0, 2))
@@ -56,20 +61,3 @@ def suppressed(e: View) -> Reference:
     }
     e.builder.nodes[index].subgraphs.append(step)
     return index, 1
-
-
-@TABLE.op("RoiAlign")
-def roi_align(e: View) -> Reference:
-    """Emit ROIAlign, whose regions begin with the number of their image."""
-    operator = e.operator
-    if operator.str("mode") != "avg":
-        raise e.refused("expected the mean of each part of a region")
-    image = e.node("Reshape", [e.node("Cast", [e.input(2)], dtype="float32")], shape=(-1, 1))
-    return e.node(
-        "_contrib_ROIAlign",
-        [e.input(), e.node("Concat", [image, e.input(1)], dim=1, num_args=2)],
-        pooled_size=(operator.int("output_height"), operator.int("output_width")),
-        spatial_scale=operator.float("spatial_scale"),
-        sample_ratio=operator.int("sampling_ratio") or -1,
-        aligned=operator.str("coordinate_transformation_mode") == "half_pixel",
-    )

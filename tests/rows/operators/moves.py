@@ -13,7 +13,6 @@ PLACES = Input(integers(2, 3, 4, high=3))
 B = Input(floats(2, 3, 4) > 0)
 VECTOR = Input(floats(4))
 ALIVE, HIDES = Input(floats(2, 6) > -0.8), Input(np.triu(floats(2, 6, 6, seed=1) > 0, 1))
-BOXES = Input(np.array([[0, 1, 7, 6], [2.5, 0, 9, 8], [1, 1, 4, 5]], np.float32))
 _MS = ["mindspore"]
 
 
@@ -79,15 +78,6 @@ CASES = [
     Case("GatherElements", X, PLACES, axis=1),
     Case("GatherND", X, np.array([[0, 1], [1, 2]])),
     Case("regraft.Suppressed", ALIVE, HIDES, backends=["mxnet"]),
-    Case(
-        *("RoiAlign", IMAGE, BOXES, Input(np.array([1, 0, 1]))),
-        output_height=2,
-        output_width=3,
-        spatial_scale=0.5,
-        sampling_ratio=2,
-        coordinate_transformation_mode="output_half_pixel",
-        backends=["mxnet"],
-    ),
     Case("GatherND", X, Input(np.array([[0, -1], [-2, 2]])), backends=_MS),
     Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1, backends=_MS),
     Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1, backends=_MS),
