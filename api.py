@@ -289,6 +289,7 @@ def verify(
     steps: int = 20,
     html: str | Path | None = None,
     lang: str = "en",
+    pieces: bool | None = None,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -317,6 +318,9 @@ def verify(
         steps: how many steps of the recipes are followed.
         html: a file to write the report to as a page, whatever it says; see `write_page`.
         lang: the page's language, "en" or "zh".
+        pieces: whether a PyTorch module and what was written from it run in pieces, with the weights of one
+            piece in memory at a time: the forward pass alone is compared then, on one draw. None does so
+            where the weights are more than half of the memory.
         options: loading options, as in `load`.
 
     Returns:
@@ -349,7 +353,15 @@ def verify(
     other: Any = target
     if isinstance(target, Graph) or is_written(target):
         report = compare(
-            graph, other, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts
+            graph,
+            other,
+            given,
+            train=train,
+            expected=expected,
+            laws=True,
+            oracle=oracle,
+            recipes=scripts,
+            pieces=pieces,
         )
     else:
         shown = inputs if inputs is not None else list(graph.origin.inputs.values())

@@ -226,6 +226,7 @@ def rewrite_file(
     verify_each: bool = False,
     allow_removal: bool = True,
     recipe: str | RecipeFunction | None = None,
+    pieces: bool | None = None,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -244,6 +245,7 @@ def rewrite_file(
         allow_removal: whether more than half of the trainable parameters may go.
         recipe: what trains the source, ``train.py:recipe`` (**the file is run**) or a function, as in
             `verify`: then ``train.py`` is written too, and followed for some steps beside it.
+        pieces: as in `verify`; the weights of an ONNX model then lie in a file of their own.
         options: the backend's own.
 
     Raises:
@@ -262,10 +264,13 @@ def rewrite_file(
     if not verified:  # then there is no recipe, and nothing that runs models is imported
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     from .verification import Recipes
+    from .verification.streaming.deciding import is_large
     from .verification.verify_written import VerificationError, choose_comparable, verify_written
 
     if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
         raise _no_recipe(target)
+    if target == "onnx" and (pieces or (pieces is None and is_large(graph))):
+        options.setdefault("external_data", True)  # from a file of their own they are mapped
     names: list[str] = []
     with staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage:
         inner = stage / final.name if row.suffix else stage
@@ -280,7 +285,7 @@ def rewrite_file(
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
         with phase("verify"):
-            report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts)
+            report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts, pieces)
         if not report.passed:
             raise VerificationError(report, final)
         if emit_tests:

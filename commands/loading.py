@@ -252,6 +252,15 @@ def load(model: str, loading: Loading, *, partial: bool = False, keep_prints: bo
         )
 
 
+pieces_option = click.option(
+    "--stream/--whole",
+    "pieces",
+    default=None,
+    help="Compare in pieces, with the weights of one piece in memory at a time, or whole: PyTorch MODELs, "
+    "forward pass alone; by default where the weights are more than half of the memory.",
+)
+
+
 oracle_option = click.option(
     "--oracle",
     envvar="REGRAFT_MXNET_PYTHON",

@@ -10,7 +10,16 @@ import click
 
 from .completion import ModelName, PassName
 from .language import language
-from .loading import MODEL_HELP, TARGET, Loading, load, model_options, oracle_for, oracle_option
+from .loading import (
+    MODEL_HELP,
+    TARGET,
+    Loading,
+    load,
+    model_options,
+    oracle_for,
+    oracle_option,
+    pieces_option,
+)
 from .pages import html_option
 from .printing import (
     add_row,
@@ -113,6 +122,7 @@ if TYPE_CHECKING:
     metavar="PASS",
     help="Print the graph after that pass, one of the target's own too.",
 )
+@pieces_option
 @oracle_option
 @html_option
 @model_options
@@ -139,6 +149,7 @@ def rewrite(
     force: bool,
     verify_each: bool,
     print_after: str | None,
+    pieces: bool | None,
     oracle: str | None,
     html: Path | None,
     loading: Loading,
@@ -205,6 +216,7 @@ def rewrite(
                 verify_each=verify_each,
                 allow_removal=allow_removal,
                 recipe=recipe,
+                pieces=pieces,
                 **options,
             )
         is_onnx = api.target_of(output, target) == "onnx"

@@ -8,7 +8,7 @@ import click
 
 from .completion import ModelName
 from .language import language
-from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option
+from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option, pieces_option
 from .pages import html_option
 from .printing import doing, echo, print_json, print_report, report_errors
 
@@ -50,6 +50,7 @@ from .printing import doing, echo, print_json, print_report, report_errors
 @click.option(
     "--steps", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of the recipes to follow."
 )
+@pieces_option
 @oracle_option
 @html_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every row of every table, and every note.")
@@ -66,6 +67,7 @@ def verify(
     write_map: Path | None,
     recipes: tuple[str, ...],
     steps: int,
+    pieces: bool | None,
     oracle: str | None,
     html: Path | None,
     verbose: bool,
@@ -104,6 +106,7 @@ def verify(
                 recipes=both,
                 steps=steps,
                 html=html,
+                pieces=pieces,
                 lang=language(),
                 trust=loading.trust,
             )

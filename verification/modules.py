@@ -56,6 +56,7 @@ class ModuleComparison:
         target: the target's run.
         runners: the source's and the target's.
         rounding: what rounding does in the source's run.
+        alone: whether modules run alone too, or are compared at their boundaries only.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class ModuleComparison:
         runs: tuple[Run, Run],
         runners: tuple[Runner, Runner],
         rounding: Rounding,
+        *,
+        alone: bool = True,
     ) -> None:
+        self._alone = alone
         self._tree, self._inputs, self._rounding = tree, inputs, rounding
         self._source, self._target = runs
         self._source_runner, self._runner = runners
@@ -133,7 +137,8 @@ class ModuleComparison:
             unproven=worst.unproven,
             reason=worst.reason,
         )
-        return self._run_isolated(_Finding(row, record, found, tuple(pairs)))
+        finding = _Finding(row, record, found, tuple(pairs))
+        return self._run_isolated(finding) if self._alone else finding
 
     def _run_isolated(self, finding: _Finding) -> _Finding:
         """Run the target's module alone on what entered the source's."""

@@ -144,6 +144,7 @@ class Report:
         nodes: what every node of the source gave in its own framework, against the graph that it was lowered
             to, one row an output; empty where no framework shows it.
         recipes: how two training scripts compare; None where none were given.
+        scope: what alone was compared, as the first line says it; empty where that is not limited.
     """
 
     source: str
@@ -163,6 +164,7 @@ class Report:
     proved_against: str = "source"
     nodes: list[ModuleRow] = field(default_factory=list)
     recipes: RecipeReport | None = None
+    scope: str = ""
 
     @property
     def passed(self) -> bool:
@@ -243,6 +245,7 @@ class Report:
             what += f", {len(self.nodes)} outputs of the source's nodes"
         if self.passed:
             to = "equal to what was read" if self.proved_against == "graph" else "equal"
+            to += f" {self.scope}" if self.scope else ""
             return f"{to}: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
         found = [] if self.recipes is None else [self.recipes.differences()]
         if failed:

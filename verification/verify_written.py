@@ -67,6 +67,7 @@ def verify_written(
     target: str,
     oracle: str | Path | None = None,
     recipes: Recipes | None = None,
+    pieces: bool | None = None,
 ) -> Report:
     """Compare what was written with the source, or with the rewritten graph if passes added inputs.
 
@@ -78,6 +79,7 @@ def verify_written(
         target: a key of `backends.TARGETS`.
         oracle: a Python in which the source runs itself; see `verify`.
         recipes: the source's training script and the one that was written; see `verify`.
+        pieces: whether both sides run in pieces; see `verify`.
     """
     written: Graph | Path = out
     renames: Path | None = None
@@ -87,7 +89,9 @@ def verify_written(
     graph = _ended_alike(graph, rewritten)
     if choose_comparable(graph, rewritten) is graph:
         train = recipes is not None
-        return verify(graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes)
+        return verify(
+            graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes, pieces=pieces
+        )
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
 

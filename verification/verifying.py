@@ -31,6 +31,7 @@ from .runners.select_runner import (
 )
 from .runners.source_calls import in_source_calls
 from .sides import Sides
+from .streaming.deciding import needs_pieces, require_pieces
 from .structure.comparing import Describing, compare_structure, remark_on_dropouts
 from .structure.report import Structure
 from .structure.settings import settings_of
@@ -70,6 +71,7 @@ def verify(
     oracle: str | Path | None = None,
     write_map: Path | None = None,
     recipes: Recipes | None = None,
+    pieces: bool | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -98,12 +100,20 @@ def verify(
             compared with the graph that they were lowered to as well.
         write_map: with `own`, where to write which parameter is which, as a ``renames.json``.
         recipes: with `train`, the training script of each side, to be compared and followed; **runs them**.
+        pieces: whether both sides run in pieces, see `verify_in_pieces`; None where the weights are more than
+            half of the memory and the sides can.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
             nothing tells which layers are pairs (E703).
-        UsageError: when inputs cannot be made, or the target is nothing that runs.
+        UsageError: when inputs cannot be made, or the target is nothing that runs; for `pieces` with sides
+            that cannot, or with more than the forward pass.
     """
+    if pieces or (pieces is None and needs_pieces(source, target)):
+        require_pieces(source, target, (train, oracle, expected, recipes))
+        from .streaming.comparing import verify_in_pieces
+
+        return verify_in_pieces(source, Path(str(target)), inputs, seed=seed, threads=threads)
     alike = None
     if own and oracle is None and isinstance(target, Graph):
         alike = draw_values(source, target)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import mmap
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir import ModelError, TensorData, numpy_dtype
+from ...ir.outside.memory_limits import data_limit
 from ..given_values import fit_values
 from .export.tensors import tensor_of
 
@@ -50,7 +54,9 @@ def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -
     fitting = fit_values(wanted, given, list(groups.values()), counters, dtypes)
     if not own:
         module = _copied(module)
-    tensors = {name: _mapped(data, state[name]) for name, data in fitting.items()}
+    limit = data_limit()  # pages that may be written count, whether or not they are
+    private = limit is None or 2 * sum(data.nbytes for data in fitting.values()) <= limit
+    tensors = {name: _mapped(data, state[name], private=private) for name, data in fitting.items()}
     _set(module, tensors)
     left = [n for n, t in (*module.named_parameters(), *module.named_buffers()) if t.is_meta]
     if left:
@@ -115,26 +121,51 @@ def _set(module: Module, tensors: Mapping[str, torch.Tensor]) -> None:
                     made[id(old)] = (
                         nn.Parameter(new, requires_grad=old.requires_grad) if is_parameter else new
                     )
+                    if new in _mapped_files():
+                        _mapped_files()[made[id(old)]] = _mapped_files()[new]
                     new_ones.add(id(made[id(old)]))
                 held[name] = made[id(old)]
 
 
-def _mapped(data: TensorData, old: torch.Tensor) -> torch.Tensor:
+def release_values(module: Module) -> None:
+    """Let go of the pages that reading a module's mapped parameters filled; they are read again when used."""
+    for tensor in module.parameters():
+        mapped = _mapped_files().get(tensor)
+        if mapped is not None and tensor._version == 0:  # else they hold what was written since
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+@cache
+def _mapped_files() -> Any:
+    """Parameter -> the file's elements that it lies on, as long as it lives."""
+    from torch.utils.weak import WeakIdKeyDictionary
+
+    return WeakIdKeyDictionary()
+
+
+def _mapped(data: TensorData, old: torch.Tensor, *, private: bool) -> torch.Tensor:
     """A tensor on a file's elements; what is written to it is this process's own.
 
     It has the type of the parameter that it stands for, unless that one is on ``meta`` and of a type like it.
+
+    Args:
+        data: the elements.
+        old: the parameter.
+        private: whether it may be written to at all.
     """
     import torch
 
     if data.place is not None:
         path, start = data.place
-        array: np.ndarray = np.memmap(path, numpy_dtype(data.dtype), "c", start, data.shape or (1,)).view(
-            np.ndarray
-        )
-        array = array.reshape(data.shape)
+        kind = numpy_dtype(data.dtype)
+        mapped = np.memmap(path, kind, "c" if private else "r", start, data.shape or (1,))
+        array: np.ndarray = mapped.view(np.ndarray).reshape(data.shape)
         bits = array.view(np.int16) if data.dtype == "bfloat16" else array
-        found = torch.from_numpy(bits)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that writing to what cannot be written is undefined
+            found = torch.from_numpy(bits)
         found = found.view(torch.bfloat16) if data.dtype == "bfloat16" else found
+        _mapped_files()[found] = mapped._mmap  # type: ignore[attr-defined]
     else:
         found = tensor_of(data.numpy())
     if old.is_meta and old.is_floating_point() == found.is_floating_point():

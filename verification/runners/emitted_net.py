@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from ...backends.renames import computed, read_renames
 from ...frontends.mindspore_cell.initializers import state_laws
 from ...frontends.mindspore_cell.tree import walk
-from ...ir import Graph
+from ...ir import Graph, ModelError
 from .mindspore_cells import cells_of, refusal, start
 
 _numbers = itertools.count()
@@ -28,10 +29,40 @@ def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], st
     Raises:
         ModelError: when ``model.py`` or ``renames.json`` cannot be used.
     """
+    return _built(folder, lambda module: module.build())
+
+
+def emitted_net_without_values(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], str, Path]:
+    """As `emitted_net`, with Parameters that hold no memory, and the checkpoint that has their values.
+
+    Raises:
+        ModelError: as in `emitted_net`.
+    """
+    start()
+    from mindspore.nn.utils import no_init_parameters
+
+    checkpoints: list[Path] = []
+
+    def build(module: Any) -> Any:
+        module.load = lambda _, checkpoint: checkpoints.append(Path(checkpoint))
+        with no_init_parameters():
+            return module.build()
+
+    net, paths, name = _built(folder, build)
+    if not checkpoints:
+        sys.modules.pop(name, None)
+        raise ModelError(
+            "E702", "expected `build` to call `load`, as it was written", place=str(folder / "model.py")
+        )
+    return net, paths, name, checkpoints[0]
+
+
+def _built(folder: Path, build: Callable[[Any], Any]) -> tuple[Any, dict[int, str | tuple[str, ...]], str]:
+    """Return what `emitted_net` does, with the net that `build` makes of the module."""
     start()
     module = _import_module(folder / "model.py")
     try:
-        net = module.build()
+        net = build(module)
     except Exception as error:  # emitted code, which a user may have edited
         sys.modules.pop(module.__name__, None)
         raise refusal("build", error, str(folder / "model.py")) from error

@@ -147,8 +147,8 @@ class OnnxRunner:
         self._folder = path.parent
         return open_onnx(path, external=external)
 
-    def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-        """Return a session on a model or a part of it."""
+    def session_options(self) -> onnxruntime.SessionOptions:
+        """Return the options of a session."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # its errors come as exceptions
         if not self._optimised:
@@ -158,6 +158,11 @@ class OnnxRunner:
         options.add_session_config_entry(_SPINNING, "0")
         if self._folder is not None:
             options.add_session_config_entry(_EXTERNAL_FOLDER, str(self._folder.resolve()))
+        return options
+
+    def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        """Return a session on a model or a part of it."""
+        options = self.session_options()
         try:
             return onnxruntime.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -180,7 +185,7 @@ class OnnxRunner:
         """
         feeds = self._feeds(inputs)
         self._require_same(feeds)
-        outputs = _run(self._whole(()), self.outputs, feeds)
+        outputs = run_session(self._whole(()), self.outputs, feeds)
         values = {**feeds, **dict(zip(self.outputs, outputs, strict=True))}
         named = list(zip(self.outputs, outputs, strict=True))
         if not calls or not self.calls:
@@ -190,7 +195,7 @@ class OnnxRunner:
         }
         self._store = ValueStore()
         for names in self._sliced.group_names(list(boundaries), feeds, IN_MEMORY):
-            found = _run(self._whole(tuple(names)), names, feeds)
+            found = run_session(self._whole(tuple(names)), names, feeds)
             values.update(zip(names, map(self._store.keep, found), strict=True))
         return Run(named, self._records(values), self._store)
 
@@ -220,7 +225,7 @@ class OnnxRunner:
         wanted = [n for n in dict.fromkeys([*self.outputs, *edges]) if n not in values]
         given, store = dict(values), ValueStore()
         for names in self._sliced.group_names(wanted, feeds, IN_MEMORY):
-            found = _run(self.session(self._sliced.between(list(given), names)), names, given)
+            found = run_session(self.session(self._sliced.between(list(given), names)), names, given)
             values.update(zip(names, map(store.keep, found), strict=True))
         return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
 
@@ -253,7 +258,7 @@ class OnnxRunner:
         _take(taking, arrays)
         session, feeds = self.session(taking), {**self._feeds(inputs), **arrays}
         for name, array in arrays.items():
-            yield name, _run(session, self.outputs, {**feeds, name: change(array)})
+            yield name, run_session(session, self.outputs, {**feeds, name: change(array)})
 
     @contextmanager
     def altered(
@@ -300,7 +305,7 @@ class OnnxRunner:
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
         """Return a function that runs the model between some values and others, any number of times."""
         session = self.session(self._sliced.between(inputs, outputs))
-        return lambda arrays: _run(session, outputs, dict(zip(inputs, arrays, strict=True)))
+        return lambda arrays: run_session(session, outputs, dict(zip(inputs, arrays, strict=True)))
 
     def dims(self, name: str) -> list[int | None]:
         """Return the sizes of a value; None for unknown ones."""
@@ -314,7 +319,7 @@ class OnnxRunner:
         _take(part, self._altered)
         round_products(part, self._rounding)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
-        return _run(self.session(part), record["outputs"], feeds)
+        return run_session(self.session(part), record["outputs"], feeds)
 
     @contextmanager
     def run_unfused(self) -> Iterator[None]:
@@ -411,9 +416,14 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     model.graph.initializer.extend(left)
 
 
-def _run(
+def run_session(
     session: onnxruntime.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
+    """Return outputs of a session by their names; what it does not take is left out.
+
+    Raises:
+        ModelError: E702 where ONNX Runtime cannot run it.
+    """
     wanted = {i.name for i in session.get_inputs()}
     try:
         found = session.run(list(outputs), {k: np.asarray(v) for k, v in feeds.items() if k in wanted})

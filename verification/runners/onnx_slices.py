@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -69,7 +69,18 @@ class Slices:
     def between(self, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
         """Return the part of the model that computes `outputs` from `inputs`."""
         graph = self.model.graph
-        needed, used, stack = set(inputs), set(), list(outputs)
+        kept, used = self.needed(inputs, outputs)
+        new = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        new.graph.name = "module"
+        new.graph.input.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in inputs)
+        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
+        new.graph.node.extend(graph.node[i] for i in kept)
+        new.graph.initializer.extend(self.initializers[n] for n in used)
+        return new
+
+    def needed(self, inputs: Collection[str], outputs: Sequence[str]) -> tuple[list[int], list[str]]:
+        """Return the numbers of the nodes that compute values from others, and the initializers they read."""
+        needed, used, stack = set(inputs), set[str](), list(outputs)
         kept: set[int] = set()
         while stack:
             name = stack.pop()
@@ -79,16 +90,14 @@ class Slices:
             if name in self.initializers:
                 used.add(name)
             elif name in self.producer and self.producer[name] not in kept:
-                node = graph.node[self.producer[name]]
                 kept.add(self.producer[name])
-                stack.extend(n for n in [*node.input, *_implicit(node)] if n)
-        new = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
-        new.graph.name = "module"
-        new.graph.input.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in inputs)
-        new.graph.output.extend(self.infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
-        new.graph.node.extend(graph.node[i] for i in sorted(kept))
-        new.graph.initializer.extend(self.initializers[n] for n in sorted(used))
-        return new
+                stack.extend(values_read(self.model.graph.node[self.producer[name]]))
+        return sorted(kept), sorted(used)
+
+
+def values_read(node: onnx.NodeProto) -> list[str]:
+    """Return the names of the values that a node reads, those that its nested graphs use included."""
+    return [name for name in [*node.input, *_implicit(node)] if name]
 
 
 def _implicit(node: onnx.NodeProto) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs torch code in float64 throughout, also where it asks for a narrower type."""
+"""Runs torch code in float64 or float32 throughout, also where it asks for a narrower type."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from ...ir import Graph, Operator
 
 if TYPE_CHECKING:
     import torch
+
+_AT_ONCE = 1 << 26
+"""Elements of a narrower matrix that are widened at once where it is multiplied with."""
 
 
 def measure_unfolded(graph: Graph, node: Operator) -> int:
@@ -35,16 +38,29 @@ def in_double() -> AbstractContextManager[object]:
     """Return a with block in which nothing is rounded to less than float64 or complex128.
 
     A float64 copy of a model still computes in float32 after `.float()`, `dtype=torch.float32` or
-    `torch.arange(16.0)`: sines of `time * exp(...)` are then as inaccurate as in float32. Inside the block
-    the element types that the model asks for are widened, and so are results of operators that ask for none.
-    Random numbers are drawn in float32, because float64 draws others.
+    `torch.arange(16.0)`: sines of `time * exp(...)` are then as inaccurate as in float32.
+    """
+    import torch
+
+    return in_wide(torch.float64)
+
+
+def in_wide(real: torch.dtype) -> AbstractContextManager[object]:
+    """Return a with block in which floating-point numbers of narrower types are widened where they are used.
+
+    The element types that the model asks for are widened, and so are results of operators that ask for none.
+    Random numbers are drawn in float32, because float64 draws others. Narrower weights are widened by the
+    operator that reads them, some columns of a large matrix at a time.
+
+    Args:
+        real: ``torch.float64`` or ``torch.float32``.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    aten = torch.ops.aten
+    aten, wide = torch.ops.aten, _wide(real)
 
-    class InDouble(TorchDispatchMode):
+    class InWide(TorchDispatchMode):
         supports_higher_order_operators = True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,40 +71,59 @@ def in_double() -> AbstractContextManager[object]:
             if func is aten._assert_tensor_metadata.default:  # of an exported programme
                 return None
             if func is aten._to_copy.default:
-                cast = _cast(args[0], given)
+                cast = _cast(args[0], given, wide)
                 if cast is not None:
                     return cast
             if func is aten.view.dtype and args[0].dtype.itemsize != args[1].itemsize:
                 raise TypeError("a tensor of another element type has other bits")
             if torch.Tag.nondeterministic_seeded in func.tags:
-                return _widen(func(*args, **_draw_in_float(func, args, given)))
+                return _widen(func(*args, **_draw_in_float(func, args, given)), wide)
             shares = any(a.alias_info is not None for a in schema.arguments)
             if shares and func is not aten.lift_fresh.default:  # a view, or a write in place
                 return func(*args, **given)
-            args, given = _widen(args), _widen(given)
+            if func is aten.embedding.default:  # whose rows alone are widened
+                return _widen(func(*args, **given), wide)
+            if func is aten.mm.default and args[1].dtype in wide and args[1].numel() > _AT_ONCE:
+                return _multiply(*args, wide)
+            args, given = _widen(args, wide), _widen(given, wide)
             if func in (aten._softmax.default, aten._log_softmax.default):
                 args = (*args[:2], False)  # whether to make float32 of float16
-            return _widen(func(*args, **given))
+            return _widen(func(*args, **given), wide)
 
-    return InDouble()
+    return InWide()
 
 
 @cache
-def _wide() -> dict[torch.dtype, torch.dtype]:
+def _wide(real: torch.dtype) -> dict[torch.dtype, torch.dtype]:
     """Return element type -> the wide one that takes its place."""
     import torch
 
-    real = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
-    return {**real, torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+    halves = dict.fromkeys((torch.float16, torch.bfloat16), real)
+    if real is torch.float32:
+        return {**halves, torch.complex32: torch.complex64}
+    return {
+        **halves,
+        torch.float32: real,
+        **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
+    }
 
 
-def _cast(tensor: Any, keywords: dict[str, Any]) -> Any:
-    """Return the result of a cast that changes nothing in float64; None for any other operator."""
+def _multiply(left: Any, right: Any, wide: dict[torch.dtype, torch.dtype]) -> Any:
+    """Return a product with a large narrower matrix, of which some columns at a time are widened."""
+    import torch
+
+    columns = max(1, _AT_ONCE // max(1, right.shape[0]))
+    parts = [torch.mm(_widen(left, wide), _widen(part, wide)) for part in right.split(columns, 1)]
+    return torch.cat(parts, 1)
+
+
+def _cast(tensor: Any, keywords: dict[str, Any], wide: dict[torch.dtype, torch.dtype]) -> Any:
+    """Return the result of a cast that changes nothing in the wide type; None for any other operator."""
     import torch
 
     wanted = keywords.get("dtype")
     others = [v for k, v in keywords.items() if k not in ("dtype", "non_blocking") and v is not None]
-    if others or wanted not in _wide() or tensor.dtype is not _wide()[wanted]:
+    if others or wanted not in wide or tensor.dtype is not wide[wanted]:
         return None
     as_it_is = wanted in (torch.float32, torch.complex64)  # where the model's own cast is no copy
     return tensor if as_it_is else tensor.clone()
@@ -103,16 +138,16 @@ def _draw_in_float(func: Any, args: Any, keywords: dict[str, Any]) -> dict[str, 
     return {**keywords, "dtype": torch.float32} if like and takes and not keywords.get("dtype") else keywords
 
 
-def _widen(values: Any) -> Any:
+def _widen(values: Any, wide: dict[torch.dtype, torch.dtype]) -> Any:
     """Return values with their tensors and element types widened."""
     import torch
     from torch.utils import _pytree as pytree
 
     def widen(value: Any) -> Any:
         if isinstance(value, torch.dtype):
-            return _wide().get(value, value)
-        if isinstance(value, torch.Tensor) and value.dtype in _wide():
-            return value.to(_wide()[value.dtype])
+            return wide.get(value, value)
+        if isinstance(value, torch.Tensor) and value.dtype in wide:
+            return value.to(wide[value.dtype])
         return value
 
     return pytree.tree_map(widen, values)

@@ -33,6 +33,7 @@ def compare_structure(
     mapping: Map | None,
     *,
     train: bool,
+    contents: bool = True,
 ) -> tuple[Structure, list[str]]:
     """Return the differences, and notes.
 
@@ -43,8 +44,11 @@ def compare_structure(
             nothing tells.
         mapping: the target's ``renames.json``; None where there is none.
         train: whether settings count.
+        contents: see `compare_sharing`.
     """
-    shared, notes = compare_sharing(source, held, None if mapping is None else mapping.rows)
+    shared, notes = compare_sharing(
+        source, held, None if mapping is None else mapping.rows, contents=contents
+    )
     mine = settings_of(source)
     differing = [] if mine is None or settings is None else compare_settings(mine, settings)
     values, count = ([], 0) if mapping is None else compare_values(source, held, mapping)

@@ -64,7 +64,7 @@ def held_by_graph(graph: Graph) -> list[Held]:
 
 
 def compare_sharing(
-    source: Graph, target: Sequence[Held], rows: Rows | None
+    source: Graph, target: Sequence[Held], rows: Rows | None, *, contents: bool = True
 ) -> tuple[list[SharedRow], list[str]]:
     """Return the weights that are one on one side and several on the other, and notes.
 
@@ -73,8 +73,9 @@ def compare_sharing(
         target: the tensors of what was written from it.
         rows: the parameters of its ``renames.json``; None without. A tie that they state was asked for: it is
             a note.
+        contents: whether tensors are told by their elements too, which reads all of them, or by names only.
     """
-    return _Comparison(source, target, rows).compare()
+    return _Comparison(source, target, rows, contents=contents).compare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class _Source:
 
 
 class _Comparison:
-    def __init__(self, source: Graph, target: Sequence[Held], rows: Rows | None) -> None:
+    def __init__(self, source: Graph, target: Sequence[Held], rows: Rows | None, *, contents: bool) -> None:
+        self.contents = contents
         self.source, self.target = source, target
         self.rows = rows
         self.declared = Counter(p.declared for p in source.parameters())
@@ -115,7 +117,7 @@ class _Comparison:
         result: list[SharedRow] = []
         for size, held in theirs.items():
             weights = mine.get(size, [])
-            if size[1] > 1 and _is_float(size[0]) and len(held) + len(weights) > 2:
+            if self.contents and size[1] > 1 and _is_float(size[0]) and len(held) + len(weights) > 2:
                 result += self._of_one_size(weights, held, constants.get(size, []))
         result += self._compare_by_names(result)
         names = ", ".join(self.asked)

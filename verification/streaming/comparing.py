@@ -1,0 +1,149 @@
+"""Compares a source with what was written from it, both of which run in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ...checkpoints.mapping import read_map
+from ...ir import Array, Graph
+from ..cases import case_of
+from ..coverage import Covered
+from ..inputs import batch_symbols, bindings, make_inputs
+from ..modules import ModuleComparison
+from ..proof import find_unproven
+from ..report import ModuleRow, OutputRow, Report
+from ..runners.registry import runtime_of_output
+from ..sides import Sides
+from ..structure.comparing import compare_structure
+from .deciding import budget
+from .targets import PiecesTarget, target_in_pieces
+from .torch_pieces import TorchPieces
+
+_NARROW = "bfloat16"
+"""The element type that neither target's runtime has kernels for on the CPU."""
+
+_LEFT_OUT = "other draws and sizes, training, and what changes of parameters do, as the models ran in pieces"
+
+
+def verify_in_pieces(
+    source: Graph,
+    target: Path,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Report:
+    """Compare the forward pass on one draw, with the weights of one piece of either side in memory at a time.
+
+    Each side computes from its own values, so that together its pieces are its whole forward pass. Only where
+    something differs do modules run alone too, on the source's values, to find the first that is wrong. Where
+    there are numbers of bfloat16, both sides compute in float32 from the same weights, and the element types
+    that the file states are compared by themselves.
+
+    Args:
+        source: a loaded torch module, as it was before any pass.
+        target: an ``.onnx`` file, or an emitted folder.
+        inputs: arrays by input name; None for the user's own, else for drawn ones.
+        seed: of the draw.
+        threads: for ONNX Runtime.
+
+    Raises:
+        ModelError: when one side cannot be run (E702).
+    """
+    wide = any(p.data.dtype == _NARROW for p in source.parameters())
+    runners = [TorchPieces(source, "float32" if wide else "")]
+    runner = target_in_pieces(target, threads=threads, wide=wide, budget=budget())
+    exact = TorchPieces(source, "float64")
+    try:
+        sides = Sides(source, runners[0], runner, exact)
+        outputs, rows, culprit, covered = _compare_run(sides, inputs, seed)
+        outputs, rows = _with_types(source, runner, outputs, rows)
+        if culprit is None:
+            culprit = next((r.call for r in rows if r.passed is False), None)
+        structure, notes = None, list[str]()
+        renames = _renames_of(target)
+        if renames.is_file():
+            held, mapping = runner.held(), read_map(renames)
+            structure, notes = compare_structure(source, held, None, mapping, train=False, contents=False)
+        if wide:
+            sides.notes.append(
+                "computed in float32 on both sides, from the same bfloat16 weights: the target's runtime has "
+                "no bfloat16 on the CPU, and what rounding to it does is not compared"
+            )
+        return Report(
+            sides.title(sides.source),
+            sides.title(sides.target),
+            sides.yardstick(),
+            outputs,
+            rows,
+            culprit,
+            [*sides.notes, *notes],
+            unproven=find_unproven(source, outputs, rows),
+            coverage=covered.of(rows),
+            structure=structure,
+            scope=f"in the forward pass in pieces{', in float32' if wide else ''}",
+        )
+    finally:
+        for each in (*runners, runner, exact):
+            each.close()
+
+
+def _compare_run(
+    sides: Sides, inputs: Mapping[str, Array] | None, seed: int
+) -> tuple[list[OutputRow], list[ModuleRow], str | None, Covered]:
+    """Run both sides once; returns rows, the call in which the target goes wrong, and what was covered."""
+    graph = sides.graph
+    given, name = inputs, "the inputs given"
+    if given is None and graph.origin.given:
+        given, name = dict(graph.origin.inputs), "the example"
+    sizes = bindings(graph, given)
+    if given is None:
+        given, name = make_inputs(graph, sizes, seed), "normal"
+    covered = Covered(unreached=[_LEFT_OUT])
+    covered.add(name, sizes, batch_symbols(graph))
+    runs = sides.source.run(given), sides.target.run(given)
+    rounding = sides.rounding(given, runs[0], calls=True)
+    outputs = sides.outputs(case_of(sizes), *runs, rounding)
+    agree = all(row.passed for row in outputs)
+    runners = sides.source, sides.target
+    found = ModuleComparison(graph.modules, given, runs, runners, rounding, alone=False)
+    rows = found.rows(agree=agree)
+    if agree and not any(_is_off(row) for row in rows):
+        return outputs, rows, None, covered
+    found = ModuleComparison(graph.modules, given, runs, runners, rounding)
+    rows = found.rows(agree=agree)
+    culprit = found.culprit(rows)
+    if culprit is None and not agree and any(row.passed for row in rows):
+        culprit = "#1"  # every module is right: it is the root's own code after the last of them
+    return outputs, rows, culprit, covered
+
+
+def _is_off(row: ModuleRow) -> bool:
+    """Whether the values at a call's boundary are beyond tolerance, whatever outputs show."""
+    return row.max_abs is not None and row.passed is not True
+
+
+def _with_types(
+    source: Graph, runner: PiecesTarget, outputs: list[OutputRow], rows: list[ModuleRow]
+) -> tuple[list[OutputRow], list[ModuleRow]]:
+    """Return rows in which outputs and calls fail whose element types in the file are not the source's."""
+    stated = runner.stated_types()
+    if stated is None:
+        return outputs, rows
+    types = {name: source.type_of(value) for name, value in source.outputs}
+    found: list[OutputRow] = []
+    for row, theirs in zip(outputs, stated, strict=False):
+        own = types.get(row.name)
+        if row.passed and own is not None and theirs and own.dtype != theirs:
+            reason = f"expected element type {own.dtype}, got {theirs}"
+            row = replace(row, passed=False, reason=reason)  # noqa: PLW2901 - the same output, judged
+        found.append(row)
+    return [*found, *outputs[len(found) :]], rows
+
+
+def _renames_of(target: Path) -> Path:
+    runtime = runtime_of_output(target)
+    is_file = runtime is not None and bool(runtime.suffix)
+    return target.with_suffix(".renames.json") if is_file else target / "renames.json"

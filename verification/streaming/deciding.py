@@ -1,0 +1,70 @@
+"""Decides whether a comparison runs in pieces, and refuses what cannot be compared so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...ir import Graph, UsageError
+from ...ir.outside.memory_limits import memory_limit
+from ..runners.registry import runtime_of_output
+
+_TARGETS = ("onnx_runner", "mindspore_runner")
+"""The runtimes whose outputs run in pieces."""
+
+_SMALLEST, _LARGEST = 1 << 24, 1 << 28
+"""Bounds of the bytes of weights in one piece."""
+
+
+def is_large(graph: Graph) -> bool:
+    """Whether the weights of a graph are more than half of the memory."""
+    return 2 * sum(p.data.nbytes for p in graph.parameters()) > memory_limit()
+
+
+def needs_pieces(source: Graph, target: object) -> bool:
+    """Whether the weights are more than half of the memory, and both sides run in pieces."""
+    return is_large(source) and not _obstacle(source, target)
+
+
+def require_pieces(source: Graph, target: object, others: Sequence[object] = ()) -> None:
+    """Check that a comparison that was asked for in pieces can be made so.
+
+    Args:
+        source: the source.
+        target: the target.
+        others: what else was asked for; all falsy where it is the forward pass alone.
+
+    Raises:
+        UsageError: E001, with what stands against it.
+    """
+    why = _obstacle(source, target)
+    if why:
+        raise UsageError("E001", f"expected sides that run in pieces, got {why}", hint=_HINT)
+    if any(others):
+        raise UsageError(
+            "E001",
+            "expected a comparison of the forward pass alone, as the models run in pieces, got more",
+            hint="leave out --train, --recipe, --oracle and recorded outputs, or give --whole",
+        )
+
+
+_HINT = "a PyTorch module runs in pieces, and an .onnx file or MindSpore folder that was written from one"
+
+
+def _obstacle(source: Graph, target: object) -> str:
+    """Explain why two sides do not run in pieces; empty if they do."""
+    model = source.origin.model
+    if source.origin.framework != "torch" or model is None or isinstance(model, (str, Path)):
+        return f"{source.origin.reference or 'a graph'} as the source"
+    if not hasattr(model, "register_forward_hook"):  # an exported programme
+        return "an exported program as the source"
+    if isinstance(target, (str, Path)):
+        runtime = runtime_of_output(Path(target))
+        if runtime is not None and runtime.module in _TARGETS:
+            return ""
+    return f"`{target}` as the target" if isinstance(target, (str, Path)) else "a graph as the target"
+
+
+def budget() -> int:
+    """Return the bytes of weights that a piece may have."""
+    return min(max(memory_limit() // 16, _SMALLEST), _LARGEST)

@@ -1,0 +1,184 @@
+"""Runs an emitted MindSpore net whose parameters are read from its checkpoint where a Cell uses them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...checkpoints import read_checkpoint
+from ...ir import ModelError, TensorData
+from ..runners.emitted_net import emitted_net_without_values
+from ..runners.mindspore_cells import cells_of
+from ..runners.mindspore_runner import MindSporeRunner
+from ..runners.runs import Run
+from ..structure.sharing import Held
+from .widening import widen_array
+
+
+class MindSporePieces(MindSporeRunner):
+    """A Cell in PyNative mode of which a few parameters are in memory at a time.
+
+    A Cell's parameter is a Tensor with the checkpoint's values while the Cell computes, and no Parameter.
+    """
+
+    _values: Mapping[str, TensorData]
+    _names: dict[int, str]
+    _budget: int
+    _wide: bool
+
+    @staticmethod
+    def of_output(folder: Path, *, wide: bool, budget: int) -> MindSporePieces:
+        """Return a runner of an emitted folder's net.
+
+        Args:
+            folder: the folder.
+            wide: whether to compute in float32 what is narrower.
+            budget: bytes of parameters that stay in memory.
+
+        Raises:
+            ModelError: when its files cannot be used, or the checkpoint does not fit the net.
+        """
+        with _in_float32(wide):
+            net, paths, imported, checkpoint = emitted_net_without_values(folder)
+        runner = MindSporePieces(net, paths, imported=imported)
+        runner._values = read_checkpoint(checkpoint)
+        runner._names = {id(p): name for name, p in net.parameters_and_names()}
+        runner._budget, runner._wide = budget, wide
+        _require_fit(net, runner._values, checkpoint, wide=wide)
+        runner.runtime += " in float32, in pieces" if wide else " in pieces"
+        return runner
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
+        with _in_float32(self._wide), self._reading():
+            return super()._run(inputs, calls, given)
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call one Cell; see `Runner`."""
+        with _in_float32(self._wide), self._reading():
+            return super().run_module(call, inputs)
+
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> AbstractContextManager[None]:
+        """Refuse: other values of all weights would not fit into memory.
+
+        Raises:
+            ModelError: E702, always.
+        """
+        del change, call, only
+        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+
+    def held(self) -> list[Held]:
+        """Return the checkpoint's tensors, by the names under which the net registers them."""
+        names: dict[str, list[str]] = {}
+        for path, cell in cells_of(self._net):
+            for name, parameter in cell._params.items():
+                if parameter is not None:
+                    own = self._names[id(parameter)]
+                    names.setdefault(own, []).append(f"{path}.{name}" if path else name)
+        return [Held.of(dict.fromkeys([*names.get(n, []), n]), data) for n, data in self._values.items()]
+
+    def stated_types(self) -> None:
+        """Return None: the emitted source states no types of its outputs."""
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Make Cells find Tensors of the checkpoint in place of their Parameters in a with block."""
+        from mindspore import Parameter, ParameterTuple
+        from mindspore.nn import Cell
+
+        original: Any = Cell.__getattr__
+        read = _Reader(self._values, self._names, self._budget, wide=self._wide)
+
+        def look_up(cell: Any, name: str) -> Any:
+            found = original(cell, name)
+            if isinstance(found, Parameter):
+                return read(found)
+            if isinstance(found, ParameterTuple):
+                return tuple(map(read, found))
+            return found
+
+        Cell.__getattr__ = look_up  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Cell.__getattr__ = original  # type: ignore[method-assign]
+
+
+class _Reader:
+    """Gives Tensors of a checkpoint in place of Parameters, of which the last ones stay in memory."""
+
+    def __init__(
+        self, values: Mapping[str, TensorData], names: Mapping[int, str], budget: int, *, wide: bool
+    ) -> None:
+        self._values, self._names, self._budget, self._wide = values, names, budget, wide
+        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+
+    def __call__(self, parameter: Any) -> Any:
+        """Return a Tensor with the values of a Parameter; itself where it is none of the net's."""
+        from mindspore import Tensor
+
+        name = self._names.get(id(parameter))
+        if name is None:
+            return parameter
+        if name in self._kept:
+            self._kept.move_to_end(name)
+            return self._kept[name][0]
+        array = self._values[name].numpy()
+        array = widen_array(array) if self._wide else array
+        size = array.nbytes
+        while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
+            self._kept.popitem(last=False)
+        tensor = Tensor(np.ascontiguousarray(array))
+        self._kept[name] = tensor, size
+        return tensor
+
+
+def _require_fit(net: Any, values: Mapping[str, TensorData], checkpoint: Path, *, wide: bool) -> None:
+    """Check that a checkpoint has the net's parameters, and no others.
+
+    Raises:
+        ModelError: E702 otherwise.
+    """
+    wanted = {name: tuple(p.shape) for name, p in net.parameters_and_names()}
+    found = {name: tuple(data.shape) for name, data in values.items()}
+    if wanted != found:
+        names = sorted(n for n in wanted.keys() | found.keys() if wanted.get(n) != found.get(n))
+        raise ModelError(
+            "E702", f"the checkpoint does not fit the net: {', '.join(names[:3])}", place=str(checkpoint)
+        )
+    if wide:
+        return
+    types = {name: str(p.dtype).lower() for name, p in net.parameters_and_names()}
+    name = next((n for n, data in values.items() if types[n] != data.dtype), None)
+    if name is not None:
+        raise ModelError(
+            "E702",
+            f"the checkpoint does not fit the net: {name} is {values[name].dtype}, {types[name]} in the net",
+            place=str(checkpoint),
+        )
+
+
+@contextmanager
+def _in_float32(wide: bool) -> Iterator[None]:
+    """Make emitted code compute in float32 where it says bfloat16 or float16 in a with block."""
+    import mindspore
+
+    if not wide:
+        yield
+        return
+    kept = {name: getattr(mindspore, name) for name in ("bfloat16", "float16")}
+    for name in kept:
+        setattr(mindspore, name, mindspore.float32)
+    try:
+        yield
+    finally:
+        for name, dtype in kept.items():
+            setattr(mindspore, name, dtype)

@@ -1,0 +1,260 @@
+"""Runs an ONNX model in pieces in ONNX Runtime, with the weights of one piece in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
+
+from ...ir import ModelError
+from ...ir.types import dtype_of_onnx
+from ..runners.onnx_runner import OnnxRunner, run_session
+from ..runners.onnx_slices import Slices, values_read
+from ..runners.records import ValueStore
+from ..runners.runs import Run
+from .onnx_types import widened
+from .widening import widen_array
+
+_LARGE = 1 << 20
+"""Bytes of an initializer above which it is handed to a piece, and not copied into its model."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Consecutive operators.
+
+    Attributes:
+        nodes: their numbers in the model.
+        weights: the initializers that they read.
+    """
+
+    nodes: list[int] = field(default_factory=list[int])
+    weights: dict[str, None] = field(default_factory=dict[str, None])
+
+
+class OnnxPieces(OnnxRunner):
+    """An ONNX file in ONNX Runtime without optimisations, in pieces that follow one another.
+
+    Each piece gets what the pieces before it computed, so that together they are the whole forward pass.
+
+    Args:
+        path: the file.
+        threads: threads within an operator; None leaves the choice to ONNX Runtime.
+        wide: whether to compute in float32 what is narrower.
+        budget: bytes of weights, as they are computed with, in one piece.
+    """
+
+    def __init__(
+        self, path: Path | str, *, threads: int | None = None, wide: bool = False, budget: int = 1 << 28
+    ) -> None:
+        super().__init__(path, threads=threads, optimised=False)
+        self._budget, self._wide = budget, wide
+        self._sliced = Slices(widened(self._model)) if wide else self._sliced
+        suffix = " in float32, in pieces" if wide else ", in pieces"
+        self.runtime = self.runtime.removesuffix(")") + f"{suffix})"
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the model; see `Runner`."""
+        feeds = self._feeds(inputs)
+        self._require_same(feeds)
+        edges = self._edges() if calls else []
+        self._store = ValueStore()
+        values = self._compute(feeds, [*self.outputs, *edges], self._store)
+        named = [(name, values[name]) for name in self.outputs]
+        return Run(named, self._records(values) if calls else {}, self._store)
+
+    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
+        """Run the model with other values in place of what one call returns; see `Runner`."""
+        given = {**self._feeds(inputs), **dict(zip(self.calls[call]["outputs"], outputs, strict=True))}
+        store = ValueStore()
+        values = self._compute(given, [*self.outputs, *self._edges()], store)
+        return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the part of the model between a call's inputs and its outputs; see `Runner`."""
+        record = self.calls[call]
+        given = dict(zip(record["inputs"], inputs, strict=True))
+        values = self._compute(given, record["outputs"], ValueStore())
+        return [values[name] for name in record["outputs"]]
+
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> AbstractContextManager[None]:
+        """Refuse: other values of all weights would not fit into memory.
+
+        Raises:
+            ModelError: E702, always.
+        """
+        del change, call, only
+        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+
+    def stated_types(self) -> list[str]:
+        """Return the element types of the outputs as the file states them."""
+        return [dtype_of_onnx(o.type.tensor_type.elem_type) for o in self._model.graph.output]
+
+    def _edges(self) -> list[str]:
+        return list(dict.fromkeys(n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]))
+
+    def _compute(
+        self, given: Mapping[str, np.ndarray], wanted: Sequence[str], store: ValueStore
+    ) -> dict[str, np.ndarray]:
+        """Return values by name, computed from others piece by piece.
+
+        Args:
+            given: values that are there.
+            wanted: names of those to be computed, or of initializers.
+            store: keeps them, on disk where there are many.
+        """
+        nodes = self._sliced.model.graph.node
+        pieces = self._pieces(self._sliced.needed(given, wanted)[0])
+        last = {
+            name: at for at, piece in enumerate(pieces) for i in piece.nodes for name in values_read(nodes[i])
+        }
+        kept, live = dict.fromkeys(wanted), dict(given)
+        found = {name: given[name] for name in kept if name in given}
+        for at, piece in enumerate(pieces):
+            made = [n for i in piece.nodes for n in nodes[i].output if n and n not in given]
+            leaving = [n for n in made if n in kept or last.get(n, at) > at]
+            for name, array in zip(leaving, self._run_piece(piece, leaving, live), strict=True):
+                live[name] = store.keep(array)
+                if name in kept:
+                    found[name] = live[name]
+            live = {name: array for name, array in live.items() if last.get(name, -1) > at}
+            store.release()
+        missing = [name for name in kept if name not in found]
+        return {**found, **{name: self._array(self._sliced.initializers[name]) for name in missing}}
+
+    def _pieces(self, numbers: Iterable[int]) -> list[_Piece]:
+        """Return operators in pieces, each of at most as many bytes of weights as allowed or of one operator.
+
+        An operator that gathers rows of a large table, or multiplies with more than is allowed, is a piece.
+        """
+        graph, pieces, held, closed = self._sliced.model.graph, list[_Piece](), 0, True
+        for number in numbers:
+            node = graph.node[number]
+            weights = [n for n in values_read(node) if n in self._sliced.initializers]
+            alone = self._gathered(node) is not None or self._multiplied(node) is not None
+            new = sum(self._size(n) for n in weights if closed or n not in pieces[-1].weights)
+            if closed or alone or held + new > self._budget:
+                pieces.append(_Piece())
+                held, new = 0, sum(map(self._size, weights))
+            closed = alone
+            held += new
+            pieces[-1].nodes.append(number)
+            pieces[-1].weights.update(dict.fromkeys(weights))
+        return pieces
+
+    def _gathered(self, node: onnx.NodeProto) -> onnx.TensorProto | None:
+        """Return the large table whose rows an operator gathers; None for any other operator."""
+        if node.op_type != "Gather" or node.domain or any(a.name == "axis" and a.i for a in node.attribute):
+            return None
+        table = self._sliced.initializers.get(node.input[0])
+        return table if table is not None and self._size(table.name) > _LARGE else None
+
+    def _multiplied(self, node: onnx.NodeProto) -> onnx.TensorProto | None:
+        """Return the matrix by which an operator multiplies, if it is larger than a piece may be."""
+        if node.op_type != "MatMul" or node.domain:
+            return None
+        right = self._sliced.initializers.get(node.input[1])
+        large = right is not None and len(right.dims) == 2 and self._size(right.name) > self._budget
+        return right if large else None
+
+    def _size(self, name: str) -> int:
+        """Return the bytes of an initializer as it is computed with."""
+        tensor = self._sliced.initializers[name]
+        item = tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        return int(np.prod(tensor.dims, dtype=np.int64)) * (max(item, 4) if self._wide else item)
+
+    def _run_piece(
+        self, piece: _Piece, outputs: Sequence[str], live: Mapping[str, np.ndarray]
+    ) -> list[np.ndarray]:
+        """Return values that a piece computes from those before it."""
+        nodes = self._sliced.model.graph.node
+        node = nodes[piece.nodes[0]]
+        if (table := self._gathered(node)) is not None and outputs:
+            rows, indices = self._stored(table), live[node.input[1]]
+            if indices.size and not (-len(rows) <= indices.min() and indices.max() < len(rows)):
+                raise ModelError("E702", f"an index is outside the {len(rows)} rows of `{table.name}`")
+            return [self._computed(rows[indices])]
+        if (right := self._multiplied(node)) is not None and outputs:
+            matrix = self._stored(right)
+            columns = max(1, self._budget // (4 * len(matrix)))
+            parts = [matrix[:, at : at + columns] for at in range(0, matrix.shape[1], columns)]
+            given = [{**live, right.name: self._computed(part)} for part in parts]
+            return [np.concatenate([self._session_of(piece, outputs, g)[0] for g in given], -1)]
+        large = [n for n in piece.weights if self._size(n) > _LARGE]
+        weights = {n: self._computed(self._stored(self._sliced.initializers[n])) for n in large}
+        return self._session_of(piece, outputs, {**live, **weights})
+
+    def _session_of(
+        self, piece: _Piece, outputs: Sequence[str], given: Mapping[str, np.ndarray]
+    ) -> list[np.ndarray]:
+        if not outputs:
+            return []
+        graph, inner = self._sliced.model.graph, set[str]()
+        inner = {name for i in piece.nodes for name in graph.node[i].output}
+        read = dict.fromkeys(n for i in piece.nodes for n in values_read(graph.node[i]))
+        entering = {n: given[n] for n in read if n in given and n not in inner}
+        new = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
+        new.functions.extend(self._sliced.model.functions)
+        new.graph.name = "piece"
+        new.graph.node.extend(graph.node[i] for i in piece.nodes)
+        new.graph.input.extend(
+            make_tensor_value_info(name, np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in entering.items()
+        )
+        infos = self._sliced.infos
+        new.graph.output.extend(infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
+        for name in piece.weights:
+            if name not in entering:
+                array = self._computed(self._stored(self._sliced.initializers[name]))
+                new.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return run_session(self.session(new), outputs, entering)
+
+    def session_options(self) -> onnxruntime.SessionOptions:
+        """Return options by which memory is given back as soon as it is free."""
+        options = super().session_options()
+        options.enable_cpu_mem_arena = False
+        options.enable_mem_pattern = False
+        return options
+
+    def _computed(self, array: np.ndarray) -> np.ndarray:
+        """Return values in the type that they are computed with."""
+        return np.ascontiguousarray(widen_array(array)) if self._wide else np.ascontiguousarray(array)
+
+    def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
+        return self._stored(tensor)
+
+    def _stored(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """Return the elements of an initializer as the file has them, mapped if they lie outside it."""
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            return numpy_helper.to_array(tensor)
+        assert self._folder is not None
+        places = {entry.key: entry.value for entry in tensor.external_data}
+        kind, shape = tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
+        file = _beside(self._folder, places.get("location", ""))
+        if not np.prod(shape, dtype=np.int64):
+            return np.zeros(shape, kind)
+        try:
+            return np.memmap(file, kind, "r", int(places.get("offset", 0)), shape).view(np.ndarray)
+        except (OSError, ValueError) as error:
+            raise ModelError("E101", f"cannot read `{tensor.name}`: {error}", place=str(file)) from error
+
+
+def _beside(folder: Path, location: str) -> Path:
+    """Return the file of external data.
+
+    Raises:
+        ModelError: E101 where it is not in the model's folder.
+    """
+    file = (folder / location).resolve()
+    if not location or not file.is_relative_to(folder.resolve()):
+        raise ModelError("E101", f"expected external data in the model's folder, got `{location}`")
+    return file

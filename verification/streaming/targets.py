@@ -1,0 +1,43 @@
+"""The targets that run in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ..runners.registry import runtime_of_output
+from ..runners.runs import Runner
+from ..structure.sharing import Held
+
+
+class PiecesTarget(Runner, Protocol):
+    """What was written from a source, run in pieces."""
+
+    def held(self) -> list[Held]:
+        """Return every tensor, each once."""
+        ...
+
+    def stated_types(self) -> Sequence[str] | None:
+        """Return the element types of the outputs as the file states them; None where it states none."""
+        ...
+
+
+def target_in_pieces(path: Path, *, threads: int | None, wide: bool, budget: int) -> PiecesTarget:
+    """Return a runner of a target.
+
+    Args:
+        path: an ``.onnx`` file, or an emitted folder.
+        threads: for ONNX Runtime.
+        wide: whether to compute in float32 what is narrower.
+        budget: bytes of weights in one piece.
+    """
+    runtime = runtime_of_output(path)
+    assert runtime is not None
+    if runtime.module == "onnx_runner":
+        from .onnx_pieces import OnnxPieces
+
+        return OnnxPieces(path, threads=threads, wide=wide, budget=budget)
+    from .mindspore_pieces import MindSporePieces
+
+    return MindSporePieces.of_output(path, wide=wide, budget=budget)

@@ -1,0 +1,74 @@
+"""Runs a torch module whose weights are mapped from a file, and lets go of them module by module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import numpy as np
+
+from ...frontends.torch_module.given_values import release_values
+from ...ir import Graph, ModelError
+from ..runners.runs import Run
+from ..runners.torch_runner import TorchRunner
+
+
+class TorchPieces(TorchRunner):
+    """A torch module in eager mode, of which one module's weights are in memory at a time.
+
+    Args:
+        graph: what the frontend made of it.
+        real: the type that narrower floating-point numbers are widened to, each weight where it is used;
+            empty for the module's own types.
+    """
+
+    def __init__(self, graph: Graph, real: Literal["", "float32", "float64"] = "") -> None:
+        super().__init__(graph)
+        self._real = real
+        self._double = real == "float64"
+        self.runtime += f" in {real}, in pieces" if real else " in pieces"
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the module; see `Runner`."""
+        return self._run(inputs, calls, {})
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
+        handles = [m.register_forward_hook(_release) for m in self._model.modules()]
+        try:
+            return super()._run(inputs, calls, given)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call one module; see `Runner`."""
+        found = super().run_module(call, inputs)
+        release_values(self._arguments[call][0])
+        return found
+
+    def _widening(self) -> AbstractContextManager[object]:
+        if not self._real:
+            return nullcontext()
+        import torch
+
+        from ..runners.torch_double import in_wide
+
+        return in_wide(getattr(torch, self._real))
+
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> AbstractContextManager[None]:
+        """Refuse: other values of all weights would not fit into memory.
+
+        Raises:
+            ModelError: E702, always.
+        """
+        del change, call, only
+        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+
+
+def _release(module: Any, _arguments: Any, _result: Any) -> None:
+    release_values(module)
