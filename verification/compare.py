@@ -70,6 +70,7 @@ class Yardstick:
         ulps: units in the last place of the scale that are allowed whatever was measured.
         inner: the largest value that an operator adds up inside, where that may be more than it gives.
         types: which element types must be the same: of all arrays, of floats only, or only their kinds.
+        slack: absolute error that is allowed whatever was measured.
     """
 
     exact: Exact | None = None
@@ -77,6 +78,7 @@ class Yardstick:
     ulps: int = 16
     inner: float = 0.0
     types: Types = "kind"
+    slack: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     off = np.abs(s - t)
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
     dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
-    close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner)
+    close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner) + by.slack
     if close < max_abs <= (floor := by.ulps * _TINY.get(real_type(dtype), 0.0)):
         close = floor
     found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir import ModelError, TensorData, numpy_dtype
-from ...ir.outside.memory_limits import data_limit
+from ...ir.outside.memory_limits import data_limit, give_back_memory
 from ..given_values import fit_values
 from .export.tensors import tensor_of
 
@@ -75,6 +75,7 @@ def without_values() -> Iterator[None]:
     import torch
     from torch import nn
 
+    give_back_memory()
     register = nn.Module.register_parameter
 
     def on_meta(self: Module, name: str, param: nn.Parameter | None) -> None:

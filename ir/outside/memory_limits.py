@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
 """Where Linux shows its control groups."""
+
+_MMAP_THRESHOLD = -3
+"""``M_MMAP_THRESHOLD`` in glibc's malloc.h."""
 
 
 def memory_limit() -> int:
@@ -28,6 +32,17 @@ def data_limit() -> int | None:
     kinds = (resource.RLIMIT_DATA, resource.RLIMIT_AS)
     found = [soft for kind in kinds if (soft := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY]
     return min(found, default=None)
+
+
+def give_back_memory() -> None:
+    """Make the C library give blocks of more than a megabyte back to the system as soon as they are free.
+
+    By itself glibc takes ever larger blocks from one heap, whose free parts count as used.
+    """
+    try:
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
+    except (OSError, AttributeError, TypeError):  # another C library
+        return
 
 
 def _ram() -> int:

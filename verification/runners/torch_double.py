@@ -12,8 +12,8 @@ from ...ir import Graph, Operator
 if TYPE_CHECKING:
     import torch
 
-_AT_ONCE = 1 << 26
-"""Elements of a narrower matrix that are widened at once where it is multiplied with."""
+_MANY, _AT_ONCE = 1 << 20, 1 << 24
+"""Elements from which a narrower matrix is widened into memory that is used again, and of it at once."""
 
 
 def measure_unfolded(graph: Graph, node: Operator) -> int:
@@ -58,7 +58,7 @@ def in_wide(real: torch.dtype) -> AbstractContextManager[object]:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    aten, wide = torch.ops.aten, _wide(real)
+    aten, wide, multiply = torch.ops.aten, _wide(real), _Multiplying(real)
 
     class InWide(TorchDispatchMode):
         supports_higher_order_operators = True
@@ -83,8 +83,10 @@ def in_wide(real: torch.dtype) -> AbstractContextManager[object]:
                 return func(*args, **given)
             if func is aten.embedding.default:  # whose rows alone are widened
                 return _widen(func(*args, **given), wide)
-            if func is aten.mm.default and args[1].dtype in wide and args[1].numel() > _AT_ONCE:
-                return _multiply(*args, wide)
+            if func is aten.mm.default and args[1].dtype in wide and args[1].numel() > _MANY:
+                return multiply(_widen(args[0], wide), args[1])
+            if func is aten.addmm.default and not given and args[2].dtype in wide and args[2].numel() > _MANY:
+                return multiply(_widen(args[1], wide), args[2]) + _widen(args[0], wide)
             args, given = _widen(args, wide), _widen(given, wide)
             if func in (aten._softmax.default, aten._log_softmax.default):
                 args = (*args[:2], False)  # whether to make float32 of float16
@@ -108,13 +110,31 @@ def _wide(real: torch.dtype) -> dict[torch.dtype, torch.dtype]:
     }
 
 
-def _multiply(left: Any, right: Any, wide: dict[torch.dtype, torch.dtype]) -> Any:
-    """Return a product with a large narrower matrix, of which some columns at a time are widened."""
-    import torch
+class _Multiplying:
+    """Multiplies with large narrower matrices, widened some columns at a time into memory used again.
 
-    columns = max(1, _AT_ONCE // max(1, right.shape[0]))
-    parts = [torch.mm(_widen(left, wide), _widen(part, wide)) for part in right.split(columns, 1)]
-    return torch.cat(parts, 1)
+    Args:
+        real: the type that they are widened to.
+    """
+
+    def __init__(self, real: torch.dtype) -> None:
+        self._real = real
+        self._memory: Any = None
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        """Return the product with a matrix of a narrower type."""
+        import torch
+
+        rows = right.t()  # which lie one behind the other in the weight of a linear layer
+        many = max(1, _AT_ONCE // max(1, rows.shape[1]))
+        return torch.cat([torch.mm(left, self._widened(part).t()) for part in rows.split(many)], 1)
+
+    def _widened(self, rows: Any) -> Any:
+        import torch
+
+        if self._memory is None or self._memory.numel() < rows.numel():
+            self._memory = torch.empty(rows.numel(), dtype=self._real)
+        return self._memory[: rows.numel()].view(rows.shape).copy_(rows)
 
 
 def _cast(tensor: Any, keywords: dict[str, Any], wide: dict[torch.dtype, torch.dtype]) -> Any:

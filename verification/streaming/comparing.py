@@ -18,6 +18,7 @@ from ..runners.registry import runtime_of_output
 from ..sides import Sides
 from ..structure.comparing import compare_structure
 from .deciding import budget
+from .rounded_constants import WithRoundedConstants
 from .targets import PiecesTarget, target_in_pieces
 from .torch_pieces import TorchPieces
 
@@ -54,18 +55,20 @@ def verify_in_pieces(
     """
     wide = any(p.data.dtype == _NARROW for p in source.parameters())
     runners = [TorchPieces(source, "float32" if wide else "")]
-    runner = target_in_pieces(target, threads=threads, wide=wide, budget=budget())
+    renames = _renames_of(target)
+    mapping = read_map(renames) if renames.is_file() else None
+    weights = [] if mapping is None else [row.target for row in mapping.rows]
+    runner = target_in_pieces(target, threads=threads, wide=wide, budget=budget(), weights=weights)
     exact = TorchPieces(source, "float64")
     try:
         sides = Sides(source, runners[0], runner, exact)
-        outputs, rows, culprit, covered = _compare_run(sides, inputs, seed)
+        outputs, rows, culprit, covered = _compare_run(sides, runner, inputs, seed)
         outputs, rows = _with_types(source, runner, outputs, rows)
         if culprit is None:
             culprit = next((r.call for r in rows if r.passed is False), None)
         structure, notes = None, list[str]()
-        renames = _renames_of(target)
-        if renames.is_file():
-            held, mapping = runner.held(), read_map(renames)
+        if mapping is not None:
+            held = runner.held()
             structure, notes = compare_structure(source, held, None, mapping, train=False, contents=False)
         if wide:
             sides.notes.append(
@@ -91,7 +94,7 @@ def verify_in_pieces(
 
 
 def _compare_run(
-    sides: Sides, inputs: Mapping[str, Array] | None, seed: int
+    sides: Sides, runner: PiecesTarget, inputs: Mapping[str, Array] | None, seed: int
 ) -> tuple[list[OutputRow], list[ModuleRow], str | None, Covered]:
     """Run both sides once; returns rows, the call in which the target goes wrong, and what was covered."""
     graph = sides.graph
@@ -105,6 +108,9 @@ def _compare_run(
     covered.add(name, sizes, batch_symbols(graph))
     runs = sides.source.run(given), sides.target.run(given)
     rounding = sides.rounding(given, runs[0], calls=True)
+    if runner.moved:
+        names, calls = [name for name, _ in runs[1].outputs], getattr(runner, "calls", {})
+        rounding = WithRoundedConstants(rounding, runner, names, calls)
     outputs = sides.outputs(case_of(sizes), *runs, rounding)
     agree = all(row.passed for row in outputs)
     runners = sides.source, sides.target
@@ -138,7 +144,7 @@ def _with_types(
         own = types.get(row.name)
         if row.passed and own is not None and theirs and own.dtype != theirs:
             reason = f"expected element type {own.dtype}, got {theirs}"
-            row = replace(row, passed=False, reason=reason)  # noqa: PLW2901 - the same output, judged
+            row = replace(row, passed=False, reason=reason)
         found.append(row)
     return [*found, *outputs[len(found) :]], rows
 

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class MindSporePieces(MindSporeRunner):
     A Cell's parameter is a Tensor with the checkpoint's values while the Cell computes, and no Parameter.
     """
 
+    moved: Mapping[str, float] = MappingProxyType({})  # the source has its constants as Python's numbers
     _values: Mapping[str, TensorData]
     _names: dict[int, str]
     _budget: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,8 @@ from ..runners.onnx_runner import OnnxRunner, run_session
 from ..runners.onnx_slices import Slices, values_read
 from ..runners.records import ValueStore
 from ..runners.runs import Run
-from .onnx_types import widened
-from .widening import widen_array
+from .onnx_types import NARROW, widened
+from .widening import Scratch, half_unit, widen_array
 
 _LARGE = 1 << 20
 """Bytes of an initializer above which it is handed to a piece, and not copied into its model."""
@@ -49,16 +49,51 @@ class OnnxPieces(OnnxRunner):
         threads: threads within an operator; None leaves the choice to ONNX Runtime.
         wide: whether to compute in float32 what is narrower.
         budget: bytes of weights, as they are computed with, in one piece.
+        weights: the initializers that are the source's tensors; others are constants of the program.
+
+    Attributes:
+        moved: how far constants that were rounded to a narrow type may move each value of the last run.
     """
 
     def __init__(
-        self, path: Path | str, *, threads: int | None = None, wide: bool = False, budget: int = 1 << 28
+        self,
+        path: Path | str,
+        *,
+        threads: int | None = None,
+        wide: bool = False,
+        budget: int = 1 << 28,
+        weights: Collection[str] = (),
     ) -> None:
         super().__init__(path, threads=threads, optimised=False)
         self._budget, self._wide = budget, wide
         self._sliced = Slices(widened(self._model)) if wide else self._sliced
+        self._memory = Scratch(budget)
+        self.moved: dict[str, float] = {}
+        self._rounded = self._round_constants(weights) if wide else []
         suffix = " in float32, in pieces" if wide else ", in pieces"
         self.runtime = self.runtime.removesuffix(")") + f"{suffix})"
+
+    def _round_constants(self, weights: Collection[str]) -> list[dict[str, np.ndarray]]:
+        """Return values that narrow constants may have been rounded from: all larger, and every other one.
+
+        A power of two is taken for exact.
+        """
+        found = {
+            name: numpy_helper.to_array(tensor)
+            for name, tensor in self._sliced.initializers.items()
+            if tensor.data_type in NARROW and name not in weights and self._size(name) <= _LARGE
+        }
+        rounded = {name: step for name, array in found.items() if (step := half_unit(array)).any()}
+        wide = {name: widen_array(found[name]) for name in rounded}
+        if not rounded:
+            return []
+        return [
+            {
+                n: (wide[n] + step * sign(at)).astype(np.float32)
+                for at, (n, step) in enumerate(rounded.items())
+            }
+            for sign in (lambda _: 1, lambda at: (-1) ** at)
+        ]
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`."""
@@ -105,7 +140,7 @@ class OnnxPieces(OnnxRunner):
     def _compute(
         self, given: Mapping[str, np.ndarray], wanted: Sequence[str], store: ValueStore
     ) -> dict[str, np.ndarray]:
-        """Return values by name, computed from others piece by piece.
+        """Return values by name, computed from others piece by piece; sets `moved` of them.
 
         Args:
             given: values that are there.
@@ -117,16 +152,23 @@ class OnnxPieces(OnnxRunner):
         last = {
             name: at for at, piece in enumerate(pieces) for i in piece.nodes for name in values_read(nodes[i])
         }
-        kept, live = dict.fromkeys(wanted), dict(given)
+        kept = dict.fromkeys(wanted)
         found = {name: given[name] for name in kept if name in given}
+        self.moved = {}
+        others = [dict(given) for _ in self._rounded]
+        live = dict(given)
         for at, piece in enumerate(pieces):
             made = [n for i in piece.nodes for n in nodes[i].output if n and n not in given]
             leaving = [n for n in made if n in kept or last.get(n, at) > at]
-            for name, array in zip(leaving, self._run_piece(piece, leaving, live), strict=True):
+            runs = self._run_piece(piece, leaving, [live, *others])
+            for name, array, *moved in zip(leaving, *runs, strict=True):
                 live[name] = store.keep(array)
+                for other, changed in zip(others, moved, strict=True):
+                    other[name] = changed
                 if name in kept:
                     found[name] = live[name]
-            live = {name: array for name, array in live.items() if last.get(name, -1) > at}
+                    self.moved[name] = sum(_largest_move(array, changed) for changed in moved)
+            live, *others = (_still_read(values, last, at) for values in (live, *others))
             store.release()
         missing = [name for name in kept if name not in found]
         return {**found, **{name: self._array(self._sliced.initializers[name]) for name in missing}}
@@ -173,35 +215,66 @@ class OnnxPieces(OnnxRunner):
         return int(np.prod(tensor.dims, dtype=np.int64)) * (max(item, 4) if self._wide else item)
 
     def _run_piece(
-        self, piece: _Piece, outputs: Sequence[str], live: Mapping[str, np.ndarray]
-    ) -> list[np.ndarray]:
-        """Return values that a piece computes from those before it."""
-        nodes = self._sliced.model.graph.node
-        node = nodes[piece.nodes[0]]
-        if (table := self._gathered(node)) is not None and outputs:
-            rows, indices = self._stored(table), live[node.input[1]]
-            if indices.size and not (-len(rows) <= indices.min() and indices.max() < len(rows)):
-                raise ModelError("E702", f"an index is outside the {len(rows)} rows of `{table.name}`")
-            return [self._computed(rows[indices])]
-        if (right := self._multiplied(node)) is not None and outputs:
-            matrix = self._stored(right)
-            columns = max(1, self._budget // (4 * len(matrix)))
-            parts = [matrix[:, at : at + columns] for at in range(0, matrix.shape[1], columns)]
-            given = [{**live, right.name: self._computed(part)} for part in parts]
-            return [np.concatenate([self._session_of(piece, outputs, g)[0] for g in given], -1)]
+        self, piece: _Piece, outputs: Sequence[str], lives: Sequence[Mapping[str, np.ndarray]]
+    ) -> list[list[np.ndarray]]:
+        """Return the values that a piece computes from those before it, as they are and as moved."""
+        if not outputs:
+            return [[] for _ in lives]
+        self._memory.reset()
+        node = self._sliced.model.graph.node[piece.nodes[0]]
+        if (table := self._gathered(node)) is not None:
+            rows = self._stored(table)
+            return [[self._rows(rows, live[node.input[1]], table.name)] for live in lives]
+        if (right := self._multiplied(node)) is not None:
+            return [[array] for array in self._multiply(piece, outputs, right, lives)]
         large = [n for n in piece.weights if self._size(n) > _LARGE]
         weights = {n: self._computed(self._stored(self._sliced.initializers[n])) for n in large}
-        return self._session_of(piece, outputs, {**live, **weights})
+        return self._session_of(piece, outputs, [{**live, **weights} for live in lives])
+
+    def _rows(self, table: np.ndarray, indices: np.ndarray, name: str) -> np.ndarray:
+        """Return rows of a table that is not read as a whole.
+
+        Raises:
+            ModelError: E702 for an index that it does not have.
+        """
+        if indices.size and not (-len(table) <= indices.min() and indices.max() < len(table)):
+            raise ModelError("E702", f"an index is outside the {len(table)} rows of `{name}`")
+        rows = table[indices]
+        return widen_array(rows) if self._wide else rows
+
+    def _multiply(
+        self,
+        piece: _Piece,
+        outputs: Sequence[str],
+        right: onnx.TensorProto,
+        lives: Sequence[Mapping[str, np.ndarray]],
+    ) -> list[np.ndarray]:
+        """Return products with a matrix of which some columns at a time are in memory."""
+        matrix, found = self._stored(right), [list[np.ndarray]() for _ in lives]
+        columns = max(1, self._budget // (4 * len(matrix)))
+        for at in range(0, matrix.shape[1], columns):
+            self._memory.reset()
+            part = self._computed(matrix[:, at : at + columns])
+            runs = self._session_of(piece, outputs, [{**live, right.name: part} for live in lives])
+            for parts, (array,) in zip(found, runs, strict=True):
+                parts.append(array)
+        return [np.concatenate(parts, -1) for parts in found]
 
     def _session_of(
-        self, piece: _Piece, outputs: Sequence[str], given: Mapping[str, np.ndarray]
-    ) -> list[np.ndarray]:
-        if not outputs:
-            return []
-        graph, inner = self._sliced.model.graph, set[str]()
+        self, piece: _Piece, outputs: Sequence[str], givens: Sequence[Mapping[str, np.ndarray]]
+    ) -> list[list[np.ndarray]]:
+        """Return outputs of a piece in a session of its own: with constants as they are, then as rounded."""
+        graph = self._sliced.model.graph
         inner = {name for i in piece.nodes for name in graph.node[i].output}
         read = dict.fromkeys(n for i in piece.nodes for n in values_read(graph.node[i]))
-        entering = {n: given[n] for n in read if n in given and n not in inner}
+        small = {
+            name: self._computed(self._stored(self._sliced.initializers[name]))
+            for name in piece.weights
+            if name not in givens[0]
+        }
+        fed = [n for n in read if n in givens[0] and n not in inner]
+        changed = [n for n in small if any(n in values for values in self._rounded)]
+        entering = {**{n: givens[0][n] for n in fed}, **{n: small[n] for n in changed}}
         new = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
         new.functions.extend(self._sliced.model.functions)
         new.graph.name = "piece"
@@ -212,11 +285,13 @@ class OnnxPieces(OnnxRunner):
         )
         infos = self._sliced.infos
         new.graph.output.extend(infos.get(n, onnx.ValueInfoProto(name=n)) for n in outputs)
-        for name in piece.weights:
-            if name not in entering:
-                array = self._computed(self._stored(self._sliced.initializers[name]))
-                new.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
-        return run_session(self.session(new), outputs, entering)
+        kept = [n for n in small if n not in changed]
+        new.graph.initializer.extend(numpy_helper.from_array(small[n], n) for n in kept)
+        session, found = self.session(new), list[list[np.ndarray]]()
+        for values, given in zip(({}, *self._rounded), givens, strict=True):
+            constants = {n: values.get(n, small[n]) for n in changed}
+            found.append(run_session(session, outputs, {**{n: given[n] for n in fed}, **constants}))
+        return found
 
     def session_options(self) -> onnxruntime.SessionOptions:
         """Return options by which memory is given back as soon as it is free."""
@@ -227,7 +302,9 @@ class OnnxPieces(OnnxRunner):
 
     def _computed(self, array: np.ndarray) -> np.ndarray:
         """Return values in the type that they are computed with."""
-        return np.ascontiguousarray(widen_array(array)) if self._wide else np.ascontiguousarray(array)
+        if self._wide and array.dtype.name == "bfloat16":
+            return widen_array(array, self._memory.take(array.shape))
+        return np.require(widen_array(array) if self._wide else array, requirements="C")
 
     def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
         return self._stored(tensor)
@@ -246,6 +323,19 @@ class OnnxPieces(OnnxRunner):
             return np.memmap(file, kind, "r", int(places.get("offset", 0)), shape).view(np.ndarray)
         except (OSError, ValueError) as error:
             raise ModelError("E101", f"cannot read `{tensor.name}`: {error}", place=str(file)) from error
+
+
+def _still_read(values: Mapping[str, np.ndarray], last: Mapping[str, int], at: int) -> dict[str, np.ndarray]:
+    """Return the values that are read behind a piece."""
+    return {name: array for name, array in values.items() if last.get(name, -1) > at}
+
+
+def _largest_move(array: np.ndarray, other: np.ndarray) -> float:
+    """Return how far floating-point values are from others at most; 0 for other elements."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(np.abs(array - other), nan=0.0, posinf=0.0).max())
 
 
 def _beside(folder: Path, location: str) -> Path:

@@ -7,13 +7,13 @@ from onnx import numpy_helper
 
 from .widening import widen_array
 
-_NARROW = (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16)
+NARROW = (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16)
 _TYPES = frozenset({"to", "dtype", "stash_type", "output_dtype"})
 """Attributes whose numbers are element types."""
 
 
 def widened(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model in float32 where it is narrower; its initializers stay as they are, see `widen_array`."""
+    """Return the model in float32 where it is narrower; its initializers stay, see `widen_array`."""
     new = onnx.ModelProto()
     new.CopyFrom(model)
     _widen_values(new.graph)
@@ -32,7 +32,7 @@ def _widen_values(graph: onnx.GraphProto) -> None:
 
 def _widen_type(type_: onnx.TypeProto) -> None:
     which = type_.WhichOneof("value")
-    if which == "tensor_type" and type_.tensor_type.elem_type in _NARROW:
+    if which == "tensor_type" and type_.tensor_type.elem_type in NARROW:
         type_.tensor_type.elem_type = onnx.TensorProto.FLOAT
     elif which in ("sequence_type", "optional_type"):
         _widen_type(getattr(type_, which).elem_type)
@@ -46,10 +46,10 @@ def _widen_node(node: onnx.NodeProto) -> None:
                 _widen_tensor(tensor)
         elif attribute.type == onnx.AttributeProto.TENSOR:
             _widen_tensor(attribute.t)
-        elif attribute.name in _TYPES and attribute.i in _NARROW:
+        elif attribute.name in _TYPES and attribute.i in NARROW:
             attribute.i = onnx.TensorProto.FLOAT
 
 
 def _widen_tensor(tensor: onnx.TensorProto) -> None:
-    if tensor.data_type in _NARROW:
+    if tensor.data_type in NARROW:
         tensor.CopyFrom(numpy_helper.from_array(widen_array(numpy_helper.to_array(tensor)), tensor.name))

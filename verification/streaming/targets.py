@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,12 +18,19 @@ class PiecesTarget(Runner, Protocol):
         """Return every tensor, each once."""
         ...
 
+    @property
+    def moved(self) -> Mapping[str, float]:
+        """How far constants that were rounded to a narrow type may move values of the last run, by name."""
+        ...
+
     def stated_types(self) -> Sequence[str] | None:
         """Return the element types of the outputs as the file states them; None where it states none."""
         ...
 
 
-def target_in_pieces(path: Path, *, threads: int | None, wide: bool, budget: int) -> PiecesTarget:
+def target_in_pieces(
+    path: Path, *, threads: int | None, wide: bool, budget: int, weights: Collection[str]
+) -> PiecesTarget:
     """Return a runner of a target.
 
     Args:
@@ -31,13 +38,14 @@ def target_in_pieces(path: Path, *, threads: int | None, wide: bool, budget: int
         threads: for ONNX Runtime.
         wide: whether to compute in float32 what is narrower.
         budget: bytes of weights in one piece.
+        weights: names of the source's tensors in the target.
     """
     runtime = runtime_of_output(path)
     assert runtime is not None
     if runtime.module == "onnx_runner":
         from .onnx_pieces import OnnxPieces
 
-        return OnnxPieces(path, threads=threads, wide=wide, budget=budget)
+        return OnnxPieces(path, threads=threads, wide=wide, budget=budget, weights=weights)
     from .mindspore_pieces import MindSporePieces
 
     return MindSporePieces.of_output(path, wide=wide, budget=budget)

@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
+_UNITS = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""Element type -> half a unit in the last place of 1."""
 
-def widen_array(array: np.ndarray) -> np.ndarray:
-    """Return an array in float32 if it is narrower: always a copy then, exact."""
+
+class Scratch:
+    """Memory for widened weights that is used again and again, as new memory costs more than to fill it.
+
+    Args:
+        size: bytes of it; what does not fit gets memory of its own.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._memory, self._end = np.empty(size // 4, np.float32), 0
+
+    def reset(self) -> None:
+        """Take all memory back: what was taken before is overwritten."""
+        self._end = 0
+
+    def take(self, shape: Sequence[int]) -> np.ndarray:
+        """Return an array of float32 of any values."""
+        start, self._end = self._end, self._end + prod(shape)
+        if self._end <= self._memory.size:
+            return self._memory[start : self._end].reshape(shape)
+        self._end = start
+        return np.empty(shape, np.float32)
+
+
+def widen_array(array: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return an array in float32 if it is narrower: a copy then, exact.
+
+    Args:
+        array: any array.
+        out: float32 of its shape, for the copy of bfloat16.
+    """
     if array.dtype.name == "bfloat16":
-        wide = np.empty(array.shape, np.uint32)
+        wide = np.empty(array.shape, np.uint32) if out is None else out.view(np.uint32)
         np.copyto(wide, array.view(np.uint16))
         np.left_shift(wide, np.uint32(16), out=wide)
         return wide.view(np.float32)
     return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def half_unit(array: np.ndarray) -> np.ndarray:
+    """Return half a unit in the last place of each narrow number; 0 for powers of two and infinities."""
+    wide = widen_array(array).astype(np.float64)
+    finite = np.isfinite(wide)
+    fraction, exponent = np.frexp(np.where(finite, wide, 0.0))
+    rounded = finite & (wide != 0) & (np.abs(fraction) != 0.5)
+    return np.where(rounded, np.ldexp(_UNITS[array.dtype.name], exponent - 1), 0.0)

@@ -1,0 +1,59 @@
+"""Allows for constants that a target holds in a narrow type and the source multiplies with as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ..compare import Yardstick
+from ..conditioning import Rounding
+from ..runners.runs import CallRecord
+from .targets import PiecesTarget
+
+
+class WithRoundedConstants(Rounding):
+    """The effect of rounding in a run of a source, and of what the target rounded once for all.
+
+    `x * 0.088` in bfloat16 multiplies with 0.088 and rounds the result; a file states 0.08789.
+
+    Args:
+        rounding: the former.
+        target: the target, after its run.
+        outputs: names of the target's outputs.
+        calls: name of a call -> the target's names of what enters and leaves it.
+    """
+
+    def __init__(
+        self,
+        rounding: Rounding,
+        target: PiecesTarget,
+        outputs: Sequence[str],
+        calls: Mapping[str, Mapping[str, Sequence[str]]],
+    ) -> None:
+        self._rounding, self._target = rounding, target
+        self._names, self._edges = list(outputs), calls
+        self._moved = dict(target.moved)
+
+    def output(self, index: int) -> Yardstick:
+        """Return the yardstick of an output of the model."""
+        return self._with(self._rounding.output(index), self._names[index : index + 1], self._moved)
+
+    def entering(self, call: str, index: int) -> Yardstick:
+        """Return the yardstick of an input of a module call in the whole model."""
+        return self._with(self._rounding.entering(call, index), self._of(call, "inputs"), self._moved)
+
+    def boundary(self, call: str, index: int) -> Yardstick:
+        """Return the yardstick of an output of a module call in the whole model."""
+        return self._with(self._rounding.boundary(call, index), self._of(call, "outputs"), self._moved)
+
+    def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
+        """Return the yardsticks, by index, of the outputs of a call that the target has just run alone."""
+        own, moved = self._rounding.alone(call, record), dict(self._target.moved)
+        return lambda index: self._with(own(index), self._of(call, "outputs"), moved)
+
+    def _of(self, call: str, side: str) -> Sequence[str]:
+        return self._edges.get(call, {}).get(side, ())
+
+    @staticmethod
+    def _with(own: Yardstick, names: Sequence[str], moved: Mapping[str, float]) -> Yardstick:
+        return replace(own, slack=max((moved.get(name, 0.0) for name in names), default=0.0))
