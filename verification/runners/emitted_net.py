@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import itertools
@@ -32,8 +33,14 @@ def emitted_net(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], st
     return _built(folder, lambda module: module.build())
 
 
-def emitted_net_without_values(folder: Path) -> tuple[Any, dict[int, str | tuple[str, ...]], str, Path]:
+def emitted_net_without_values(
+    folder: Path, edit: Callable[[ast.Module], None]
+) -> tuple[Any, dict[int, str | tuple[str, ...]], str, Path]:
     """As `emitted_net`, with Parameters that hold no memory, and the checkpoint that has their values.
+
+    Args:
+        folder: the folder.
+        edit: changes the tree of ``model.py`` before it runs.
 
     Raises:
         ModelError: as in `emitted_net`.
@@ -48,7 +55,7 @@ def emitted_net_without_values(folder: Path) -> tuple[Any, dict[int, str | tuple
         with no_init_parameters():
             return module.build()
 
-    net, paths, name = _built(folder, build)
+    net, paths, name = _built(folder, build, edit)
     if not checkpoints:
         sys.modules.pop(name, None)
         raise ModelError(
@@ -57,10 +64,12 @@ def emitted_net_without_values(folder: Path) -> tuple[Any, dict[int, str | tuple
     return net, paths, name, checkpoints[0]
 
 
-def _built(folder: Path, build: Callable[[Any], Any]) -> tuple[Any, dict[int, str | tuple[str, ...]], str]:
+def _built(
+    folder: Path, build: Callable[[Any], Any], edit: Callable[[ast.Module], None] | None = None
+) -> tuple[Any, dict[int, str | tuple[str, ...]], str]:
     """Return what `emitted_net` does, with the net that `build` makes of the module."""
     start()
-    module = _import_module(folder / "model.py")
+    module = _import_module(folder / "model.py", edit)
     try:
         net = build(module)
     except Exception as error:  # emitted code, which a user may have edited
@@ -115,7 +124,7 @@ def _source_paths(folder: Path, net: Any) -> dict[int, str | tuple[str, ...]]:
     }
 
 
-def _import_module(path: Path) -> ModuleType:
+def _import_module(path: Path, edit: Callable[[ast.Module], None] | None = None) -> ModuleType:
     name = f"regraft_emitted_{next(_numbers)}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -123,7 +132,12 @@ def _import_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # MindSpore reads the source of classes by way of their module
     try:
-        spec.loader.exec_module(module)
+        if edit is None:
+            spec.loader.exec_module(module)
+        else:
+            tree = ast.parse(path.read_bytes(), str(path))
+            edit(tree)
+            exec(compile(tree, str(path), "exec"), module.__dict__)  # noqa: S102 - as the import does
     except Exception as error:  # emitted code, which a user may have edited
         sys.modules.pop(name, None)
         raise refusal("import", error, str(path)) from error

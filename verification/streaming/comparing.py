@@ -18,7 +18,7 @@ from ..runners.registry import runtime_of_output
 from ..sides import Sides
 from ..structure.comparing import compare_structure
 from .deciding import budget
-from .rounded_constants import WithRoundedConstants
+from .rounded_constants import WithRoundedConstants, literals_of
 from .targets import PiecesTarget, target_in_pieces
 from .torch_pieces import TorchPieces
 
@@ -58,7 +58,14 @@ def verify_in_pieces(
     renames = _renames_of(target)
     mapping = read_map(renames) if renames.is_file() else None
     weights = [] if mapping is None else [row.target for row in mapping.rows]
-    runner = target_in_pieces(target, threads=threads, wide=wide, budget=budget(), weights=weights)
+    runner = target_in_pieces(
+        target,
+        threads=threads,
+        wide=wide,
+        budget=budget(),
+        weights=weights,
+        literals=literals_of(source) if wide else (),
+    )
     exact = TorchPieces(source, "float64")
     try:
         sides = Sides(source, runners[0], runner, exact)
@@ -109,8 +116,7 @@ def _compare_run(
     runs = sides.source.run(given), sides.target.run(given)
     rounding = sides.rounding(given, runs[0], calls=True)
     if runner.moved:
-        names, calls = [name for name, _ in runs[1].outputs], getattr(runner, "calls", {})
-        rounding = WithRoundedConstants(rounding, runner, names, calls)
+        rounding = WithRoundedConstants(rounding, runner, [name for name, _ in runs[1].outputs])
     outputs = sides.outputs(case_of(sizes), *runs, rounding)
     agree = all(row.passed for row in outputs)
     runners = sides.source, sides.target

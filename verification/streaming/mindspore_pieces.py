@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,42 +17,83 @@ from ..runners.mindspore_cells import cells_of
 from ..runners.mindspore_runner import MindSporeRunner
 from ..runners.runs import Run
 from ..structure.sharing import Held
-from .widening import widen_array
+from .mindspore_literals import Literals
+from .widening import largest_move, widen_array
+
+_SIDES = ("inputs", "outputs")
 
 
 class MindSporePieces(MindSporeRunner):
     """A Cell in PyNative mode of which a few parameters are in memory at a time.
 
     A Cell's parameter is a Tensor with the checkpoint's values while the Cell computes, and no Parameter.
+
+    Attributes:
+        moved: how far numbers that were rounded to bfloat16 may move outputs, and the sides of calls, of the
+            last run.
+        calls: name of a call -> the names in `moved` of what enters and leaves it.
     """
 
-    moved: Mapping[str, float] = MappingProxyType({})  # the source has its constants as Python's numbers
+    moved: dict[str, float]
+    calls: dict[str, dict[str, list[str]]]
+    _others: list[MindSporePieces]
     _values: Mapping[str, TensorData]
     _names: dict[int, str]
     _budget: int
     _wide: bool
 
     @staticmethod
-    def of_output(folder: Path, *, wide: bool, budget: int) -> MindSporePieces:
+    def of_output(folder: Path, *, wide: bool, budget: int, literals: Sequence[float]) -> MindSporePieces:
         """Return a runner of an emitted folder's net.
 
         Args:
             folder: the folder.
             wide: whether to compute in float32 what is narrower.
             budget: bytes of parameters that stay in memory.
+            literals: numbers of the source, which those of the net may be rounded from and, with `wide`, give
+                way to.
 
         Raises:
             ModelError: when its files cannot be used, or the checkpoint does not fit the net.
         """
+        known = Literals(literals)
+        runner = MindSporePieces._of(folder, known, wide=wide, budget=budget)
+        if wide and known.unknown:
+            moved = (Literals(literals, 1), Literals(literals, -1))
+            runner._others = [MindSporePieces._of(folder, each, wide=wide, budget=budget) for each in moved]
+        return runner
+
+    @staticmethod
+    def _of(folder: Path, literals: Literals, *, wide: bool, budget: int) -> MindSporePieces:
         with _in_float32(wide):
-            net, paths, imported, checkpoint = emitted_net_without_values(folder)
+            edit = literals if wide else lambda _: None
+            net, paths, imported, checkpoint = emitted_net_without_values(folder, edit)
         runner = MindSporePieces(net, paths, imported=imported)
         runner._values = read_checkpoint(checkpoint)
         runner._names = {id(p): name for name, p in net.parameters_and_names()}
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint, wide=wide)
+        runner._others, runner.moved, runner.calls = [], {}, {}
         runner.runtime += " in float32, in pieces" if wide else " in pieces"
         return runner
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
+        """Run the Cell; see `Runner`. Sets `moved`."""
+        run = super().run(inputs, calls=calls)
+        self.calls = {call: {side: [f"{call} {side}"] for side in _SIDES} for call in run.calls}
+        self.moved = {}
+        for other in self._others:
+            again = other.run(inputs, calls=calls)
+            for (name, array), (_, moved) in zip(run.outputs, again.outputs, strict=True):
+                self._move(name, [array], [moved])
+            for call, record in run.calls.items():
+                for side in _SIDES:
+                    self._move(f"{call} {side}", getattr(record, side), getattr(again.calls[call], side))
+        return run
+
+    def _move(self, name: str, arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
+        moved = max(map(largest_move, arrays, others), default=0.0)
+        self.moved[name] = self.moved.get(name, 0.0) + moved
 
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
@@ -64,7 +104,17 @@ class MindSporePieces(MindSporeRunner):
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one Cell; see `Runner`."""
         with _in_float32(self._wide), self._reading():
-            return super().run_module(call, inputs)
+            found = super().run_module(call, inputs)
+        self.moved.pop(f"{call} outputs", None)
+        for other in self._others:
+            self._move(f"{call} outputs", found, other.run_module(call, inputs))
+        return found
+
+    def close(self) -> None:
+        """Forget the net; see `Runner`."""
+        for other in self._others:
+            other.close()
+        super().close()
 
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""

@@ -20,7 +20,7 @@ from ..runners.onnx_slices import Slices, values_read
 from ..runners.records import ValueStore
 from ..runners.runs import Run
 from .onnx_types import NARROW, widened
-from .widening import Scratch, half_unit, widen_array
+from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
 
 _LARGE = 1 << 20
 """Bytes of an initializer above which it is handed to a piece, and not copied into its model."""
@@ -50,6 +50,7 @@ class OnnxPieces(OnnxRunner):
         wide: whether to compute in float32 what is narrower.
         budget: bytes of weights, as they are computed with, in one piece.
         weights: the initializers that are the source's tensors; others are constants of the program.
+        literals: numbers of the source, which constants may be rounded from and, with `wide`, give way to.
 
     Attributes:
         moved: how far constants that were rounded to a narrow type may move each value of the last run.
@@ -63,37 +64,40 @@ class OnnxPieces(OnnxRunner):
         wide: bool = False,
         budget: int = 1 << 28,
         weights: Collection[str] = (),
+        literals: Sequence[float] = (),
     ) -> None:
         super().__init__(path, threads=threads, optimised=False)
         self._budget, self._wide = budget, wide
         self._sliced = Slices(widened(self._model)) if wide else self._sliced
         self._memory = Scratch(budget)
         self.moved: dict[str, float] = {}
-        self._rounded = self._round_constants(weights) if wide else []
+        self._rounded: list[dict[str, np.ndarray]] = []
+        self._exact: dict[str, np.ndarray] = {}
+        if wide:
+            self._undo_rounding(weights, literals)
         suffix = " in float32, in pieces" if wide else ", in pieces"
         self.runtime = self.runtime.removesuffix(")") + f"{suffix})"
 
-    def _round_constants(self, weights: Collection[str]) -> list[dict[str, np.ndarray]]:
-        """Return values that narrow constants may have been rounded from: all larger, and every other one.
+    def _undo_rounding(self, weights: Collection[str], literals: Sequence[float]) -> None:
+        """Find what narrow constants were rounded from: a number of the source, or any within half a unit.
 
-        A power of two is taken for exact.
+        Without a number of the source there are two moved runs: with all such constants larger, and with
+        every other one.
         """
-        found = {
-            name: numpy_helper.to_array(tensor)
-            for name, tensor in self._sliced.initializers.items()
-            if tensor.data_type in NARROW and name not in weights and self._size(name) <= _LARGE
-        }
-        rounded = {name: step for name, array in found.items() if (step := half_unit(array)).any()}
-        wide = {name: widen_array(found[name]) for name in rounded}
-        if not rounded:
-            return []
-        return [
-            {
-                n: (wide[n] + step * sign(at)).astype(np.float32)
-                for at, (n, step) in enumerate(rounded.items())
-            }
-            for sign in (lambda _: 1, lambda at: (-1) ** at)
+        narrow = [
+            t for n, t in self._sliced.initializers.items() if t.data_type in NARROW and n not in weights
         ]
+        found = {t.name: numpy_helper.to_array(t) for t in narrow if self._size(t.name) <= _LARGE}
+        steps = {name: step for name, array in found.items() if (step := half_unit(array)).any()}
+        for name, step in list(steps.items()):
+            number = rounded_from(float(found[name]), float(step), literals) if not step.shape else None
+            if number is not None:
+                self._exact[name] = np.asarray(number, np.float32)
+                del steps[name]
+        wide = {name: widen_array(found[name]) for name in steps}
+        for sign in (lambda _: 1, lambda at: (-1) ** at) if steps else ():
+            moved = {n: (wide[n] + step * sign(at)) for at, (n, step) in enumerate(steps.items())}
+            self._rounded.append({n: array.astype(np.float32) for n, array in moved.items()})
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`."""
@@ -167,7 +171,7 @@ class OnnxPieces(OnnxRunner):
                     other[name] = changed
                 if name in kept:
                     found[name] = live[name]
-                    self.moved[name] = sum(_largest_move(array, changed) for changed in moved)
+                    self.moved[name] = sum(largest_move(array, changed) for changed in moved)
             live, *others = (_still_read(values, last, at) for values in (live, *others))
             store.release()
         missing = [name for name in kept if name not in found]
@@ -268,7 +272,9 @@ class OnnxPieces(OnnxRunner):
         inner = {name for i in piece.nodes for name in graph.node[i].output}
         read = dict.fromkeys(n for i in piece.nodes for n in values_read(graph.node[i]))
         small = {
-            name: self._computed(self._stored(self._sliced.initializers[name]))
+            name: self._exact[name]
+            if name in self._exact
+            else self._computed(self._stored(self._sliced.initializers[name]))
             for name in piece.weights
             if name not in givens[0]
         }
@@ -328,14 +334,6 @@ class OnnxPieces(OnnxRunner):
 def _still_read(values: Mapping[str, np.ndarray], last: Mapping[str, int], at: int) -> dict[str, np.ndarray]:
     """Return the values that are read behind a piece."""
     return {name: array for name, array in values.items() if last.get(name, -1) > at}
-
-
-def _largest_move(array: np.ndarray, other: np.ndarray) -> float:
-    """Return how far floating-point values are from others at most; 0 for other elements."""
-    if array.dtype.kind != "f" or not array.size:
-        return 0.0
-    with np.errstate(invalid="ignore"):
-        return float(np.nan_to_num(np.abs(array - other), nan=0.0, posinf=0.0).max())
 
 
 def _beside(folder: Path, location: str) -> Path:

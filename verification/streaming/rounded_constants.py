@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ...ir import Graph, walk_operators
 from ..compare import Yardstick
 from ..conditioning import Rounding
 from ..runners.runs import CallRecord
 from .targets import PiecesTarget
+
+
+def literals_of(graph: Graph) -> list[float]:
+    """Return the numbers by which operators of a graph scale values: their attributes, 1/sqrt of a width."""
+    found: set[float] = set()
+    for _, node in walk_operators(graph):
+        values = [node.attribute(name) for name in node.attributes]
+        found.update(value for value in values if isinstance(value, float))
+        shapes = [t.shape for v in graph.operands(node.key) if v is not None and (t := graph.type_of(v))]
+        widths = {shape[-1] for shape in shapes if shape and isinstance(shape[-1], int)}
+        found.update(width**-0.5 for width in widths if width > 0)
+    return sorted(found)
 
 
 class WithRoundedConstants(Rounding):
@@ -20,18 +33,11 @@ class WithRoundedConstants(Rounding):
         rounding: the former.
         target: the target, after its run.
         outputs: names of the target's outputs.
-        calls: name of a call -> the target's names of what enters and leaves it.
     """
 
-    def __init__(
-        self,
-        rounding: Rounding,
-        target: PiecesTarget,
-        outputs: Sequence[str],
-        calls: Mapping[str, Mapping[str, Sequence[str]]],
-    ) -> None:
+    def __init__(self, rounding: Rounding, target: PiecesTarget, outputs: Sequence[str]) -> None:
         self._rounding, self._target = rounding, target
-        self._names, self._edges = list(outputs), calls
+        self._names, self._edges = list(outputs), target.calls
         self._moved = dict(target.moved)
 
     def output(self, index: int) -> Yardstick:

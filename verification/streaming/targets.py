@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
@@ -19,6 +19,11 @@ class PiecesTarget(Runner, Protocol):
         ...
 
     @property
+    def calls(self) -> Mapping[str, Mapping[str, Any]]:
+        """Name of a call -> the names in `moved` of what enters and leaves it."""
+        ...
+
+    @property
     def moved(self) -> Mapping[str, float]:
         """How far constants that were rounded to a narrow type may move values of the last run, by name."""
         ...
@@ -29,7 +34,13 @@ class PiecesTarget(Runner, Protocol):
 
 
 def target_in_pieces(
-    path: Path, *, threads: int | None, wide: bool, budget: int, weights: Collection[str]
+    path: Path,
+    *,
+    threads: int | None,
+    wide: bool,
+    budget: int,
+    weights: Collection[str],
+    literals: Sequence[float],
 ) -> PiecesTarget:
     """Return a runner of a target.
 
@@ -39,13 +50,14 @@ def target_in_pieces(
         wide: whether to compute in float32 what is narrower.
         budget: bytes of weights in one piece.
         weights: names of the source's tensors in the target.
+        literals: numbers of the source, which constants of the target may be rounded from.
     """
     runtime = runtime_of_output(path)
     assert runtime is not None
     if runtime.module == "onnx_runner":
         from .onnx_pieces import OnnxPieces
 
-        return OnnxPieces(path, threads=threads, wide=wide, budget=budget, weights=weights)
+        return OnnxPieces(path, threads=threads, wide=wide, budget=budget, weights=weights, literals=literals)
     from .mindspore_pieces import MindSporePieces
 
-    return MindSporePieces.of_output(path, wide=wide, budget=budget)
+    return MindSporePieces.of_output(path, wide=wide, budget=budget, literals=literals)

@@ -10,6 +10,12 @@ import numpy as np
 _UNITS = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Element type -> half a unit in the last place of 1."""
 
+_PLAIN = 128
+"""Largest multiple of a half that is taken for exact."""
+
+_ONE = 1e-6
+"""Relative difference up to which two numbers are one."""
+
 
 class Scratch:
     """Memory for widened weights that is used again and again, as new memory costs more than to fill it.
@@ -50,9 +56,33 @@ def widen_array(array: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
 
 
 def half_unit(array: np.ndarray) -> np.ndarray:
-    """Return half a unit in the last place of each narrow number; 0 for powers of two and infinities."""
+    """Return half a unit in the last place of each narrow number; 0 for those that nothing was rounded to.
+
+    Powers of two, multiples of a half up to 128, and infinities are taken for exact.
+    """
     wide = widen_array(array).astype(np.float64)
     finite = np.isfinite(wide)
     fraction, exponent = np.frexp(np.where(finite, wide, 0.0))
-    rounded = finite & (wide != 0) & (np.abs(fraction) != 0.5)
+    exact = (np.abs(fraction) == 0.5) | ((np.abs(wide) <= _PLAIN) & (2 * wide == np.rint(2 * wide)))
+    rounded = finite & (wide != 0) & ~exact
     return np.where(rounded, np.ldexp(_UNITS[array.dtype.name], exponent - 1), 0.0)
+
+
+def rounded_from(number: float, step: float, literals: Sequence[float]) -> float | None:
+    """Return the one of some numbers that is rounded to another one; None without one, or with several.
+
+    Args:
+        number: what it was rounded to.
+        step: half a unit in its last place.
+        literals: the numbers.
+    """
+    near = [literal for literal in literals if abs(literal - number) <= step]
+    return near[0] if near and max(near) - min(near) <= _ONE * abs(number) else None
+
+
+def largest_move(array: np.ndarray, other: np.ndarray) -> float:
+    """Return how far floating-point values are from others at most; 0 for other elements."""
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(np.abs(array - other), nan=0.0, posinf=0.0).max())

@@ -1,0 +1,212 @@
+"""What runs in pieces is judged as what runs whole is, fault by fault and module by module."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+from torch.nn import functional as F
+
+import regraft
+from regraft.ir import Graph, UsageError
+from regraft.verification.streaming import deciding
+
+
+class Residual(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(x + self.bn2(self.conv2(y)))
+
+
+class ResNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, 2, padding=1)
+        self.layers = nn.Sequential(nn.Sequential(Residual(8), Residual(8)), nn.Sequential(Residual(8)))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.stem(x)).mean((2, 3)))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Tied(nn.Module):
+    """A Transformer whose head is its embedding, and one of whose blocks is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(40, 12)
+        self.blocks = nn.ModuleList([Block(12), Block(12)])
+        self.norm = nn.LayerNorm(12)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids) * 3.46
+        for block in [*self.blocks, self.blocks[0]]:
+            x = block(x)
+        return F.linear(self.norm(x), self.embed.weight)
+
+
+NETS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "resnet": (ResNet, "2x3x16x16"),
+    "tied": (Tied, "2x5:int64"),
+}
+
+
+@cache
+def loaded(name: str, dtype: torch.dtype = torch.float32) -> Graph:
+    torch.manual_seed(0)
+    make, inputs = NETS[name]
+    net = make().to(dtype).eval()
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.normal_()
+    return regraft.load(net, [regraft.InputSpec.parse(inputs)])
+
+
+def written(name: str, path: Path, dtype: torch.dtype = torch.float32) -> tuple[Graph, Path]:
+    graph = loaded(name, dtype)
+    options = {"fold": False, "external_data": True} if path.suffix else {}
+    regraft.save(regraft.rewrite(graph).graph, path, "onnx" if path.suffix else "mindspore", **options)
+    return graph, path
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of a few operators, which such nets would not be cut into otherwise."""
+    monkeypatch.setattr(deciding, "_SMALLEST", 1 << 10)
+    monkeypatch.setattr(deciding, "_LARGEST", 1 << 10)
+
+
+def both(graph: Graph, path: Path) -> tuple[regraft.Report, regraft.Report]:
+    """The report in pieces, and whole."""
+    return regraft.verify(graph, path, pieces=True), regraft.verify(graph, path, pieces=False)
+
+
+def edited(path: Path, edit: Callable[[onnx.ModelProto], None]) -> None:
+    model = onnx.load(path)
+    edit(model)
+    onnx.save(model, path)
+
+
+def calls(report: regraft.Report) -> dict[str, float | None]:
+    return {row.call: row.max_abs for row in report.modules}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_equal_nets_are_equal_in_pieces_too(name: str, tmp_path: Path) -> None:
+    pieces, whole = both(*written(name, tmp_path / "net.onnx"))
+    assert pieces.passed, pieces.render()
+    assert whole.passed, whole.render()
+    assert calls(pieces).keys() == calls(whole).keys()
+    assert all(value is not None for value in calls(pieces).values())
+    assert pieces.summary().startswith("equal in the forward pass in pieces: 1 output and ")
+    assert "training" in pieces.render().splitlines()[1]
+
+
+def changed_weight(model: onnx.ModelProto) -> None:
+    tensor = next(t for t in model.graph.initializer if list(t.dims) == [12, 36])
+    values = numpy_helper.to_array(tensor).copy()
+    values[3, 4] += 0.5
+    tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+
+
+def swapped_modules(model: onnx.ModelProto) -> None:
+    first, second = "layers.0.0.conv1.weight", "layers.1.0.conv1.weight"
+    other = {first: second, second: first}
+    for node in model.graph.node:
+        for at, name in enumerate(node.input):
+            node.input[at] = other.get(name, name)
+
+
+def wrong_epsilon(model: onnx.ModelProto) -> None:
+    node = next(n for n in model.graph.node if n.op_type == "LayerNormalization")
+    next(a for a in node.attribute if a.name == "epsilon").f = 1e-2
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "culprit"),
+    [
+        ("tied", changed_weight, "blocks.0.qkv#1"),
+        ("resnet", swapped_modules, "layers.0.0.conv1#1"),
+        ("tied", wrong_epsilon, "blocks.0.norm1#1"),
+    ],
+)
+def test_a_fault_is_found_in_the_same_module(
+    name: str, edit: Callable[[onnx.ModelProto], None], culprit: str, tmp_path: Path
+) -> None:
+    graph, path = written(name, tmp_path / "net.onnx")
+    edited(path, edit)
+    reports = both(graph, path) if edit is changed_weight else [regraft.verify(graph, path, pieces=True)]
+    assert {report.verdict for report in reports} == {"different"}
+    assert {report.first_divergence for report in reports} == {culprit}
+
+
+def test_a_weight_that_no_output_shows_is_found_by_its_bits(tmp_path: Path) -> None:
+    graph, path = written("tied", tmp_path / "net.onnx")
+
+    def change(model: onnx.ModelProto) -> None:
+        tensor = next(t for t in model.graph.initializer if t.name == "embed.weight")
+        values = numpy_helper.to_array(tensor).copy()
+        values[7] = np.nextafter(values[7], np.float32(9))
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+
+    edited(path, change)
+    report = regraft.verify(graph, path, pieces=True)
+    assert all(row.passed for row in report.outputs)
+    assert report.structure is not None
+    assert [row.source for row in report.structure.values] == ["embed.weight"]
+    assert not report.passed
+
+
+def test_a_cell_runs_in_pieces(tmp_path: Path) -> None:
+    graph, folder = written("tied", tmp_path / "net")
+    report = regraft.verify(graph, folder, pieces=True)
+    assert report.passed, report.render()
+    assert all(value is not None for value in calls(report).values())
+    source = (folder / "model.py").read_text()
+    assert source.count("nn.GELU(approximate=False)") == 1
+    (folder / "model.py").write_text(source.replace("nn.GELU(approximate=False)", "nn.ReLU()"))
+    report = regraft.verify(graph, folder, pieces=True)
+    assert report.verdict == "different"
+    assert report.first_divergence == "blocks.0.mlp.1#1"
+
+
+@pytest.mark.parametrize("file", ["net.onnx", "net"])
+def test_bfloat16_is_compared_in_float32(file: str, tmp_path: Path) -> None:
+    graph, path = written("tied", tmp_path / file, torch.bfloat16)
+    report = regraft.verify(graph, path, pieces=True)
+    assert report.passed, report.render()
+    assert report.summary().startswith("equal in the forward pass in pieces, in float32: 1 output")
+    assert max(row.max_rel for row in report.outputs) < 1e-3  # 3.46 is 3.453125 in the file
+
+
+def test_pieces_are_for_the_forward_pass_of_torch_alone(tmp_path: Path) -> None:
+    graph, path = written("tied", tmp_path / "net.onnx")
+    with pytest.raises(UsageError, match="forward pass alone"):
+        regraft.verify(graph, path, pieces=True, train=True)
+    with pytest.raises(UsageError, match="sides that run in pieces, got a graph as the target"):
+        regraft.verify(graph, regraft.rewrite(graph).graph, pieces=True)
