@@ -69,6 +69,8 @@ class MindSporePieces(MindSporeRunner):
             edit = literals if wide else lambda _: None
             net, paths, imported, checkpoint = emitted_net_without_values(folder, edit)
         runner = MindSporePieces(net, paths, imported=imported)
+        for _, cell in cells_of(net):
+            cell._init_flag = True  # else its first call draws values for its Parameters
         runner._values = read_checkpoint(checkpoint)
         runner._names = {id(p): name for name, p in net.parameters_and_names()}
         runner._budget, runner._wide = budget, wide
