@@ -318,9 +318,8 @@ def verify(
         steps: how many steps of the recipes are followed.
         html: a file to write the report to as a page, whatever it says; see `write_page`.
         lang: the page's language, "en" or "zh".
-        pieces: whether a PyTorch module and what was written from it run in pieces, with the weights of one
-            piece in memory at a time: the forward pass alone is compared then, on one draw. None does so
-            where the weights are more than half of the memory.
+        pieces: whether a PyTorch module and what was written from it run with the weights of one piece in
+            memory at a time, forward and on one draw; None where the weights exceed half of the memory.
         options: loading options, as in `load`.
 
     Returns:
@@ -353,16 +352,9 @@ def verify(
     other: Any = target
     if isinstance(target, Graph) or is_written(target):
         report = compare(
-            graph,
-            other,
-            given,
-            train=train,
-            expected=expected,
-            laws=True,
-            oracle=oracle,
-            recipes=scripts,
+            graph, other, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts,
             pieces=pieces,
-        )
+        )  # fmt: skip
     else:
         shown = inputs if inputs is not None else list(graph.origin.inputs.values())
         other = capture_or_name(target, shown, trust=bool(options.get("trust")))

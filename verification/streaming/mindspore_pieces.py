@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +118,10 @@ class MindSporePieces(MindSporeRunner):
             other.close()
         super().close()
 
+    @contextmanager
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> AbstractContextManager[None]:
+    ) -> Iterator[None]:
         """Refuse: other values of all weights would not fit into memory.
 
         Raises:
@@ -128,6 +129,7 @@ class MindSporePieces(MindSporeRunner):
         """
         del change, call, only
         raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+        yield
 
     def held(self) -> list[Held]:
         """Return the checkpoint's tensors, by the names under which the net registers them."""
@@ -163,7 +165,7 @@ class MindSporePieces(MindSporeRunner):
         try:
             yield
         finally:
-            Cell.__getattr__ = original  # type: ignore[method-assign]
+            Cell.__getattr__ = original
 
 
 class _Reader:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,9 +123,10 @@ class OnnxPieces(OnnxRunner):
         values = self._compute(given, record["outputs"], ValueStore())
         return [values[name] for name in record["outputs"]]
 
+    @contextmanager
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> AbstractContextManager[None]:
+    ) -> Iterator[None]:
         """Refuse: other values of all weights would not fit into memory.
 
         Raises:
@@ -133,6 +134,7 @@ class OnnxPieces(OnnxRunner):
         """
         del change, call, only
         raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+        yield
 
     def stated_types(self) -> list[str]:
         """Return the element types of the outputs as the file states them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -58,9 +58,10 @@ class TorchPieces(TorchRunner):
 
         return in_wide(getattr(torch, self._real))
 
+    @contextmanager
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> AbstractContextManager[None]:
+    ) -> Iterator[None]:
         """Refuse: other values of all weights would not fit into memory.
 
         Raises:
@@ -68,6 +69,7 @@ class TorchPieces(TorchRunner):
         """
         del change, call, only
         raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
+        yield
 
 
 def _release(module: Any, _arguments: Any, _result: Any) -> None:
