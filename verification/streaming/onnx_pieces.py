@@ -244,7 +244,7 @@ class OnnxPieces(OnnxRunner):
             ModelError: E702 for an index that it does not have.
         """
         if indices.size and not (-len(table) <= indices.min() and indices.max() < len(table)):
-            raise ModelError("E702", f"an index is outside the {len(table)} rows of `{name}`")
+            raise ModelError("E702", f"expected an index of a row of `{name}`, got one outside it")
         rows = table[indices]
         return widen_array(rows) if self._wide else rows
 
