@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir import OPSET, Graph, walk_operators
-from ..ir.analysis.settings import unknown_settings
 from ..ir.functions.inlining import expand_function
 from ..ir.functions.stated import has_function
 from ..passes.base import Change, Pass
@@ -27,8 +26,7 @@ class ExpandFunctions(Pass):
         definition is exact, and in operators that every target has.
 
     Leaves alone:
-        What the target writes as it stands. Bodies with a Loop, or an If that only a run decides. An
-        operator whose axes or shape only a run computes: its body would need them too.
+        What the target writes as it stands. Bodies with a Loop, or an If that only a run decides.
 
     Refuses:
         Nothing.
@@ -68,7 +66,7 @@ class ExpandFunctions(Pass):
                 settled.add((id(part), node.key))
                 if not has_function(node.op_type, OPSET):
                     continue
-                if self.can_emit(part, node) or unknown_settings(part, node):
+                if self.can_emit(part, node):
                     continue
                 place = places.of(part, node.key)
                 if expand_function(part, node.key):

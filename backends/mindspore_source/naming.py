@@ -10,6 +10,23 @@ from functools import lru_cache
 
 from .recorded_names import ATTRIBUTES_OF_CELL, INITIALIZER_CLASSES
 
+OWN_NAMES = frozenset(
+    {
+        "int",
+        "numbers",
+        "by_axis",
+        "sliced",
+        "padded",
+        "expanded",
+        "reshaped",
+        "unsqueezed",
+        "resize_places",
+        "resize_weights",
+        "resized",
+    }
+)
+"""Functions that an emitted file calls by words that a variable could be named with."""
+
 MODULE_NAMES = frozenset(
     {
         "ms",
@@ -44,6 +61,7 @@ MODULE_NAMES = frozenset(
         "onnx_rnn",
         "onnx_gru",
         "onnx_lstm",
+        *OWN_NAMES,
     }
 )
 """Module-level names of an emitted file that no class may take."""
@@ -149,6 +167,6 @@ def variable_name(name: str) -> str:
     snake = snake_case(identifier(name))
     return (
         f"{snake}_"
-        if keyword.iskeyword(snake) or snake in {"self", "ms", "np", "nn", "ops", "math"}
+        if keyword.iskeyword(snake) or snake in {"self", "ms", "np", "nn", "ops", "math", *OWN_NAMES}
         else snake
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ....ir import Graph, Operator, Value
-from ..emitting import Call, EmitterTable, Expression, NnClass, NnLayer, Refused, Scope, View
+from ....ir.analysis.settings import SETTINGS
+from ..emitting import Call, CallEmitter, EmitterTable, Expression, NnClass, NnLayer, Refused, Scope, View
 from ..text.expressions import Access, Part, Use, call
 from . import (
     activation,
@@ -34,6 +35,7 @@ from . import (
     telling,
 )
 from .initializers import ms_dtype
+from .run_time.operators import TABLE as RUN_TIME
 
 T = TypeVar("T")
 
@@ -82,12 +84,28 @@ def emit_layer(view: View) -> NnLayer:
 
 
 def emit_call(view: View) -> Expression:
-    """Emit the operator as an expression; sizes become tensors where the emitter has no place for them.
+    """Emit the operator as an expression; settings that a run computes have emitters of their own.
 
     Raises:
         Refused: when it has none, or the emitter does not cover this use.
     """
-    emit = _emitter(TABLE.calls, view)
+    try:
+        return _emit_call(TABLE.calls, view)
+    except Refused:
+        if view.operator.qualified_name not in RUN_TIME.calls or not _has_computed_settings(view):
+            raise
+    return _emit_call(RUN_TIME.calls, view)
+
+
+def _has_computed_settings(view: View) -> bool:
+    """Whether a run computes axes, sizes or counts of the operator."""
+    slots = [slot for slot in SETTINGS.get(view.operator.op_type, ()) if view.has(slot)]
+    return any(view.constant(slot) is None for slot in slots)
+
+
+def _emit_call(rows: Mapping[str, CallEmitter], view: View) -> Expression:
+    """Emit by one table; sizes become tensors where the emitter has no place for them."""
+    emit = _emitter(rows, view)
     slots = [slot for slot in range(len(view.operands)) if view.host(slot)]
     as_tensors = View(view.graph, view.operator, _SizesAsTensors(view.graph, view.scope))
     if not all(slot in _SIZE_SLOTS.get(view.operator.op_type, ()) for slot in slots):

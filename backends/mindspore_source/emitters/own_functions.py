@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from ..text.python_names import names_of
+from .run_time import functions, resize
+
 MODULO = '''def modulo(x, y):
     """x % y, which is NaN in MindSpore where y is infinite."""
     is_far = ops.logical_and(ops.isinf(y), ops.isfinite(x))
@@ -118,6 +121,8 @@ ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
 '''
 
 _FUNCTIONS = {
+    **functions.FUNCTIONS,
+    **resize.FUNCTIONS,
     "modulo": MODULO,
     "fmod": FMOD,
     "nearest_pixels": NEAREST_PIXELS,
@@ -128,10 +133,12 @@ _FUNCTIONS = {
     "onnx_lstm": ONNX_LSTM,
 }
 
-_ON_RECURRENCE = frozenset({"onnx_rnn", "onnx_gru", "onnx_lstm"})
-
 
 def own_functions(called: Set[str]) -> list[str]:
-    """Return the functions of this file that classes calling these names need."""
-    needed = called | {"recurrence"} if called & _ON_RECURRENCE else called
+    """Return the functions of this file that classes calling these names need, and those that these call."""
+    needed: set[str] = set()
+    waiting = called & _FUNCTIONS.keys()
+    while waiting - needed:
+        needed |= waiting
+        waiting = names_of("".join(_FUNCTIONS[name] for name in waiting))[1] & _FUNCTIONS.keys()
     return [text for name, text in _FUNCTIONS.items() if name in needed]

@@ -9,25 +9,39 @@ from __future__ import annotations
 from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
 from ..text.expressions import ATOM, Element, Part, call, method
 from .initializers import ms_dtype
+from .run_time.settings import count_of, numbers
 
 TABLE = EmitterTable()
 
 
-def _axes(view: View) -> int | tuple[int, ...] | None:
-    """Return the axes: one number, several, or None for all.
+Axes = int | tuple[int, ...] | Part | None
+
+
+def _axes(view: View) -> Axes:
+    """Return the axes: one number, several, what makes numbers of those that a run gives, or None for all."""
+    if not _count(view):
+        return None
+    if view.constant(1) is None:
+        return numbers(view, 1)
+    axes = view.ints(1)
+    return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def _count(view: View) -> int:
+    """Return how many axes are stated.
 
     Raises:
-        Refused: when they are computed.
+        Refused: where only a run says so.
     """
-    axes = view.ints(1) if view.has(1) else []
-    if not axes:
-        return None
-    return axes[0] if len(axes) == 1 else tuple(axes)
+    count = count_of(view, 1) if view.has(1) else 0
+    if count is None:
+        raise Refused
+    return count
 
 
 def _is_empty(view: View) -> bool:
     """Whether the operator reduces no axis."""
-    return bool(view.operator.int("noop_with_empty_axes")) and not (view.has(1) and view.ints(1))
+    return bool(view.operator.int("noop_with_empty_axes")) and not _count(view)
 
 
 def _keep(view: View) -> bool:
@@ -53,22 +67,21 @@ def mean(view: View) -> Expression:
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
     """Emit ``x.sum(axis, keepdims=…)``, which makes int64 of integers unless told otherwise."""
-    if _has_none(view) and not _is_empty(view):
-        return sum_of_none(view.atom(), _axes(view), keep=_keep(view))
     return _sum(view, view.atom())
 
 
 def _has_none(view: View) -> bool:
-    """Whether an axis that is reduced has size 0: the values of kernels on CPU are then what is in memory."""
+    """Whether an axis that is reduced may have size 0."""
     shape, axes = view.shape(0), _axes(view)
-    if axes is None:
-        return 0 in shape
-    return 0 in [shape[a] for a in ([axes] if isinstance(axes, int) else axes)]
+    known = [axes] if isinstance(axes, int) else axes
+    return 0 in ([shape[a] for a in known] if isinstance(known, (list, tuple)) else shape)
 
 
 def _sum(view: View, x: Part) -> Expression:
     if _is_empty(view):
         return Expression((x,))
+    if _has_none(view):  # then the values of kernels on CPU are what is in memory
+        return sum_of_none(x, _axes(view), keep=_keep(view))
     return method(
         x, "sum", *_positional(view), keepdims=True if _keep(view) else None, dtype=_accumulator(view)
     )
@@ -98,7 +111,7 @@ def _function(op_type: str, function: str, keep: str) -> None:
             return Expression((view.use(0),))
         axes, dtype = _axes(view), view.type(0).dtype
         if _has_none(view):
-            raise Refused
+            return _of_none(view)
         if dtype == "bool":
             return _of_bools(view, axes)
         if (function, dtype) == ("amin", "int8"):  # which only the kernel of wider integers has
@@ -117,7 +130,31 @@ _function("ReduceProd", "prod", "keep_dims")
 _function("ReduceLogSumExp", "logsumexp", "keepdim")
 
 
-def _of_bools(view: View, axes: int | tuple[int, ...] | None) -> Expression:
+def _of_none(view: View) -> Expression:
+    """Return what is neutral, in the shape of a sum over no elements.
+
+    Raises:
+        Refused: for axes that are known, where the result is a constant.
+    """
+    axes, dtype = _axes(view), view.type(0).dtype
+    if view.constant(1) is not None or axes is None or dtype.startswith(("int", "uint")):
+        raise Refused
+    fill: object = _NEUTRAL[view.operator.op_type]
+    fill = view.operator.op_type == "ReduceMin" if dtype == "bool" else fill
+    total = method(view.atom(), "sum", axes, keepdims=True if _keep(view) else None)
+    return call("ops.full_like", total, fill, dtype=Expression((ms_dtype(dtype),)))
+
+
+_NEUTRAL = {
+    "ReduceMax": -float("inf"),
+    "ReduceMin": float("inf"),
+    "ReduceProd": 1.0,
+    "ReduceLogSumExp": -float("inf"),
+}
+"""Reduction -> its result over no elements."""
+
+
+def _of_bools(view: View, axes: Axes) -> Expression:
     """Return whether any or all are true, which the largest and the smallest say."""
     function = {"ReduceMax": "any", "ReduceMin": "all"}.get(view.operator.op_type)
     if function is None:

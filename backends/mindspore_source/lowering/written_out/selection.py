@@ -48,14 +48,19 @@ def one_hot(b: Builder, node: Operator, operands: Operands) -> list[Term] | None
     indices, depth, values = given(b, operands, 3)
     if indices is None or depth is None or values is None or (rank := rank_of(indices)) is None:
         return None
+    axis = node.int("axis") % (rank + 1)
+    places = indices.cast("int64")
     count = b.graph.constant_value(depth.value)
     if count is None:
-        return None
-    size, axis = int(count.reshape(-1)[0]), node.int("axis") % (rank + 1)
-    places = indices.cast("int64")
+        size = depth.op("Reshape", whole(places)).cast("int64")
+        row = Term(b, b.constant(0, "int64")).op("Range", size, 1)
+        row = row.op("Reshape", whole(places, *(-1 if a == axis else 1 for a in range(rank + 1))))
+    else:
+        size = Term(b, b.constant(int(count.reshape(-1)[0]), "int64"))
+        row = along(places, int(count.reshape(-1)[0]), axis, rank + 1, "int64")
     places = where(places < 0, places + size, places).op("Unsqueeze", whole(places, axis))
     off, on = (values.op("Gather", Term(b, b.constant(n, "int64")), axis=0) for n in (0, 1))
-    return [where(places.equals(along(places, size, axis, rank + 1, "int64")), on, off)]
+    return [where(places.equals(row), on, off)]
 
 
 @TABLE.op("Compress")
@@ -70,6 +75,20 @@ def compress(b: Builder, node: Operator, operands: Operands) -> list[Term] | Non
     assert isinstance(axis, int)
     places = condition.op("NonZero").op("Reshape", whole(x, -1))
     return [x.op("Gather", places, axis=axis % rank)]
+
+
+@TABLE.op("Trilu")
+def triangle(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
+    """Zeros above or below a diagonal that a run gives."""
+    x, k = given(b, operands, 2)
+    if x is None or k is None or (rank := rank_of(x)) is None:
+        return None
+    if (height := size_of(x, rank - 2)) is None or (width := size_of(x, rank - 1)) is None:
+        return None
+    rows, columns = along(x, height, 0, 2, "int64"), along(x, width, 1, 2, "int64")
+    diagonal = rows + k.op("Reshape", whole(x))
+    kept = columns >= diagonal if node.int("upper") else columns <= diagonal
+    return [where(kept, x, constant(x, np.zeros(())))]
 
 
 @TABLE.op("EyeLike")

@@ -1,0 +1,1 @@
+"""Operators whose settings a run computes: axes, sizes and bounds that are tensors."""

@@ -1,0 +1,89 @@
+"""Functions of an emitted file's own, for operators whose settings are tensors: axes, sizes, bounds.
+
+Measured in MindSpore 2.10 on CPU: all run in PyNative and in graph mode, and have gradients. In graph mode
+there is none behind `Tensor.tolist`, and `ops.gather` has none along an axis that only a run gives.
+"""
+
+from __future__ import annotations
+
+NUMBERS = '''def numbers(x):
+    """The numbers of a vector, for arguments that are no tensors: sizes, axes."""
+    return tuple([int(n) for n in x])
+'''
+
+BY_AXIS = '''def by_axis(given, axes, default):
+    """One number an axis: those given for some axes, the default of all others."""
+    return ops.tensor_scatter_elements(default, axes.astype(ms.int64) % len(default), given.astype(ms.int64))
+'''
+
+SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
+    """ONNX's Slice, with bounds, axes and steps that are tensors."""
+    sizes = ops.dyn_shape(x)
+    ones = ops.ones_like(sizes)
+    axes = ops.arange(len(starts)) if axes is None else axes
+    starts, ends = by_axis(starts, axes, ops.zeros_like(sizes)), by_axis(ends, axes, sizes)
+    steps = ones if steps is None else by_axis(steps, axes, ones)
+    low, high = ops.where(steps < 0, -1, 0), ops.where(steps < 0, sizes - 1, sizes)
+    starts, ends = [ops.clamp(ops.where(n < 0, n + sizes, n), low, high) for n in (starts, ends)]
+    for axis in range(x.ndim):
+        places = ops.arange(int(starts[axis]), int(ends[axis]), int(steps[axis]))
+        x = ops.gather(x, places, axis)
+    return x
+'''
+
+PADDED = '''def padded(x, pads, mode, value=0, axes=None):
+    """ONNX's Pad, with pads and axes that are tensors; negative pads crop."""
+    sizes = ops.dyn_shape(x)
+    begins, ends = ops.chunk(pads.astype(ms.int64), 2)
+    if axes is not None:
+        begins, ends = [by_axis(n, axes, ops.zeros_like(sizes)) for n in (begins, ends)]
+    cut = ops.relu(-begins)
+    sizes = sizes - cut - ops.relu(-ends)
+    begins, ends = ops.relu(begins), ops.relu(ends)
+    for axis in range(x.ndim):
+        size = sizes[axis]
+        at = ops.arange(int(-begins[axis]), int(size + ends[axis]))
+        inside = ops.logical_and(at >= 0, at < size)
+        if mode == "wrap":
+            at = at % size
+        if mode == "reflect":
+            period = ops.relu(2 * size - 3) + 1
+            at = ops.minimum(at % period, -at % period)
+        x = ops.gather(x, ops.clamp(at, ops.zeros_like(size), size - 1) + cut[axis], axis)
+        if mode == "constant":
+            x = ops.where(inside.reshape((-1,) + (1,) * (x.ndim - 1 - axis)), x, value)
+    return x
+'''
+
+EXPANDED = '''def expanded(x, shape):
+    """ONNX's Expand, whose shape is a tensor: a size of 1 is stretched, on either side."""
+    sizes, shape = ops.dyn_shape(x), shape.astype(ms.int64)
+    more = len(shape) - x.ndim
+    sizes = ops.cat((ops.ones(max(more, 0), ms.int64), sizes))
+    shape = ops.cat((ops.ones(max(-more, 0), ms.int64), shape))
+    return ops.broadcast_to(x, numbers(ops.where(shape == 1, sizes, shape)))
+'''
+
+RESHAPED = '''def reshaped(x, shape):
+    """ONNX's Reshape, whose shape is a tensor: a size of 0 is that of x, one of -1 what is left."""
+    sizes = ops.cat((ops.dyn_shape(x), ops.ones_like(shape)))[: len(shape)]
+    return x.reshape(numbers(ops.where(shape == 0, sizes, shape)))
+'''
+
+UNSQUEEZED = '''def unsqueezed(x, axes):
+    """x with axes of size 1; they are a tensor, and count in the result."""
+    for axis in numbers(ops.sort(axes % (x.ndim + len(axes)))[0]):
+        x = x.expand_dims(axis)
+    return x
+'''
+
+FUNCTIONS = {
+    "numbers": NUMBERS,
+    "by_axis": BY_AXIS,
+    "sliced": SLICED,
+    "padded": PADDED,
+    "expanded": EXPANDED,
+    "reshaped": RESHAPED,
+    "unsqueezed": UNSQUEEZED,
+}
+"""Name -> text, each behind those that it calls."""

@@ -1,0 +1,182 @@
+"""Operators whose settings a run computes; the family files have them with settings that are known.
+
+An emitter here is asked where that of the family refuses. Functions without `ops` are the emitted file's own.
+"""
+
+from __future__ import annotations
+
+from ...emitting import Argument, Call, EmitterTable, Expression, Literal, Refused, View
+from ...text.expressions import Part, Quoted, call, method
+from ..initializers import ms_dtype
+from .settings import count_of, number, numbers
+
+TABLE = EmitterTable()
+
+
+def _tensors(view: View, *slots: int) -> list[object]:
+    """Return operands as tensors, None for those that are absent; the last are left out where they are."""
+    found: list[object] = [view.tensor(slot) if view.has(slot) else None for slot in slots]
+    while found and found[-1] is None:
+        found.pop()
+    return found
+
+
+def _require_count(view: View, slot: int) -> int:
+    """Return how many numbers are in a slot, on which the rank of a result depends."""
+    count = count_of(view, slot)
+    if count is None:
+        raise Refused
+    return count
+
+
+@TABLE.call("Slice")
+def slice_(view: View) -> Expression:
+    """Emit ``sliced(x, starts, ends, axes, steps)``."""
+    view.rank()
+    return call("sliced", view.tensor(0), *_tensors(view, 1, 2, 3, 4))
+
+
+@TABLE.call("Pad")
+def pad(view: View) -> Expression:
+    """Emit ``padded(x, pads, "constant", value)``."""
+    view.rank()
+    mode = view.operator.str("mode")
+    value: object = None
+    if mode == "constant" and view.has(2):
+        known = view.constant(2)
+        value = view.tensor(2) if known is None else known.reshape(-1)[0].item()
+    axes = view.tensor(3) if view.has(3) else None
+    return call("padded", view.tensor(0), view.tensor(1), Quoted(mode), value=value or None, axes=axes)
+
+
+@TABLE.call("Expand")
+def expand(view: View) -> Expression:
+    """Emit ``expanded(x, shape)``."""
+    view.rank()
+    _require_count(view, 1)
+    return call("expanded", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("Reshape")
+def reshape(view: View) -> Expression:
+    """Emit ``reshaped(x, shape)``; ``x.reshape(numbers(shape))`` where a 0 is a size."""
+    if view.operator.int("allowzero"):
+        return method(view.atom(), "reshape", numbers(view, 1))
+    _require_count(view, 1)
+    view.rank()
+    return call("reshaped", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("Unsqueeze")
+def unsqueeze(view: View) -> Expression:
+    """Emit ``x.expand_dims(int(axes))``, ``unsqueezed(x, axes)`` for several."""
+    if _require_count(view, 1) == 1:
+        return method(view.atom(), "expand_dims", number(view, 1))
+    view.rank()
+    return call("unsqueezed", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("Squeeze")
+def squeeze(view: View) -> Expression:
+    """Emit ``x.squeeze(numbers(axes))``."""
+    _require_count(view, 1)
+    return method(view.atom(), "squeeze", numbers(view, 1))
+
+
+@TABLE.call("ConstantOfShape")
+def constant_of_shape(view: View) -> Expression:
+    """Emit ``ops.full(numbers(shape), 0.0)``."""
+    value, to = view.operator.attribute("value"), view.output_type()
+    if to is None:
+        raise Refused
+    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
+    return call("ops.full", numbers(view, 0), fill, dtype=Expression((ms_dtype(to.dtype),)))
+
+
+@TABLE.call("Split")
+def split(view: View) -> Expression:
+    """Emit ``ops.split(x, numbers(sizes))``."""
+    found = call("ops.split", view.tensor(0), numbers(view, 1), axis=view.operator.int("axis"))
+    return Expression(found.parts, outputs=len(view.operator.types))
+
+
+@TABLE.call("CumSum")
+def cumulative_sum(view: View) -> Expression:
+    """Emit ``ops.cumsum(x, int(axis))``, or ops.CumSum for an exclusive or reversed sum."""
+    options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
+    if not options:
+        return call("ops.cumsum", view.tensor(0), number(view, 1))
+    made = call("ops.CumSum", **dict.fromkeys(options, True))
+    return Expression((Call(made, (Argument("", view.tensor(0)), Argument("", number(view, 1)))),))
+
+
+@TABLE.call("TopK", "regraft.mindspore.TopK")
+def top_k(view: View) -> Expression:
+    """Emit ``ops.topk(x, int(k))``."""
+    if view.type(0).dtype == "uint8" and not view.operator.int("largest"):
+        raise Refused
+    found = call(
+        "ops.topk",
+        view.tensor(0),
+        number(view, 1),
+        dim=view.operator.int("axis"),
+        largest=None if view.operator.int("largest") else False,
+        sorted=None if view.operator.int("sorted") else False,
+    )
+    return Expression(found.parts, outputs=2)
+
+
+@TABLE.call("NonMaxSuppression")
+def non_max_suppression(view: View) -> Expression:
+    """Emit a call of the emitted file's own function, with numbers of the limits."""
+    limits: list[Part] = []
+    for slot, default in ((2, 0), (3, 0.0), (4, float("-inf"))):
+        if not view.has(slot) or view.constant(slot) is not None:
+            limits.append(Literal(view.scalar(slot, default)))
+        else:
+            limits.append(call("int" if slot == 2 else "float", view.tensor(slot)))
+    centred = bool(view.operator.int("center_point_box"))
+    return call("non_max_suppression", view.tensor(0), view.tensor(1), *limits, centred)
+
+
+@TABLE.call("AffineGrid")
+def affine_grid(view: View) -> Expression:
+    """Emit ``ops.affine_grid(theta, numbers(size))``."""
+    return call("ops.affine_grid", view.tensor(0), numbers(view, 1), bool(view.operator.int("align_corners")))
+
+
+_RESIZE = {
+    "coordinate_transformation_mode": "where",
+    "nearest_mode": "rounding",
+    "keep_aspect_ratio_policy": "policy",
+    "cubic_coeff_a": "cubic",
+    "antialias": "is_antialias",
+    "exclude_outside": "is_within",
+    "extrapolation_value": "outside",
+}
+"""Attribute -> argument of the function, which has the same defaults."""
+
+
+@TABLE.call("Resize")
+def resize(view: View) -> Expression:
+    """Emit ``resized(x, scales, axes=(2, 3), mode="cubic")``."""
+    operator, rank, to = view.operator, view.rank(), view.output_type()
+    mode = operator.str("mode")
+    if view.has(3) and to is not None and to.is_static:
+        raise Refused  # sizes that are known though computed: a product with constant weights
+    if mode != "nearest" and view.type(0).dtype not in ("float16", "float32"):
+        raise Refused
+    given: dict[str, object] = {}
+    for name, argument in _RESIZE.items():
+        value = operator.attribute(name)
+        if value is not None and value != operator.signature.attributes[name].default:
+            kind = operator.signature.attributes[name].kind
+            given[argument] = Quoted(operator.str(name)) if kind == "string" else value
+    for argument in ("is_antialias", "is_within"):
+        if argument in given:
+            given[argument] = True
+    is_cropped = given.get("where") == Quoted("tf_crop_and_resize")
+    slots = {"scales": 2, "sizes": 3} | ({"roi": 1} if is_cropped else {})
+    tensors = {name: view.tensor(slot) for name, slot in slots.items() if view.has(slot)}
+    axes = tuple(a % rank for a in operator.ints("axes") or range(rank))
+    return call("resized", view.tensor(0), **tensors, axes=axes, mode=Quoted(mode), **given)

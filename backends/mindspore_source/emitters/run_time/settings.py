@@ -1,0 +1,35 @@
+"""Operands that say how an operator computes, as emitters write them: numbers, or tensors made to such."""
+
+from __future__ import annotations
+
+from ...emitting import Expression, Literal, Refused, View
+from ...text.expressions import ATOM, Element, Part, call
+
+
+def numbers(view: View, slot: int, hint: str = "axes") -> Part:
+    """Return the numbers in a slot: a literal tuple, sizes as they are, ``numbers(axes)`` of a tensor."""
+    found = view.constant(slot)
+    if found is not None:
+        return Literal(tuple(int(n) for n in found.reshape(-1)), hint)
+    if view.host(slot) == "tuple":
+        return view.use(slot)
+    if view.type(slot).rank != 1:
+        raise Refused
+    return call("numbers", view.tensor(slot))
+
+
+def number(view: View, slot: int, hint: str = "axis") -> Part:
+    """Return the one number in a slot: a literal, a size as it is, ``int(axis)`` of a tensor."""
+    found = view.constant(slot)
+    if found is not None:
+        return Literal(int(found.reshape(-1)[0]), hint)
+    if view.host(slot) == "tuple":
+        return Expression((Element(view.use(slot, ATOM), 0),))
+    return view.use(slot) if view.host(slot) else call("int", view.tensor(slot))
+
+
+def count_of(view: View, slot: int) -> int | None:
+    """Return how many numbers are in a slot; None where only a run says so."""
+    shape = view.type(slot).shape
+    count = shape[0] if shape is not None and len(shape) == 1 else None
+    return count if isinstance(count, int) else None
