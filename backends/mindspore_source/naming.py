@@ -15,6 +15,8 @@ OWN_NAMES = frozenset(
         "int",
         "numbers",
         "by_axis",
+        "sizes_of",
+        "of_none",
         "sliced",
         "padded",
         "expanded",

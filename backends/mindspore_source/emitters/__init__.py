@@ -9,7 +9,7 @@ from typing import TypeVar
 from ....ir import Graph, Operator, Value
 from ....ir.analysis.settings import SETTINGS
 from ..emitting import Call, CallEmitter, EmitterTable, Expression, NnClass, NnLayer, Refused, Scope, View
-from ..text.expressions import Access, Part, Use, call
+from ..text.expressions import Access, Part, Use, call, method
 from . import (
     activation,
     attention,
@@ -156,6 +156,9 @@ class _SizesAsTensors:
         type_ = self.graph.type_of(value)
         if not self.scope.host(value) or type_ is None:
             return None
+        if self.scope.host(value) == "tuple" and _is_computed(self.graph, value):
+            # in graph mode `ms.Tensor` of sizes that are variables has no element type
+            return method(call("ops.tuple_to_array", self.scope.part(value, 0)), "astype", _INT64)
         return call("ms.Tensor", self.scope.part(value, 0), Expression((ms_dtype(type_.dtype),)))
 
     def attribute(self, name: str, constructor: Part) -> Access:
@@ -166,6 +169,21 @@ class _SizesAsTensors:
 
     def is_returned(self, value: Value) -> bool:
         return self.scope.is_returned(value)
+
+
+_INT64 = Expression(("ms.int64",))
+
+
+def _is_computed(graph: Graph, value: Value, depth: int = 8) -> bool:
+    """Whether a size is one that only a run gives, not one of an input."""
+    node = graph.producer(value)
+    if not isinstance(node, Operator) or not depth:
+        return False
+    operands = [v for v in graph.operands(node.key) if v is not None]
+    if node.op_type not in ("Shape", "Size"):
+        return any(_is_computed(graph, v, depth - 1) for v in operands)
+    shape = None if (known := graph.type_of(operands[0])) is None else known.shape
+    return shape is None or None in shape
 
 
 def is_size(graph: Graph, value: Value) -> bool:

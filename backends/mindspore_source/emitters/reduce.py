@@ -81,6 +81,8 @@ def _sum(view: View, x: Part) -> Expression:
     if _is_empty(view):
         return Expression((x,))
     if _has_none(view):  # then the values of kernels on CPU are what is in memory
+        if view.has(1) and view.constant(1) is None:
+            return _of_none(view, 0)
         return sum_of_none(x, _axes(view), keep=_keep(view))
     return method(
         x, "sum", *_positional(view), keepdims=True if _keep(view) else None, dtype=_accumulator(view)
@@ -111,7 +113,7 @@ def _function(op_type: str, function: str, keep: str) -> None:
             return Expression((view.use(0),))
         axes, dtype = _axes(view), view.type(0).dtype
         if _has_none(view):
-            return _of_none(view)
+            return _of_none(view, _neutral(op_type, dtype))
         if dtype == "bool":
             return _of_bools(view, axes)
         if (function, dtype) == ("amin", "int8"):  # which only the kernel of wider integers has
@@ -130,28 +132,26 @@ _function("ReduceProd", "prod", "keep_dims")
 _function("ReduceLogSumExp", "logsumexp", "keepdim")
 
 
-def _of_none(view: View) -> Expression:
-    """Return what is neutral, in the shape of a sum over no elements.
+def _of_none(view: View, fill: object) -> Expression:
+    """Emit a call of the emitted file's own function for what is neutral, in the shape of the result.
 
     Raises:
-        Refused: for axes that are known, where the result is a constant.
+        Refused: for axes that are known, where the result is a constant, and for integers without such.
     """
-    axes, dtype = _axes(view), view.type(0).dtype
-    if view.constant(1) is not None or axes is None or dtype.startswith(("int", "uint")):
+    dtype = view.type(0).dtype
+    if not view.has(1) or view.constant(1) is not None or fill is None:
         raise Refused
-    fill: object = _NEUTRAL[view.operator.op_type]
-    fill = view.operator.op_type == "ReduceMin" if dtype == "bool" else fill
-    total = method(view.atom(), "sum", axes, keepdims=True if _keep(view) else None)
-    return call("ops.full_like", total, fill, dtype=Expression((ms_dtype(dtype),)))
+    return call("of_none", view.tensor(0), view.tensor(1), fill, Expression((ms_dtype(dtype),)), _keep(view))
 
 
-_NEUTRAL = {
-    "ReduceMax": -float("inf"),
-    "ReduceMin": float("inf"),
-    "ReduceProd": 1.0,
-    "ReduceLogSumExp": -float("inf"),
-}
-"""Reduction -> its result over no elements."""
+def _neutral(op_type: str, dtype: str) -> object:
+    """Return the result of a reduction over no elements, None where it depends on the width of a type."""
+    if dtype == "bool":
+        return {"ReduceMax": False, "ReduceMin": True}.get(op_type)
+    if op_type == "ReduceProd":
+        return 1
+    infinite = {"ReduceMax": -float("inf"), "ReduceMin": float("inf"), "ReduceLogSumExp": -float("inf")}
+    return None if dtype.startswith(("int", "uint")) else infinite[op_type]
 
 
 def _of_bools(view: View, axes: Axes) -> Expression:

@@ -16,9 +16,20 @@ BY_AXIS = '''def by_axis(given, axes, default):
     return ops.tensor_scatter_elements(default, axes.astype(ms.int64) % len(default), given.astype(ms.int64))
 '''
 
+SIZES_OF = '''def sizes_of(x):
+    """The shape of x, which has an axis at least, as a tensor."""
+    return ops.tuple_to_array(x.shape).astype(ms.int64)
+'''
+
+OF_NONE = '''def of_none(x, axes, value, dtype, keepdims):
+    """A reduction of x over no elements; MindSpore's have another shape in graph mode."""
+    found = ops.full(numbers(by_axis(ops.ones_like(axes), axes, sizes_of(x))), value, dtype=dtype)
+    return found if keepdims else found.squeeze(numbers(axes))
+'''
+
 SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
     """ONNX's Slice, with bounds, axes and steps that are tensors."""
-    sizes = ops.dyn_shape(x)
+    sizes = sizes_of(x)
     ones = ops.ones_like(sizes)
     axes = ops.arange(len(starts)) if axes is None else axes
     starts, ends = by_axis(starts, axes, ops.zeros_like(sizes)), by_axis(ends, axes, sizes)
@@ -33,7 +44,7 @@ SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
 
 PADDED = '''def padded(x, pads, mode, value=0, axes=None):
     """ONNX's Pad, with pads and axes that are tensors; negative pads crop."""
-    sizes = ops.dyn_shape(x)
+    sizes = sizes_of(x)
     begins, ends = ops.chunk(pads.astype(ms.int64), 2)
     if axes is not None:
         begins, ends = [by_axis(n, axes, ops.zeros_like(sizes)) for n in (begins, ends)]
@@ -57,16 +68,15 @@ PADDED = '''def padded(x, pads, mode, value=0, axes=None):
 
 EXPANDED = '''def expanded(x, shape):
     """ONNX's Expand, whose shape is a tensor: a size of 1 is stretched, on either side."""
-    sizes, shape = ops.dyn_shape(x), shape.astype(ms.int64)
     more = len(shape) - x.ndim
-    sizes = ops.cat((ops.ones(max(more, 0), ms.int64), sizes))
-    shape = ops.cat((ops.ones(max(-more, 0), ms.int64), shape))
-    return ops.broadcast_to(x, numbers(ops.where(shape == 1, sizes, shape)))
+    x = x.reshape((1,) * more + x.shape) if more > 0 else x
+    shape = ops.cat((ops.ones(max(-more, 0), ms.int64), shape.astype(ms.int64)))
+    return ops.broadcast_to(x, numbers(ops.where(shape == 1, sizes_of(x), shape)))
 '''
 
 RESHAPED = '''def reshaped(x, shape):
     """ONNX's Reshape, whose shape is a tensor: a size of 0 is that of x, one of -1 what is left."""
-    sizes = ops.cat((ops.dyn_shape(x), ops.ones_like(shape)))[: len(shape)]
+    sizes = ops.cat((sizes_of(x), ops.ones_like(shape)))[: len(shape)]
     return x.reshape(numbers(ops.where(shape == 0, sizes, shape)))
 '''
 
@@ -80,6 +90,8 @@ UNSQUEEZED = '''def unsqueezed(x, axes):
 FUNCTIONS = {
     "numbers": NUMBERS,
     "by_axis": BY_AXIS,
+    "sizes_of": SIZES_OF,
+    "of_none": OF_NONE,
     "sliced": SLICED,
     "padded": PADDED,
     "expanded": EXPANDED,

@@ -52,18 +52,18 @@ def pad(view: View) -> Expression:
 @TABLE.call("Expand")
 def expand(view: View) -> Expression:
     """Emit ``expanded(x, shape)``."""
+    if not _require_count(view, 1):
+        return Expression((view.tensor(0),))
     view.rank()
-    _require_count(view, 1)
     return call("expanded", view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("Reshape")
 def reshape(view: View) -> Expression:
     """Emit ``reshaped(x, shape)``; ``x.reshape(numbers(shape))`` where a 0 is a size."""
-    if view.operator.int("allowzero"):
+    if view.operator.int("allowzero") or not view.rank():
         return method(view.atom(), "reshape", numbers(view, 1))
     _require_count(view, 1)
-    view.rank()
     return call("reshaped", view.tensor(0), view.tensor(1))
 
 

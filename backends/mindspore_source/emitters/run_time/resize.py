@@ -60,7 +60,7 @@ RESIZED = '''def resized(
 ):
     """ONNX's Resize, with scales or sizes that are tensors: a product with weights, or a gather, an axis."""
     real = ms.float32 if mode == "nearest" else ms.float64
-    shape = ops.dyn_shape(x).astype(real)
+    shape = sizes_of(x).astype(real)
     old = ops.stack([shape[axis] for axis in axes])
     if sizes is None:
         new = ops.floor(old.astype(ms.float32) * scales).astype(real)
