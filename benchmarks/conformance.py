@@ -9,9 +9,9 @@ the default passes made of it, `mindspore` emits source and runs it. Operators o
 judged: in the first two modes what ONNX Runtime computes rightly from the original file, in the third those
 whose types MindSpore has and whose results are not drawn at random.
 
-The suite gives axes, shapes and counts as inputs of the model, where models have constants. MindSpore source
-states them as numbers, so a case that is refused for them is tried again, as `fixed`: settings given as
-inputs are taken as constants. What is right only so is counted apart.
+The suite gives axes, shapes and counts as inputs of the model, where models have constants. A case that is
+refused for them is tried again, as `fixed`: settings given as inputs are taken as constants. What is right
+only so is counted apart.
 """
 
 from __future__ import annotations

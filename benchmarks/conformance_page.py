@@ -44,10 +44,10 @@ Cases are judged whose operators are of the domain `ai.onnx`: for ONNX where ONN
 the original file; for MindSpore where all types are those of MindSpore (no strings, sequences, complex
 numbers, bfloat16, or numbers of fewer than 8 bits) and nothing is drawn at random.
 
-Many node tests give axes, shapes and counts as inputs of the model. MindSpore source states them as numbers,
-so a case that is refused as it stands is run again with **settings given as inputs taken as constants**; what
-is right only so stands in a column of its own. In most models they are constants already; where they are not,
-make initializers of them.
+Many node tests give axes, shapes and counts as inputs of the model. They are inputs of the MindSpore net too,
+and may differ from call to call. A case that is refused as it stands is run again with **settings given as
+inputs taken as constants**; what is right only so stands in a column of its own. In most models they are
+constants already; where they are not and are refused, make initializers of them.
 """
 
 

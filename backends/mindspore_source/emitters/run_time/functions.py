@@ -36,6 +36,7 @@ SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
     steps = ones if steps is None else by_axis(steps, axes, ones)
     low, high = ops.where(steps < 0, -1, 0), ops.where(steps < 0, sizes - 1, sizes)
     starts, ends = [ops.clamp(ops.where(n < 0, n + sizes, n), low, high) for n in (starts, ends)]
+    ends = ops.where(steps < 0, ops.minimum(starts, ends), ops.maximum(starts, ends))
     for axis in range(x.ndim):
         places = ops.arange(int(starts[axis]), int(ends[axis]), int(steps[axis]))
         x = ops.gather(x, places, axis)
