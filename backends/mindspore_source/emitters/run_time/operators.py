@@ -41,12 +41,12 @@ def pad(view: View) -> Expression:
     """Emit ``padded(x, pads, "constant", value)``."""
     view.rank()
     mode = view.operator.str("mode")
-    value: object = None
+    value: object = False if view.type(0).dtype == "bool" else None
     if mode == "constant" and view.has(2):
         known = view.constant(2)
         value = view.tensor(2) if known is None else known.reshape(-1)[0].item()
     axes = view.tensor(3) if view.has(3) else None
-    return call("padded", view.tensor(0), view.tensor(1), Quoted(mode), value=value or None, axes=axes)
+    return call("padded", view.tensor(0), view.tensor(1), Quoted(mode), value=value, axes=axes)
 
 
 @TABLE.call("Expand")
