@@ -13,14 +13,12 @@ from measuring import in_turns, print_ratios
 from models import Missing, model_and_input
 
 
-def emitted(model: Any, example: Any, folder: Path, *passes: str) -> Any:
-    """The net of an emitted model.py, with its weights; `passes` run before the default ones."""
+def emitted(model: Any, example: Any, folder: Path, **options: Any) -> Any:
+    """The net of an emitted model.py, with its weights; `options` are those of `regraft.save`."""
     import regraft
 
-    graph = regraft.load(model, (example,))
-    if passes:
-        graph = regraft.rewrite(graph, list(passes)).graph
-    regraft.save(regraft.rewrite(graph).graph, folder, to="mindspore", force=True)
+    graph = regraft.rewrite(regraft.load(model, (example,))).graph
+    regraft.save(graph, folder, to="mindspore", force=True, **options)
     spec = importlib.util.spec_from_file_location(f"regraft_benchmark_{folder.name}", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -54,8 +52,8 @@ def run(repeat: int, folder: Path) -> None:
             )
         if model == "vit_small":
             layers = model_and_input("vit_small_layers")
-            nets["regraft, nn.MultiheadAttention"] = emitted(*layers, folder / "layers")
-            nets["regraft, expand-composites"] = emitted(*layers, folder / "parts", "expand-composites")
+            nets["regraft, attention's parts"] = emitted(*layers, folder / "parts")
+            nets["regraft, --attention-layers"] = emitted(*layers, folder / "layers", attention_layers=True)
         for net in nets.values():
             net.set_train(False)
         for mode, name in ((mindspore.PYNATIVE_MODE, "PyNative"), (mindspore.GRAPH_MODE, "graph mode")):

@@ -21,8 +21,7 @@ class ExpandComposites(Pass):
 
     Why:
         A backend emits such an operator as the target's own layer, which reads best and is not always
-        fastest: MindSpore's nn.MultiheadAttention copies its weights once per position of the sequence when
-        it runs on CPU, and is many times slower there in graph mode than its parts.
+        fastest, or not what is to be looked at.
 
     Leaves alone:
         Composites that are not named, those within the definitions included.

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ...ir import BackendError, Graph, Parameter, TensorData, UsageError, numpy_dtype
+from ...passes.base import Pass
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
@@ -17,6 +18,7 @@ from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from ..shards import INDEX, Shard, earlier_files, file_names, parse_size, split
 from .checkpoint import Entry, write_ckpt, write_shards
 from .lowering import LOWERING
+from .lowering.write_out_attention import WriteOutAttention
 from .text.program import Program, make_program
 from .text.recorded_tests import write_tests
 
@@ -54,6 +56,7 @@ def write(
     force: bool = False,
     checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
+    attention_layers: bool = False,
     partial: bool = False,
     max_shard_size: int | str | None = None,
 ) -> list[Path]:
@@ -66,6 +69,8 @@ def write(
         checkpoint_format: ``ckpt`` or ``safetensors``; None: the former up to `CKPT_LIMIT`.
         explicit_initializers: state every initial distribution that a layer takes as an argument, not only
             those that are not MindSpore's default or were not in every MindSpore from 1.8 on.
+        attention_layers: write attention as MindSpore's nn.MultiheadAttention where that computes the same,
+            not as a class of its parts; layers of a MindSpore source stay what they are.
         partial: whether an operator without an emitter becomes a Cell that raises, to be written by hand.
         max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
             ``model-00001-of-00003.safetensors`` and so on, with their index. None: one file.
@@ -82,7 +87,7 @@ def write(
     limit = None if max_shard_size is None else parse_size(max_shard_size)
     if limit is not None and checkpoint_format == "ckpt":
         raise UsageError("E001", "expected `safetensors` as the format of shards, got `ckpt`")
-    legal = _lower(graph, partial=partial)
+    legal = _lower(graph, partial=partial, attention_layers=attention_layers)
     checkpoint_format = "safetensors" if limit is not None else _choose_format(legal, checkpoint_format)
     entries: list[Entry] = []
     shards: list[Shard] = []
@@ -152,8 +157,16 @@ def stubs(graph: Graph) -> list[str]:
     ]
 
 
-def _lower(graph: Graph, *, partial: bool = False) -> Graph:
-    passes = [replace(p, partial=partial) if isinstance(p, Legalise) else p for p in LOWERING]
+def _lower(graph: Graph, *, partial: bool = False, attention_layers: bool = False) -> Graph:
+    passes: list[Pass] = []
+    for each in LOWERING:
+        match each:
+            case Legalise():
+                passes.append(replace(each, partial=partial))
+            case WriteOutAttention():
+                passes.append(replace(each, keep=attention_layers))
+            case _:
+                passes.append(each)
     return lower(graph, passes)
 
 

@@ -64,7 +64,7 @@ class Emitted:
         self.graph = regraft.load(Net(), (torch.zeros(2, 5, dtype=torch.int64), torch.randn(2, 2, 6, 6)))
         rewritten = regraft.rewrite(self.graph).graph
         self.mindspore, self.onnx = folder / "net", folder / "net.onnx"
-        regraft.save(rewritten, self.mindspore, "mindspore")
+        regraft.save(rewritten, self.mindspore, "mindspore", attention_layers=True)
         regraft.save(rewritten, self.onnx)
         self.scratch = folder / "edited"
 

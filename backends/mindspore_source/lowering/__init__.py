@@ -37,6 +37,7 @@ from .separate_statistics import SeparateStatistics
 from .split_shared_layers import SplitSharedLayers
 from .unwrap_flatten import UnwrapFlatten
 from .unwrap_recurrent import UnwrapRecurrent
+from .write_out_attention import WriteOutAttention
 from .write_out_operators import WriteOutOperators
 
 LOWERING: tuple[Pass, ...] = (
@@ -48,6 +49,7 @@ LOWERING: tuple[Pass, ...] = (
     InlineEmptyParameters(),
     FoldPreluSlopes(),
     RestoreLeakyRelu(),
+    WriteOutAttention(),
     WriteOutOperators(),  # whose expansions are met like all others
     CountIndicesFromFront(),
     LowerGatherNd(),
@@ -60,7 +62,7 @@ LOWERING: tuple[Pass, ...] = (
     UnstackSlices(),
     ChoosePreciseActivations(),
     JoinDense(),
-    AdoptProjections(),  # which says whether an attention is one layer
+    AdoptProjections(),  # which says whether an attention that is left is one layer
     Legalise(
         "MindSpore source",
         can_emit,

@@ -13,16 +13,13 @@ from pathlib import Path
 
 import mindspore as ms
 from mindspore import Parameter, nn, ops
-from mindspore.common.initializer import HeUniform, Normal, Uniform, initializer
-
-
-def redrawn(layer, **laws):
-    """The layer with parameters whose names start so drawn from other laws than MindSpore's."""
-    for name, parameter in layer.parameters_and_names():
-        for start, law in laws.items():
-            if name == start or name.split("_l")[0].startswith(start):
-                parameter.set_data(initializer(law, parameter.shape, parameter.dtype))
-    return layer
+from mindspore.common.initializer import (
+    HeUniform,
+    Normal,
+    Uniform,
+    XavierUniform,
+    initializer,
+)
 
 
 def dense(in_channels, out_channels):
@@ -36,15 +33,41 @@ def dense(in_channels, out_channels):
     )
 
 
+class MultiheadAttention(nn.Cell):
+    """The source's `MultiheadAttention`: `layers.0.self_attn`, `layers.1.self_attn`."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_proj_weight = Parameter(initializer(XavierUniform(), (96, 32)))
+        self.in_proj_bias = Parameter(initializer("zeros", (96,)))
+        self.out_proj = nn.Dense(
+            32,
+            32,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init="zeros",
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias)
+        q, k, v = ops.chunk(x, 3, axis=-1)
+        v = v.reshape(-1, v.shape[1], 4, 8).transpose(0, 2, 1, 3)
+        q = q.reshape(-1, q.shape[1], 4, 8).transpose(0, 2, 1, 3) * 0.35355338
+        k = k.reshape(-1, k.shape[1], 4, 8).transpose(0, 2, 3, 1)
+        q = ops.bmm(q, k)
+        q = ops.softmax(q, axis=-1)
+        q = ops.dropout(q, p=0.1, training=self.training)
+        q = ops.bmm(q, v).transpose(0, 2, 1, 3)
+        q = q.reshape(-1, q.shape[1], 32)
+        return self.out_proj(q)
+
+
 class TransformerEncoderLayer(nn.Cell):
     """The source's `TransformerEncoderLayer`: `layers.0`, `layers.1`."""
 
     def __init__(self):
         super().__init__()
-        self.self_attn = redrawn(
-            nn.MultiheadAttention(32, 4, dropout=0.1, batch_first=True),
-            **{"out_proj.bias": "zeros"},
-        )
+        self.self_attn = MultiheadAttention()
         self.linear1 = dense(32, 128)
         self.dropout = nn.Dropout(p=0.1)
         self.linear2 = dense(128, 32)
@@ -54,8 +77,7 @@ class TransformerEncoderLayer(nn.Cell):
         self.dropout2 = nn.Dropout(p=0.1)
 
     def construct(self, x):
-        out = self.self_attn(x, x, x, need_weights=False)[0]
-        x = self.norm1(x + self.dropout1(out))
+        x = self.norm1(x + self.dropout1(self.self_attn(x)))
         out = ops.gelu(self.linear1(x), approximate="none")
         out = self.dropout2(self.linear2(self.dropout(out)))
         return self.norm2(x + out)

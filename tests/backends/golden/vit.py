@@ -13,16 +13,7 @@ from pathlib import Path
 
 import mindspore as ms
 from mindspore import Parameter, nn, ops
-from mindspore.common.initializer import HeUniform, Uniform, initializer
-
-
-def redrawn(layer, **laws):
-    """The layer with parameters whose names start so drawn from other laws than MindSpore's."""
-    for name, parameter in layer.parameters_and_names():
-        for start, law in laws.items():
-            if name == start or name.split("_l")[0].startswith(start):
-                parameter.set_data(initializer(law, parameter.shape, parameter.dtype))
-    return layer
+from mindspore.common.initializer import HeUniform, Uniform, XavierUniform, initializer
 
 
 def dense(in_channels, out_channels):
@@ -36,15 +27,41 @@ def dense(in_channels, out_channels):
     )
 
 
+class MultiheadAttention(nn.Cell):
+    """The source's `MultiheadAttention`: `blocks.0.attention` and 2 more."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_proj_weight = Parameter(initializer(XavierUniform(), (72, 24)))
+        self.in_proj_bias = Parameter(initializer("zeros", (72,)))
+        self.out_proj = nn.Dense(
+            24,
+            24,
+            weight_init=HeUniform(math.sqrt(5)),
+            bias_init="zeros",
+            has_bias=True,
+        )
+
+    def construct(self, x):
+        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias)
+        q, k, v = ops.chunk(x, 3, axis=-1)
+        v = v.reshape(-1, v.shape[1], 4, 6).transpose(0, 2, 1, 3)
+        q = q.reshape(-1, q.shape[1], 4, 6).transpose(0, 2, 1, 3) * 0.4082483
+        k = k.reshape(-1, k.shape[1], 4, 6).transpose(0, 2, 3, 1)
+        q = ops.bmm(q, k)
+        q = ops.softmax(q, axis=-1)
+        q = ops.bmm(q, v).transpose(0, 2, 1, 3)
+        q = q.reshape(-1, q.shape[1], 24)
+        return self.out_proj(q)
+
+
 class EncoderBlock(nn.Cell):
     """The source's `EncoderBlock`: `blocks.0`, `blocks.1` and 1 more."""
 
     def __init__(self):
         super().__init__()
         self.norm1 = nn.LayerNorm([24], epsilon=1e-06)
-        self.attention = redrawn(
-            nn.MultiheadAttention(24, 4, batch_first=True), **{"out_proj.bias": "zeros"}
-        )
+        self.attention = MultiheadAttention()
         self.norm2 = nn.LayerNorm([24], epsilon=1e-06)
         self.mlp = nn.SequentialCell(
             dense(24, 96),
@@ -55,9 +72,7 @@ class EncoderBlock(nn.Cell):
         )
 
     def construct(self, x):
-        out = self.norm1(x)
-        out = self.attention(out, out, out, need_weights=False)[0]
-        x = x + out
+        x = x + self.attention(self.norm1(x))
         return x + self.mlp(self.norm2(x))
 
 
