@@ -83,12 +83,13 @@ class Cases:
         """
         sizes = bindings(self.graph, inputs)
         outputs: list[OutputRow] = []
-        first, name, drawn = inputs, "the inputs given", inputs is None
+        first, name, drawn, known = inputs, "the inputs given", inputs is None, None
         if inputs is None:
             first, name = make_inputs(self.graph, sizes, self.seed), "normal"
             example = dict(self.graph.origin.inputs)
             if self.graph.origin.given:
-                if self._gives_nothing(f"{case_of(sizes)}, normal", first):
+                known = self._run_if_it_gives(f"{case_of(sizes)}, normal", first, modules)
+                if known is None:
                     first, name, drawn = example, "the example", False
                 else:
                     outputs += self._compare_outputs(f"{case_of(sizes)}, the example", example)
@@ -109,7 +110,7 @@ class Cases:
         self._bending.note(first)
         if mixed is not None:
             self._bending.note(mixed[1])
-        found, rows, culprit = self._run_first(self._case(sizes, name), first, modules)
+        found, rows, culprit = self._run_first(self._case(sizes, name), first, modules, known)
         outputs += found
         self.covered.add(name, sizes, batch_symbols(self.graph))
         outputs += self._run_branches(first, sizes, drawn=drawn)
@@ -157,10 +158,10 @@ class Cases:
         return case_of(sizes) if name == self._usual else f"{case_of(sizes)}, {name}"
 
     def _run_first(
-        self, case: str, inputs: Arrays, modules: bool
+        self, case: str, inputs: Arrays, modules: bool, known: Run | None = None
     ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
-        """Compare one case, which both sides must run, with its modules."""
-        source = self.sides.source.run(inputs, calls=modules)
+        """Compare one case, which both sides must run, with its modules; `known` is the source's run."""
+        source = known or self.sides.source.run(inputs, calls=modules)
         target = self.sides.target.run(inputs, calls=modules)
         rounding = self.sides.rounding(inputs, source, calls=modules)
         outputs = self.sides.outputs(case, source, target, rounding)
@@ -219,17 +220,17 @@ class Cases:
             case, inputs, self.sides.outputs(case, source, target, self.sides.rounding(inputs, source))
         )
 
-    def _gives_nothing(self, case: str, inputs: Arrays) -> bool:
-        """Whether the source refuses inputs, or returns only NaN for them; notes it if so."""
+    def _run_if_it_gives(self, case: str, inputs: Arrays, modules: bool) -> Run | None:
+        """Return the source's run; None, with a note, if it refuses the inputs or returns only NaN."""
         try:
-            outputs = self.sides.source.run(inputs, calls=False).outputs
+            run = self.sides.source.run(inputs, calls=modules)
         except ModelError as error:
             self._refuse(case, error.message)
-            return True
-        if any(not _is_void(array) for _, array in outputs):
-            return False
+            return None
+        if any(not _is_void(array) for _, array in run.outputs):
+            return run
         self._refuse(case, "it gives NaN only")
-        return True
+        return None
 
     def _refuse(self, case: str, why: str) -> None:
         self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")

@@ -120,10 +120,19 @@ class Measuring:
         wide = array.astype(np.float64)
         if _is_mask(wide):
             return (1 - wide).astype(array.dtype)
-        is_zero = not np.any(wide[np.isfinite(wide)])
-        by = np.full(wide.shape, self._change) if is_zero else self._change * np.abs(wide)
+        by = self._steps(wide)
         signs = np.random.default_rng(array.size).integers(0, 2, wide.shape) * 2.0 - 1.0
         return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
+
+    def _steps(self, array: np.ndarray) -> np.ndarray:
+        """Return how far `change` moves each element, in float64; without its sign."""
+        if _is_mask(array):
+            return np.ones(array.shape)
+        found = np.abs(array, dtype=np.float64)
+        if not np.any(found[np.isfinite(found)]):
+            return np.full(array.shape, self._change)
+        found *= self._change
+        return found
 
     def _by_runs(self, runner: Varying) -> Sensitivity:
         """Measure with one run for each of some parameters, taken at even distances."""
@@ -192,9 +201,12 @@ class Measuring:
         if gradient is None or gradient.shape != value.shape:
             return False
         with np.errstate(all="ignore"):
-            by = self.change(value).astype(np.float64) - value.astype(np.float64)
-            terms = gradient.astype(np.float64) * np.where(np.isfinite(by), by, 0.0)
-        return float(np.sqrt(np.square(terms[np.isfinite(terms)]).sum())) > 1
+            terms = self._steps(value)
+            terms *= gradient
+            squares = float(np.vdot(terms, terms))
+            if not np.isfinite(squares):
+                squares = float(np.square(terms[np.isfinite(terms)]).sum())
+        return squares > 1
 
     def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Return the gradient of a running mean or variance, derived from beta's or gamma's.
@@ -252,7 +264,7 @@ def _brief(error: ModelError) -> str:
 
 def _is_mask(array: np.ndarray) -> bool:
     """Whether an array holds ones and zeros, and both."""
-    zeros = int(np.count_nonzero(array == 0))
+    zeros = array.size - int(np.count_nonzero(array))
     return 0 < zeros < array.size and zeros + int(np.count_nonzero(array == 1)) == array.size
 
 

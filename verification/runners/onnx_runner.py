@@ -27,6 +27,7 @@ from ..structure.sharing import Held
 from .onnx_metadata import read_calls
 from .onnx_rounding import round_products
 from .onnx_slices import Slices
+from .onnx_weights import Weights, give_weights, split_weights
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
@@ -105,7 +106,8 @@ class OnnxRunner:
         if place:
             require_names(self._model, place)
         self.calls = read_calls(self._model, place)
-        self._sliced = Slices(self._model)
+        self._light, self._shared = split_weights(self._model)
+        self._sliced = Slices(self._light)
         self._otherwise = list(model.origin.otherwise) if isinstance(model, Graph) else []
         self._session: onnxruntime.InferenceSession | None = None
         self._store = ValueStore()
@@ -163,6 +165,7 @@ class OnnxRunner:
     def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
         """Return a session on a model or a part of it."""
         options = self.session_options()
+        give_weights(options, model, self._shared)
         try:
             return onnxruntime.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -242,7 +245,7 @@ class OnnxRunner:
         if further:
             return self.session(self._sliced.with_outputs(further))
         if self._session is None:
-            self._session = self.session(self._model)
+            self._session = self.session(self._light)
         return self._session
 
     def run_varied(
@@ -305,7 +308,7 @@ class OnnxRunner:
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
         """Return a function that runs the model between some values and others, any number of times."""
         session = self.session(self._sliced.between(inputs, outputs))
-        return lambda arrays: run_session(session, outputs, dict(zip(inputs, arrays, strict=True)))
+        return partial(_run_part, session, self._shared, inputs, outputs)
 
     def dims(self, name: str) -> list[int | None]:
         """Return the sizes of a value; None for unknown ones."""
@@ -430,6 +433,16 @@ def run_session(
     except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
         raise ModelError("E702", f"ONNX Runtime could not run the model: {_first_line(error)}") from error
     return [np.asarray(value) for value in found]
+
+
+def _run_part(
+    session: onnxruntime.InferenceSession,
+    weights: Weights,  # noqa: ARG001 - which the session reads and does not keep alive
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    arrays: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    return run_session(session, outputs, dict(zip(inputs, arrays, strict=True)))
 
 
 def _first_line(error: Exception) -> str:
