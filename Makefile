@@ -55,8 +55,8 @@ types: $(READY)
 golden: $(READY)  ## rewrite the golden pages after a deliberate change
 	$(BIN)/python -m pytest -n 2 --update-goldens tests/passes tests/backends tests/frontends/torch_module
 
-bench: $(READY)  ## ratios side by side with what a user would run instead
-	$(BIN)/python benchmarks/run.py
+bench: $(READY)  ## ratios to what a user would run instead, kept beside earlier commits': SUBJECTS="export mindspore"
+	$(BIN)/python benchmarks/run.py $(or $(SUBJECTS),export passes) --store
 
 # A sweep of a suite ends with 1 where cases are not equal: the table comes then, too. ONLY=REGEX, SAMPLE=cases of each kind.
 SWEEP = $(BIN)/regraft sweep benchmarks/suites/$(1).toml -o out/$(1) --only "$(ONLY)" $(if $(SAMPLE),--sample $(SAMPLE)) || test $$? -eq 1

@@ -69,9 +69,8 @@ def run(repeat: int, folder: Path) -> None:
     for name in NETS:
         mindspore.set_seed(0)
         net = getattr(models, name)(pretrained=False).set_train(False)
-        print(f"{name}, {example.shape}: CPU seconds, median of {repeat}, in turns")
         times = in_turns(jobs(net, example, folder), repeat)
-        print_ratios(times)
+        print_ratios(f"cell {name}, {example.shape}", times)
         plain = next(iter(times.values()))
         for job, runs in times.items():
             each = [run / first for run, first in zip(runs, plain, strict=True)]

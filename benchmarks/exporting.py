@@ -62,5 +62,5 @@ def run(names: list[str], repeat: int, folder: Path) -> None:
     """Print a table a model."""
     for name in names:
         model, example = model_and_input(name)
-        print(f"{name}, {tuple(example.shape)}: CPU seconds, median of {repeat}, in turns")
-        print_ratios(in_turns(jobs(model, example, folder), repeat))
+        times = in_turns(jobs(model, example, folder), repeat)
+        print_ratios(f"export of {name}, {tuple(example.shape)}", times)

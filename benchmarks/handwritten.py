@@ -63,5 +63,4 @@ def run(repeat: int, folder: Path) -> None:
                 jobs: dict[str, Callable[[], object]] = {
                     label: lambda net=net, x=x: net(x).asnumpy() for label, net in nets.items()
                 }
-                print(f"{model}, {name}, batch {batch}: CPU seconds, median of {repeat}, in turns")
-                print_ratios(in_turns(jobs, repeat))
+                print_ratios(f"{model} in MindSpore, {name}, batch {batch}", in_turns(jobs, repeat))

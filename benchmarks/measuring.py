@@ -27,9 +27,24 @@ def in_turns(jobs: Mapping[str, Callable[[], object]], repeat: int) -> dict[str,
     return times
 
 
-def print_ratios(times: Mapping[str, list[float]], unit: str = "s", scale: float = 1.0) -> None:
-    """One line a job: its median, and the median of its ratios to the first job's run of the same turn."""
+RATIOS: dict[str, dict[str, float]] = {}
+"""Title of a comparison -> job -> ratio, of all that `print_ratios` printed; see `history`."""
+
+
+def print_ratios(
+    title: str, times: Mapping[str, list[float]], unit: str = "seconds", scale: float = 1.0
+) -> None:
+    """Print one line a job: its median, and the median of its ratios to the first job's run of the same turn.
+
+    Args:
+        title: what is compared.
+        times: CPU seconds of every run of each job.
+        unit: what is printed.
+        scale: how many of it make a second.
+    """
     base = next(iter(times.values()))
+    print(f"{title}: CPU {unit}, median of {len(base)}, in turns")
     for name, runs in times.items():
         ratio = statistics.median(run / first for run, first in zip(runs, base, strict=True))
-        print(f"  {name:38} {statistics.median(runs) * scale:9.2f} {unit}   {ratio:6.2f} x", flush=True)
+        RATIOS.setdefault(title, {})[name] = round(ratio, 3)
+        print(f"  {name:42} {statistics.median(runs) * scale:9.2f}   {ratio:6.2f} x", flush=True)

@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
     python benchmarks/run.py [export | cells | passes | memory | runtime | mindspore | mxnet]…
-        [--repeat N] [--model NAME]…
+        [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -20,9 +20,11 @@ import cells
 import exporting
 import exporting_mxnet
 import handwritten
+import history
 import memory
 import runtime
 import scaling
+from measuring import RATIOS
 from models import NAMES, Missing
 
 
@@ -38,6 +40,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 20000], help="operators (passes)")
     parser.add_argument("--every", type=int, default=1, help="each of so many models (mxnet)")
     parser.add_argument("--gigabytes", type=float, default=0.5, help="weights (memory)")
+    parser.add_argument("--store", action="store_true", help="keep the ratios beside earlier commits'")
     options = parser.parse_args()
     models = options.model or ["resnet18"]
     for subject in options.subjects or ["export", "passes"]:
@@ -62,6 +65,8 @@ def main() -> None:
                         exporting_mxnet.run(options.every, Path(folder))
             except Missing as missing:
                 print(f"{subject}: {missing}")
+    if options.store and RATIOS:
+        history.store(RATIOS)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def run(names: list[str], repeat: int, folder: Path) -> None:
         for label, file in files.items():
             loaded, nodes = session(file)
             feed = {loaded.get_inputs()[0].name: example.numpy()}
-            jobs[f"{label}, {nodes} nodes"] = lambda loaded=loaded, feed=feed: loaded.run(None, feed)
-        print(f"{name}, batch 1, one thread of ONNX Runtime: CPU milliseconds, median of {repeat}, in turns")
-        print_ratios(in_turns(jobs, repeat), "ms", 1e3)
+            print(f"{name}, {label}: {nodes} nodes")
+            jobs[label] = lambda loaded=loaded, feed=feed: loaded.run(None, feed)
+        times = in_turns(jobs, repeat)
+        print_ratios(f"{name} in ONNX Runtime, batch 1, one thread", times, "milliseconds", 1e3)
