@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 
 from .arity import check_operator
 from .control_flow import check_nested_types
+from .dataflow import Edge
 from .errors import InvalidGraphError
 from .graph import Graph
 from .inference import infer_types
@@ -132,7 +133,7 @@ def _check_interface(graph: Graph, fail: Fail, *, nested: bool) -> None:
             raise fail(f"expected an update of type {parameter.type}, got {new}", key)
 
 
-def _check_placed(graph: Graph, node: Operator, edges: list[tuple[int, int, int]], fail: Fail) -> None:
+def _check_placed(graph: Graph, node: Operator, edges: Sequence[Edge], fail: Fail) -> None:
     """Check that an operator has the operands, call and nested graphs that it needs."""
     if not edges:
         inputs = captured = 0
@@ -163,7 +164,7 @@ def _check_placed(graph: Graph, node: Operator, edges: list[tuple[int, int, int]
         _validate(body, None, None, nested=True)
 
 
-def _check_types(graph: Graph, node: Operator, edges: list[tuple[int, int, int]], fail: Fail) -> None:
+def _check_types(graph: Graph, node: Operator, edges: Sequence[Edge], fail: Fail) -> None:
     """Check an operator against its signature, and its types against what its rule gives."""
     operands: list[tuple[int, int] | None]
     if not edges or edges[-1][0] == len(edges) - 1:  # every slot from 0 on, and no captures

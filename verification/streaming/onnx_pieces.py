@@ -68,7 +68,8 @@ class OnnxPieces(OnnxRunner):
     ) -> None:
         super().__init__(path, threads=threads, optimised=False)
         self._budget, self._wide = budget, wide
-        self._sliced = Slices(widened(self._model)) if wide else self._sliced
+        self._light, self._shared = self._model, {}  # a piece takes its own weights
+        self._sliced = Slices(widened(self._model) if wide else self._model)
         self._memory = Scratch(budget)
         self.moved: dict[str, float] = {}
         self._rounded: list[dict[str, np.ndarray]] = []
