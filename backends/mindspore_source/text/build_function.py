@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...shards import INDEX
 from .expressions import literal_source
 
 
@@ -38,7 +39,7 @@ def build_function(
         text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
         text += f"UNDRAWN = [{names}]\n"
     held = [name for name, some in (("BUFFERS", buffers), ("UNDRAWN", undrawn)) if some]
-    sharded = checkpoint.endswith(".json")
+    sharded = checkpoint == INDEX
     tables = _TABLES_OF_SHARDS if sharded else _TABLES
     return text + (_BUILD + (_LOAD_SHARDS if sharded else _LOAD)).format(
         net=net,
