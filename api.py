@@ -64,26 +64,23 @@ if TYPE_CHECKING:
     from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 
 _ON_FIRST_USE = {
-    name: module
-    for module, names in (
-        (".checking", "FileFindings Findings"),
-        (".checkpoints.repair", "UNIQUE Fit Repaired"),
-        (".diagnosis", "lines_of unique_names"),
-        (".explaining", "Explained describe explain known_codes"),
-        (".fixing", "Fixed"),
-        (".pages", "write_page"),
-        (".verification.verify_written", "Report VerificationError require_target"),
-        (".weights", "Converted Diff Runs are_runs convert_checkpoint diff diff_runs fit repair_checkpoint"),
-    )
-    for name in names.split()
+    ".checking": "FileFindings Findings",
+    ".checkpoints.repair": "UNIQUE Fit Repaired",
+    ".diagnosis": "lines_of unique_names",
+    ".explaining": "Explained describe explain known_codes",
+    ".fixing": "Fixed",
+    ".pages": "write_page",
+    ".verification.verify_written": "Report VerificationError require_target",
+    ".weights": "Converted Diff Runs are_runs convert_checkpoint diff diff_runs fit repair_checkpoint",
 }
-"""Name -> the module that has it, which whoever wants nothing of it does not wait for."""
+"""Module -> what it has, which whoever wants nothing of it does not wait for."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    return getattr(import_module(_ON_FIRST_USE[name], __package__), name)
+    for module, names in _ON_FIRST_USE.items():
+        if name in names.split():
+            return getattr(import_module(module, __package__), name)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
 
 
 __all__ = [
@@ -306,15 +303,13 @@ def verify(
             of the target, ``{"layer1.0": "stage1.block0", "aux": null}``, or a ``renames.json``.
         copy: where `target` is a model: whether it is given the source's weights for the comparison; None
             gives them to nets that were drawn apart, where no weight is equal.
-        oracle: path of a Python interpreter that has MXNet: then a symbol as the source runs itself there, in
-            a process of its own, and is compared node by node with what was read. Without it the graph that
-            was read runs in its place.
+        oracle: a Python interpreter that has MXNet: a symbol as the source runs there, in a process of its
+            own, and is compared node by node with what was read; without it what was read runs in its place.
         write_map: where `target` is a model: a file to write which parameter is which to, a ``renames.json``
             that `convert_checkpoint` and `diff` take.
         recipes: what trains each side, ``train.py:recipe`` (which **runs the file**) or a function: it gets
-            the net and returns a dict with ``loss``, ``optimizer`` and the like, see
-            `frontends.training_script.Script`. Both are compared setting by setting, and followed for `steps`
-            steps from equal weights on equal seeded data. Implies `train`.
+            the net and returns a dict, see `frontends.training_script.Script`. Settings are compared, and
+            both are followed for `steps` steps from equal weights on equal seeded data. Implies `train`.
         steps: how many steps of the recipes are followed.
         html: a file to write the report to as a page, whatever it says; see `write_page`.
         lang: the page's language, "en" or "zh".
@@ -327,12 +322,11 @@ def verify(
 
     Raises:
         UsageError: with `train`, when a side is for inference only (ONNX, MXNet).
-        ModelError: when a side cannot be run; with `train`, when its training mode differs from inference in
-            more than Dropout and batch statistics.
+        ModelError: when a side cannot be run, or trains otherwise than by Dropout and batch statistics.
     """
     from .verification import Recipes, read_pair_map
     from .verification import verify as compare
-    from .verification.verify_written import is_written
+    from .verification.verify_written import is_written, no_map
 
     settle_beside(source, target, map)
     scripts = None if recipes is None else Recipes(*recipes, steps)
@@ -343,14 +337,10 @@ def verify(
         inputs if inputs is not None or expected is None else graph.origin.inputs,
         [node.name for node in graph.input_nodes()],
     )
-    if (map or write_map) is not None and (isinstance(target, Graph) or is_written(target)):
-        raise UsageError(
-            "E001",
-            "expected a model as the target of a map, got a graph or what was written from one",
-            hint="files that regraft wrote are paired by the renames.json beside them",
-        )
     other: Any = target
     if isinstance(target, Graph) or is_written(target):
+        if (map or write_map) is not None:
+            raise no_map()
         report = compare(
             graph, other, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts,
             pieces=pieces,

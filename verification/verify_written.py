@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..backends import find_target
 from ..frontends import LoadOptions, read
-from ..ir import Graph, MismatchError, ModelError
+from ..ir import Graph, MismatchError, ModelError, UsageError
 from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
 from .recipes.comparing import Recipes
@@ -36,6 +36,15 @@ class VerificationError(MismatchError):
 def is_written(target: object) -> bool:
     """Whether `target` names an ONNX file or a directory with an output, rather than a model."""
     return isinstance(target, (str, Path)) and (str(target).endswith(".onnx") or Path(target).is_dir())
+
+
+def no_map() -> UsageError:
+    """Return the error of a map beside a target that `is_written` or is a graph."""
+    return UsageError(
+        "E001",
+        "expected a model as the target of a map, got a graph or what was written from one",
+        hint="files that regraft wrote are paired by the renames.json beside them",
+    )
 
 
 def require_target(target: object, *files: str | Path) -> None:

@@ -26,14 +26,11 @@ from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import read_calls
 from .onnx_rounding import round_products
+from .onnx_sessions import open_session, run_part, run_session, session_options
 from .onnx_slices import Slices
-from .onnx_weights import Weights, give_weights, split_weights
+from .onnx_weights import give_weights, split_weights
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
-
-_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
-_SPINNING = "session.intra_op.allow_spinning"
-"""Whether a session's threads wait busily; beside the many sessions of a comparison that takes the cores."""
 
 _IN_MEMORY = 64_000_000
 """Bytes of weights above which all sessions map them from one file."""
@@ -151,34 +148,13 @@ class OnnxRunner:
 
     def session_options(self) -> onnxruntime.SessionOptions:
         """Return the options of a session."""
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # its errors come as exceptions
-        if not self._optimised:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if self._threads is not None:
-            options.intra_op_num_threads = self._threads
-        options.add_session_config_entry(_SPINNING, "0")
-        if self._folder is not None:
-            options.add_session_config_entry(_EXTERNAL_FOLDER, str(self._folder.resolve()))
-        return options
+        return session_options(self._threads, self._folder, optimised=self._optimised)
 
     def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
         """Return a session on a model or a part of it."""
         options = self.session_options()
         give_weights(options, model, self._shared)
-        try:
-            return onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
-            lacking = "NOT_IMPLEMENTED" in str(error)
-            raise ModelError(
-                "E702",
-                f"ONNX Runtime refused the model: {_first_line(error)}",
-                hint="its CPU lacks the operator in this element type; --no-verify writes the model"
-                if lacking
-                else "",
-            ) from error
+        return open_session(model, options)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the model; see `Runner`.
@@ -308,7 +284,7 @@ class OnnxRunner:
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
         """Return a function that runs the model between some values and others, any number of times."""
         session = self.session(self._sliced.between(inputs, outputs))
-        return partial(_run_part, session, self._shared, inputs, outputs)
+        return partial(run_part, session, self._shared, inputs, outputs)
 
     def dims(self, name: str) -> list[int | None]:
         """Return the sizes of a value; None for unknown ones."""
@@ -417,36 +393,6 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     )
     del model.graph.initializer[:]
     model.graph.initializer.extend(left)
-
-
-def run_session(
-    session: onnxruntime.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
-) -> list[np.ndarray]:
-    """Return outputs of a session by their names; what it does not take is left out.
-
-    Raises:
-        ModelError: E702 where ONNX Runtime cannot run it.
-    """
-    wanted = {i.name for i in session.get_inputs()}
-    try:
-        found = session.run(list(outputs), {k: np.asarray(v) for k, v in feeds.items() if k in wanted})
-    except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
-        raise ModelError("E702", f"ONNX Runtime could not run the model: {_first_line(error)}") from error
-    return [np.asarray(value) for value in found]
-
-
-def _run_part(
-    session: onnxruntime.InferenceSession,
-    weights: Weights,  # noqa: ARG001 - which the session reads and does not keep alive
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    arrays: Sequence[np.ndarray],
-) -> list[np.ndarray]:
-    return run_session(session, outputs, dict(zip(inputs, arrays, strict=True)))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def output_runner(path: Path, threads: int | None = None) -> OnnxRunner:

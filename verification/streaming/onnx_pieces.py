@@ -15,7 +15,8 @@ from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype, tensor
 
 from ...ir import ModelError
 from ...ir.types import dtype_of_onnx
-from ..runners.onnx_runner import OnnxRunner, run_session
+from ..runners.onnx_runner import OnnxRunner
+from ..runners.onnx_sessions import run_session
 from ..runners.onnx_slices import Slices, values_read
 from ..runners.records import ValueStore
 from ..runners.runs import Run

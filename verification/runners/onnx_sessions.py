@@ -1,0 +1,91 @@
+"""Opens and runs sessions of ONNX Runtime, whose errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from ...ir import ModelError
+from .onnx_weights import Weights
+
+_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+_SPINNING = "session.intra_op.allow_spinning"
+"""Whether a session's threads wait busily; beside the many sessions of a comparison that takes the cores."""
+
+
+def session_options(
+    threads: int | None, folder: Path | None, *, optimised: bool
+) -> onnxruntime.SessionOptions:
+    """Return the options of a session.
+
+    Args:
+        threads: threads within an operator; None leaves the choice to ONNX Runtime.
+        folder: where weights lie that are not in the model.
+        optimised: whether ONNX Runtime may fuse and fold.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # its errors come as exceptions
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    options.add_session_config_entry(_SPINNING, "0")
+    if folder is not None:
+        options.add_session_config_entry(_EXTERNAL_FOLDER, str(folder.resolve()))
+    return options
+
+
+def open_session(model: onnx.ModelProto, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    """Return a session on a model.
+
+    Raises:
+        ModelError: E702 where ONNX Runtime refuses it.
+    """
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
+        lacking = "NOT_IMPLEMENTED" in str(error)
+        raise ModelError(
+            "E702",
+            f"ONNX Runtime refused the model: {_first_line(error)}",
+            hint="its CPU lacks the operator in this element type; --no-verify writes the model"
+            if lacking
+            else "",
+        ) from error
+
+
+def run_session(
+    session: onnxruntime.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """Return outputs of a session by their names; what it does not take is left out.
+
+    Raises:
+        ModelError: E702 where ONNX Runtime cannot run it.
+    """
+    wanted = {i.name for i in session.get_inputs()}
+    try:
+        found = session.run(list(outputs), {k: np.asarray(v) for k, v in feeds.items() if k in wanted})
+    except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
+        raise ModelError("E702", f"ONNX Runtime could not run the model: {_first_line(error)}") from error
+    return [np.asarray(value) for value in found]
+
+
+def run_part(
+    session: onnxruntime.InferenceSession,
+    weights: Weights,  # noqa: ARG001 - which the session reads and does not keep alive
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    arrays: Sequence[np.ndarray],
+) -> list[np.ndarray]:
+    """Run a session on arrays in the order of `inputs`."""
+    return run_session(session, outputs, dict(zip(inputs, arrays, strict=True)))
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
