@@ -8,6 +8,8 @@ READY  := $(VENV)/.ready
 export ONEDNN_MAX_CPU_ISA ?= AVX2
 export GLOG_v ?= 4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests write no bytecode, and start hundreds of processes that read it.
+COMPILE := $(BIN)/python -m compileall -q -j 2 -x '/(\.venv|out|build|benchmarks|tests|docs)[^/]*/' .
 
 .PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
@@ -36,9 +38,11 @@ browser:  ## install Debian's chromium and a Chinese font (as root), which the t
 	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-cjk
 
 test: $(READY)  ## set everything up, then run every test
+	@$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-fast: $(READY)  ## the tests that take seconds
+	@$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 check: format lint types test-fast  ## format, lint, types, fast tests

@@ -175,6 +175,7 @@ def _flushed(code: int) -> int:
                 os.open(os.devnull, os.O_WRONLY), stream.fileno()
             )  # the interpreter tries again as it ends
             if not isinstance(error, BrokenPipeError):
-                _tell(f"error E002 cannot print: {error.strerror}")
+                if code != 2:  # else the error has been told
+                    _tell(f"error E002 cannot print: {error.strerror}")
                 code = 2
     return code

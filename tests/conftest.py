@@ -1,6 +1,7 @@
 """Options of the whole test suite."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -12,11 +13,14 @@ def pytest_configure():
     """Graphs are validated whole after every pass and every rewrite of a backend, in all tests.
 
     No example has a deadline: how busy the machine is says nothing about the code. Each of several workers
-    takes its share of the cores, as the frameworks' threads would spin on those of the others.
+    takes its share of the cores, as the frameworks' threads would spin on those of the others. Files that
+    tests write leave no bytecode, which is told to be stale by seconds and size alone.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:  # no framework is imported yet
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    sys.dont_write_bytecode = True  # a file that a test writes twice within a second is read twice
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     verify_each(on=True)
     settings.register_profile("regraft", deadline=None)
     settings.load_profile("regraft")

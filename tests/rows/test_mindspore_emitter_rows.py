@@ -62,7 +62,7 @@ def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
     graph, given = graph_of(cases, modules=kind == "layers")
     validate(graph)
     with rows_that_run(TABLE, kind, counts=is_written) as ran:
-        write(graph, tmp_path / "out")
+        write(graph, tmp_path / "out", attention_layers=True)
     ran |= {row.removeprefix(f"{DOMAIN}.") for row in ran}
     assert {case.row for case in cases if case.row in getattr(TABLE, kind)} - ran == set()
     assert {row for row in getattr(TABLE, kind) if row.startswith(DOMAIN)} - ran - ELSEWHERE == set()

@@ -9,6 +9,8 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
+from .onnx_slices import values_read
+
 _SMALL = 1024
 """Bytes up to which a tensor stays in the model: sizes and axes, whose values decide shapes."""
 
@@ -35,10 +37,11 @@ def split_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Weights]:
     """
     graph, external = model.graph, onnx.TensorProto.EXTERNAL
     taken = {i.name for i in graph.input}
+    read = {name for node in graph.node for name in values_read(node)}  # ONNX Runtime forgets the others
     shared = [
         t
         for t in graph.initializer
-        if t.data_type in _SHARED and len(t.raw_data) > _SMALL and t.name not in taken
+        if t.data_type in _SHARED and len(t.raw_data) > _SMALL and t.name in read - taken
     ]
     if not shared or any(t.data_location == external for t in graph.initializer):
         return model, {}

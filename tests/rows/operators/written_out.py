@@ -96,6 +96,7 @@ WRITTEN_OUT = [
     ),
     *(Case("Hardmax", TIES, axis=a) for a in (0, -1)),
     Case("OneHot", Input(np.array([[0, -1], [3, 7]])), np.int64(4), Input(np.float32([2, 5])), axis=1),
+    *(Case("Trilu", X, Input(np.array(k)), upper=u) for k, u in ((-1, 0), (1, 1))),
     Case("Compress", X, Input(np.array([True, False, True])), axis=1),
     Case("Compress", X, Input(np.array([True, False, True]))),
     *(
