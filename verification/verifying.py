@@ -19,6 +19,7 @@ from .recipes.comparing import RecipeComparison, Recipes
 from .recipes.report import RecipeReport
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
+from .runners.registry import renames_of_output
 from .runners.runs import Run, Runner
 from .runners.select_runner import (
     Target,
@@ -270,10 +271,10 @@ def _structure(
             return _of_passes(sides, target, inputs)
         held, settings, remark = held_by_graph(target), settings_of(target), ""
     elif isinstance(target, (str, Path)) and isinstance(runner, OnnxRunner):
-        renames = Path(target).with_suffix(".renames.json")
+        renames = renames_of_output(Path(target))
         held, settings, remark = runner.held(), None, remark_on_dropouts(source, runner.ratios())
     elif isinstance(target, (str, Path)) and isinstance(runner, Describing):
-        renames = Path(target) / "renames.json"
+        renames = renames_of_output(Path(target))
         held, settings, remark = runner.held(), runner.settings, ""
     else:
         return None, []

@@ -17,6 +17,7 @@ from .cases import case_of
 from .inputs import bindings, make_inputs
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
+from .runners.registry import renames_of_output
 from .runners.runs import ModelRunner, Runner
 from .runners.select_runner import Target, paired_runner, target_runner
 from .sides import Sides
@@ -106,10 +107,8 @@ def _find_map(sides: Sides, target: Target, renames: Path | None) -> tuple[Map, 
     held: Sequence[Held] | None = None
     if isinstance(target, Graph):
         held = held_by_graph(target)
-    elif isinstance(target, (str, Path)) and isinstance(runner, OnnxRunner):
-        renames, held = Path(target).with_suffix(".renames.json"), runner.held()
-    elif isinstance(target, (str, Path)) and isinstance(runner, Describing):
-        renames, held = Path(target) / "renames.json", runner.held()
+    elif isinstance(target, (str, Path)) and isinstance(runner, (OnnxRunner, Describing)):
+        renames, held = renames_of_output(Path(target)), runner.held()
     if held is None or renames is None or not renames.is_file():
         return None
     return read_map(renames), held

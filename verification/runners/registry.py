@@ -81,6 +81,11 @@ def runtime_of_output(path: Path) -> Runtime | None:
     return next((row for row in RUNTIMES if row.has_written(path)), None)
 
 
+def renames_of_output(path: Path) -> Path:
+    """Return where the map of what a target wrote to a path lies: beside a file, in a folder."""
+    return path / "renames.json" if path.is_dir() else path.with_suffix(".renames.json")
+
+
 def file_runner(graph: Graph) -> Runner:
     """Return a runner of a graph's model that is a file."""
     module = import_module(f".{FILE_RUNNERS[graph.origin.framework]}", __package__)

@@ -14,7 +14,7 @@ from ..inputs import batch_symbols, bindings, make_inputs
 from ..modules import ModuleComparison
 from ..proof import find_unproven
 from ..report import ModuleRow, OutputRow, Report
-from ..runners.registry import runtime_of_output
+from ..runners.registry import renames_of_output
 from ..sides import Sides
 from ..structure.comparing import compare_structure
 from .deciding import budget
@@ -55,7 +55,7 @@ def verify_in_pieces(
     """
     wide = any(p.data.dtype == _NARROW for p in source.parameters())
     runners = [TorchPieces(source, "float32" if wide else "")]
-    renames = _renames_of(target)
+    renames = renames_of_output(target)
     mapping = read_map(renames) if renames.is_file() else None
     weights = [] if mapping is None else [row.target for row in mapping.rows]
     runner = target_in_pieces(
@@ -153,9 +153,3 @@ def _with_types(
             row = replace(row, passed=False, reason=reason)
         found.append(row)
     return [*found, *outputs[len(found) :]], rows
-
-
-def _renames_of(target: Path) -> Path:
-    runtime = runtime_of_output(target)
-    is_file = runtime is not None and bool(runtime.suffix)
-    return target.with_suffix(".renames.json") if is_file else target / "renames.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from ..runners.mindspore_cells import cells_of
 from ..runners.mindspore_runner import MindSporeRunner
 from ..runners.runs import Run
 from ..structure.sharing import Held
+from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
 from .widening import largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
 
 
-class MindSporePieces(MindSporeRunner):
+class MindSporePieces(FixedWeights, MindSporeRunner):
     """A Cell in PyNative mode of which a few parameters are in memory at a time.
 
     A Cell's parameter is a Tensor with the checkpoint's values while the Cell computes, and no Parameter.
@@ -117,19 +118,6 @@ class MindSporePieces(MindSporeRunner):
         for other in self._others:
             other.close()
         super().close()
-
-    @contextmanager
-    def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> Iterator[None]:
-        """Refuse: other values of all weights would not fit into memory.
-
-        Raises:
-            ModelError: E702, always.
-        """
-        del change, call, only
-        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
-        yield
 
     def held(self) -> list[Held]:
         """Return the checkpoint's tensors, by the names under which the net registers them."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ..runners.onnx_sessions import run_session
 from ..runners.onnx_slices import Slices, values_read
 from ..runners.records import ValueStore
 from ..runners.runs import Run
+from .fixed_weights import FixedWeights
 from .onnx_types import NARROW, widened
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
 
@@ -40,7 +40,7 @@ class _Piece:
     weights: dict[str, None] = field(default_factory=dict[str, None])
 
 
-class OnnxPieces(OnnxRunner):
+class OnnxPieces(FixedWeights, OnnxRunner):
     """An ONNX file in ONNX Runtime without optimisations, in pieces that follow one another.
 
     Each piece gets what the pieces before it computed, so that together they are the whole forward pass.
@@ -124,19 +124,6 @@ class OnnxPieces(OnnxRunner):
         given = dict(zip(record["inputs"], inputs, strict=True))
         values = self._compute(given, record["outputs"], ValueStore())
         return [values[name] for name in record["outputs"]]
-
-    @contextmanager
-    def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> Iterator[None]:
-        """Refuse: other values of all weights would not fit into memory.
-
-        Raises:
-            ModelError: E702, always.
-        """
-        del change, call, only
-        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
-        yield
 
     def stated_types(self) -> list[str]:
         """Return the element types of the outputs as the file states them."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
 
 from ...frontends.torch_module.given_values import release_values
-from ...ir import Graph, ModelError
+from ...ir import Graph
 from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
+from .fixed_weights import FixedWeights
 
 
-class TorchPieces(TorchRunner):
+class TorchPieces(FixedWeights, TorchRunner):
     """A torch module in eager mode, of which one module's weights are in memory at a time.
 
     Args:
@@ -57,19 +58,6 @@ class TorchPieces(TorchRunner):
         from ..runners.torch_double import in_wide
 
         return in_wide(getattr(torch, self._real))
-
-    @contextmanager
-    def altered(
-        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
-    ) -> Iterator[None]:
-        """Refuse: other values of all weights would not fit into memory.
-
-        Raises:
-            ModelError: E702, always.
-        """
-        del change, call, only
-        raise ModelError("E702", "the weights of a model that runs in pieces stay as they are in its file")
-        yield
 
 
 def _release(module: Any, _arguments: Any, _result: Any) -> None:
