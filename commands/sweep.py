@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import option_of, value_of
+from .common import long_names, option_of, value_of
 from .printing import (
     add_row,
     echo,
@@ -203,19 +203,23 @@ def _targets() -> list[str]:
     return list(api.target_names())
 
 
-def _spell(command: str, key: str, value: object) -> Sequence[str] | None:
-    """The arguments that say an option of a suite; None where the command has none such.
+def _spell(command: str, key: str, value: object) -> Sequence[str]:
+    """The arguments that say an option of a suite; none where only the other command has it.
 
     Raises:
+        LookupError: with the names of all options, for a key that is none.
         TypeError: with what was expected, for a value of another kind.
     """
     from .check import check
     from .rewrite import rewrite
 
-    asked = {"check": check, "rewrite": rewrite}[command]
-    option = None if key in _DECIDED else option_of(asked, key)
+    commands = {"check": check, "rewrite": rewrite}
+    known = {name for each in commands.values() for name in long_names(each)}.difference(_DECIDED)
+    if key not in known:
+        raise LookupError(*sorted(known))
+    option = option_of(commands[command], key)
     if option is None:
-        return None
+        return []
     if isinstance(value, dict):
         value = [f"{name}={_plain(each)}" for name, each in value.items()]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -41,7 +41,8 @@ def record_opened() -> None:
         return
     record = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     seen: set[str] = set()
-    write, absolute, made = os.write, os.path.abspath, os.O_WRONLY | os.O_TRUNC
+    write, absolute = os.write, os.path.abspath
+    not_read = os.O_WRONLY | os.O_TRUNC | os.O_EXCL | getattr(os, "O_DIRECTORY", 0)
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event != "open":
@@ -52,7 +53,7 @@ def record_opened() -> None:
         if not isinstance(path, str) or path in seen:
             return
         seen.add(path)  # what is written first is no input when it is read again
-        if not (isinstance(flags, int) and flags & made) and not path.startswith(_BUILT_IN):
+        if not (isinstance(flags, int) and flags & not_read) and not path.startswith(_BUILT_IN):
             write(record, absolute(path).encode(errors="surrogateescape") + b"\0")
 
     sys.addaudithook(hook)

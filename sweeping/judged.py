@@ -15,7 +15,7 @@ from typing import Any
 from .case import LASTING, Case, Row
 from .opened import Opened, read_opened
 from .process import Process
-from .run_case import blame_limits, last_line, make_room, tail_of
+from .run_case import blame_limits, ended, last_line, make_room, tail_of
 from .store import Store
 
 _IMPORT = 600.0
@@ -145,5 +145,5 @@ class _Worker:
         if limit is not None:
             return {"verdict": limit[0], "detail": limit[1], **used}
         last = last_line(complained)
-        why = f"exit status {self._process.status}{f': {last}' if last else ''}"
+        why = f"{ended(self._process.status)}{f': {last}' if last else ''}"
         return {"verdict": "died", "detail": why, **used}

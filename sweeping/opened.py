@@ -15,11 +15,16 @@ from pathlib import Path
 from .fingerprint import content_digest, is_own
 
 Opened = dict[str, tuple[int, int, str]]
-"""Path, from the suite's folder where it lies there -> (bytes, nanoseconds of its change, digest)."""
+"""Path, from the suite's folder where it lies there -> (bytes, nanoseconds of its change, digest).
+
+Of a file that was looked for and is not there it is `_ABSENT`: the verdict holds until it is.
+"""
+
+_ABSENT = (-1, 0, "absent")
 
 
 def read_opened(record: Path, folder: Path, room: Path, began: int) -> Opened:
-    """Return the files that a process opened to read and that are still there.
+    """Return the files that a process opened to read, or tried to.
 
     Args:
         record: what `record_opened` wrote.
@@ -36,14 +41,17 @@ def read_opened(record: Path, folder: Path, room: Path, began: int) -> Opened:
     for path in sorted({_source(path) for path in paths}):
         if path.is_relative_to(room) or is_own(path) or any(path.is_relative_to(p) for p in _installed()):
             continue
+        name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
         try:
             stated = path.stat()
             regular = path.is_file()
+        except FileNotFoundError:
+            found[name] = _ABSENT
+            continue
         except (OSError, ValueError):
             continue
         if regular:
             changed = stated.st_mtime_ns >= began
-            name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
             digest = "" if changed else content_digest(path, stated.st_size, stated.st_mtime_ns)
             found[name] = (stated.st_size, stated.st_mtime_ns, digest)
     return found
@@ -52,12 +60,14 @@ def read_opened(record: Path, folder: Path, room: Path, began: int) -> Opened:
 def is_unchanged(opened: Opened, folder: Path) -> bool:
     """Whether the files are what they were; one of the same size and time is not read."""
     for name, (size, changed, digest) in opened.items():
-        path = folder / name
+        path, absent = folder / name, (size, changed, digest) == _ABSENT
         try:
             now = path.stat()
         except OSError:
+            if absent:
+                continue
             return False
-        if not digest or now.st_size != size:
+        if absent or not digest or now.st_size != size:
             return False
         if now.st_mtime_ns != changed and content_digest(path, now.st_size, now.st_mtime_ns) != digest:
             return False

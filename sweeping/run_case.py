@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -21,18 +23,20 @@ _OUT_OF_MEMORY = (
     "Cannot allocate memory",
     "can't allocate memory",
     "Unable to allocate",
+    "there is not enough memory",
 )
-"""What frameworks say when there is no more memory."""
+"""What frameworks, and regraft, say when there is no more memory; in any case."""
 
 _OUT_OF_OTHERS = (
     "No space left on device",
     "Disk quota exceeded",
+    "File too large",
     "Too many open files",
     "Read-only file system",
     "can't start new thread",
     "Resource temporarily unavailable",
 )
-"""What is said when the machine, and not the model, has no more of something."""
+"""What is said when the machine, and not the model, has no more of something; in any case."""
 
 _OUTPUT = {"onnx": "model.onnx"}
 """Target -> the file that it is asked for; a folder elsewhere."""
@@ -97,9 +101,10 @@ def command_of(case: Case, output: Path) -> list[str]:
 
 def blame_limits(case: Case, message: str) -> tuple[str, str] | None:
     """Return (verdict, detail) of a message that names a limit, the case's or the machine's."""
-    if any(words in message for words in _OUT_OF_MEMORY):
+    said = message.lower()  # errors of regraft are in lower case
+    if any(words.lower() in said for words in _OUT_OF_MEMORY):
         return "over memory", f"more than {case.memory / 2**30:g} GiB"
-    words = next((words for words in _OUT_OF_OTHERS if words in message), None)
+    words = next((words for words in _OUT_OF_OTHERS if words.lower() in said), None)
     return None if words is None else ("fault", f"{words}: {message}")
 
 
@@ -115,7 +120,7 @@ def _judge(case: Case, status: int | None, document: dict[str, Any], complained:
     if status == 3:
         return "fault", next((x for x in complained.splitlines() if x.startswith("internal error")), last), ""
     if not told:
-        return "died", f"exit status {status}{f': {last}' if last else ''}", ""
+        return "died", f"{ended(status)}{f': {last}' if last else ''}", ""
     error = cast("dict[str, Any]", document.get("error") or {})
     verified = cast("dict[str, Any]", document.get("verified") or {})
     code = str(error.get("code") or "")
@@ -165,5 +170,14 @@ def tail_of(path: Path) -> str:
 
 
 def last_line(complained: str) -> str:
-    """Return the last line that says something."""
-    return next((line for line in reversed(complained.splitlines()) if line.strip()), "")
+    """Return the last line that says something, and is no hint."""
+    said = (line for line in reversed(complained.splitlines()) if line.strip())
+    return next((line for line in said if not line.startswith("hint: ")), "")
+
+
+def ended(status: int | None) -> str:
+    """Return how a process ended: its exit status, or the signal that ended it."""
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):  # a signal without a name
+            return f"ended by {signal.Signals(-status).name}"
+    return f"exit status {status}"

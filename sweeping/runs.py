@@ -10,6 +10,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, cast
 
 from ..ir import UsageError
 from .case import Case, Row
@@ -18,9 +20,17 @@ from .judged import run_judged
 from .run_case import run_case
 from .store import Store
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 _RETRIES = 2
 """How often a case is run again whose worker was lost."""
 
+_NAMED = 3
+"""Workers that an error names."""
+
+_CONNECT = 10.0
+"""Seconds in which a scheduler has to answer."""
 
 _SHARED = ("judge", "folder", "memory", "batch", "process")
 """Attributes of cases that share a process."""
@@ -145,6 +155,19 @@ def _executor(how: Sweep, batches: int) -> Iterator[Executor]:
         with ThreadPoolExecutor(min(jobs, batches)) as executor:
             yield executor
         return
+    client = _connected(how.scheduler)
+    with client:
+        _require_alike(client, how.scheduler)
+        with client.get_executor(retries=_RETRIES, pure=False) as executor:
+            yield executor
+
+
+def _connected(address: str) -> Client:
+    """Return a client of a scheduler.
+
+    Raises:
+        UsageError: where no scheduler answers.
+    """
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
@@ -154,13 +177,42 @@ def _executor(how: Sweep, batches: int) -> Iterator[Executor]:
             hint='pip install "regraft[sweep]"',
         ) from error
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # its errors are raised here, too
+    found: Future[Client] = Future()
+
+    def connect() -> None:
+        try:
+            found.set_result(Client(address, timeout=_CONNECT))
+        except BaseException as error:  # which `result` raises
+            found.set_exception(error)
+
+    Thread(target=connect, daemon=True).start()  # it waits without end for a server that says nothing
     try:
-        client = Client(how.scheduler, timeout=20)
-    except (OSError, ValueError, TimeoutError) as error:
+        return found.result(2 * _CONNECT)
+    except (OSError, ValueError, MemoryError) as error:  # memory: a size is read of what is none
+        silent = isinstance(error, MemoryError) or not str(error)
         raise UsageError(
             "E001",
-            f"expected the address of a Dask scheduler, got `{how.scheduler}`: {error}",
+            f"expected the address of a Dask scheduler, got `{address}`: "
+            f"{'what answers is none' if silent else error}",
             hint="--scheduler tcp://HOST:8786, as `dask scheduler` prints it",
         ) from error
-    with client, client.get_executor(retries=_RETRIES, pure=False) as executor:
-        yield executor
+
+
+def _require_alike(client: Client, address: str) -> None:
+    """Refuse workers with another installation: a case ends there at once, so that most would go there.
+
+    Raises:
+        UsageError: with their addresses.
+    """
+    found = cast("dict[str, object]", client.run(environment, on_error="return"))
+    lost = (OSError, TimeoutError)  # a worker that has just gone; its cases go elsewhere
+    others = sorted(a for a, has in found.items() if has != environment() and not isinstance(has, lost))
+    if others:
+        count = len(others)
+        raise UsageError(
+            "E105",
+            f"expected the client's regraft, Python and packages on every worker, got others on {count} of "
+            f"{len(found)}: {', '.join(others[:_NAMED])}",
+            place=address,
+            hint="install the same there, or stop these workers",
+        )

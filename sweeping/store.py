@@ -41,15 +41,24 @@ class Store:
             ) from error
         self._url = url.rstrip("/")
         self._local = "file" in _protocols(self._files)
+        self._has_folders = (
+            not self._files.async_impl
+        )  # object stores have none, and a bucket is not made unasked
 
     def require_writable(self) -> None:
         """Write a file of this version, so that a sweep does not run for nothing.
 
         Raises:
-            UsageError: when that fails.
+            UsageError: when that fails, or where it would be lost with this process.
         """
+        if "memory" in _protocols(self._files):
+            raise UsageError(
+                "E001",
+                f"expected a store that outlives this process, got `{self._url}`",
+                hint="--store FOLDER, or s3://bucket/path and the like",
+            )
         try:
-            self._files.makedirs(self._root, exist_ok=True)
+            self._make_folder(self._root)
             self._files.pipe_file(f"{self._root}/regraft.json", b'{"made by": "regraft"}\n')
         except Exception as error:  # each file system raises its own
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -66,7 +75,7 @@ class Store:
             document = json.loads(self._files.cat_file(f"{self._place(key)}/row.json"))
             row = Row.from_json(document)
             opened = opened_from_json(document.get("opened", {}))
-        except (OSError, ValueError, RecursionError):  # absent, cut off, or not ours
+        except Exception:  # absent, cut off, not ours, or out of reach: each file system raises its own
             return None
         lasts = row.verdict in LASTING and row.key == key and is_unchanged(opened, folder)
         return replace(row, cached=True) if lasts else None
@@ -90,7 +99,7 @@ class Store:
 
     def _put(self, row: Row, output: Path | None, opened: Opened) -> Row:
         place, attempt = self._place(row.key), secrets.token_hex(6)
-        self._files.makedirs(place, exist_ok=True)
+        self._make_folder(place)
         if output is not None and any(output.iterdir()):
             self._files.put(f"{output}/", f"{place}/output-{attempt}/", recursive=True)
             row = replace(row, output=f"{self._url}/{row.key[:2]}/{row.key}/output-{attempt}")
@@ -102,6 +111,10 @@ class Store:
         else:
             self._files.pipe_file(f"{place}/row.json", text)
         return row
+
+    def _make_folder(self, place: str) -> None:
+        if self._has_folders:
+            self._files.makedirs(place, exist_ok=True)
 
     def _place(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}"

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..ir import UsageError
+from ..ir.outside.names import near_names
 from .case import Case
 from .named import expanded, generated_cases
 
-Spell = Callable[[str, str, object], "Sequence[str] | None"]
-"""(command, key, value) -> the arguments that say so, None where the command has no such option."""
+Spell = Callable[[str, str, object], "Sequence[str]"]
+"""(command, key, value) -> the arguments that say so, none where only another command has the option.
+
+It raises LookupError with the names of all options for a key that is none, TypeError for a wrong value.
+"""
 
 _SECONDS, _GIB = 600.0, 16.0
 _OWN = ("to", "check", "seconds", "memory", "group")
@@ -49,30 +53,49 @@ def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
             place=str(path),
             hint='[[models]]\nmodel = "nets/*.py:Net"\ninput = "2x3x224x224"\nto = ["onnx"]',
         )
+    tables = cast("list[dict[str, Any]]", models)
     cases: list[Case] = []
-    for number, entry in enumerate(cast("list[dict[str, Any]]", models), 1):
+    if tables and all(map(_has_judge, tables)):  # else keys at the top may be the other tables'
+        _require_keys_of_judges(document, str(path))
+    for number, entry in enumerate(tables, 1):
         place = f"{path}: [[models]] number {number}"
         folder = path.absolute().parent
-        if "cases" in entry or "judge" in entry:
+        if _has_judge(entry):
             cases += _judged_cases(entry, document, folder, place)
         else:
-            cases += _cases({**document, **entry}, document, folder, place, targets, spell)
+            places = {key: place if key in entry else str(path) for key in (*document, *entry)}
+            cases += _cases({**document, **entry}, document, folder, places, place, targets, spell)
     if not cases:
         raise UsageError("E001", "expected a case, got none", place=str(path))
     return _told_apart(cases)
+
+
+def _has_judge(entry: Mapping[str, Any]) -> bool:
+    return "cases" in entry or "judge" in entry
+
+
+def _require_keys_of_judges(table: Mapping[str, Any], place: str) -> None:
+    for key in table:
+        if key not in _OF_JUDGES:
+            raise UsageError(
+                "E001",
+                f"expected a table's keys to be of {', '.join(_OF_JUDGES)} beside a judge, got `{key}`",
+                place=place,
+                hint=_meant(key, _OF_JUDGES),
+            )
+
+
+def _meant(key: str, known: Sequence[str]) -> str:
+    """Return the hint that names the known key nearest to one that is unknown; empty where none is near."""
+    near = near_names(key, known, 1)
+    return f"did you mean `{near[0]}`?" if near else ""
 
 
 def _judged_cases(
     entry: Mapping[str, Any], shared: Mapping[str, Any], folder: Path, place: str
 ) -> Iterator[Case]:
     """Yield the cases of a table with a judge: those that a function names, or its models."""
-    for key in entry:
-        if key not in _OF_JUDGES:
-            raise UsageError(
-                "E001",
-                f"expected a table's keys to be of {', '.join(_OF_JUDGES)} beside a judge, got `{key}`",
-                place=place,
-            )
+    _require_keys_of_judges(entry, place)
     both = {**shared, **entry}
     judge = _function(both.get("judge"), "judge", folder, place)
     seconds, memory = _limits(both, place)
@@ -132,6 +155,7 @@ def _cases(
     entry: dict[str, Any],
     shared: Mapping[str, Any],
     folder: Path,
+    places: Mapping[str, str],
     place: str,
     targets: Sequence[str],
     spell: Spell,
@@ -146,7 +170,7 @@ def _cases(
     for key, value in options.items():
         if isinstance(value, dict) and isinstance(shared.get(key), dict):
             options[key] = {**shared[key], **value}
-    spelled = {step: _spelled(step, options, place, spell) for step in steps}
+    spelled = {step: _spelled(step, options, places, spell) for step in steps}
     for model in models:
         for step in steps:
             title = (f"{name} {model}" if len(models) > 1 else name) if name else model
@@ -155,11 +179,18 @@ def _cases(
 
 def _steps(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> list[str]:
     """Return what is done with the models of a table."""
-    to = entry.get("to", [])
-    steps: list[str] = ["check"] if entry.get("check", True) else []
-    for target in [to] if isinstance(to, str) else to:
+    to, check = entry.get("to", []), entry.get("check", True)
+    if not isinstance(check, bool):
+        raise UsageError("E001", f"expected true or false as `check`, got {check!r}", place=place)
+    steps: list[str] = ["check"] if check else []
+    for target in [] if to == [] else _words(to, "to", place):
         if target not in targets:
-            raise UsageError("E001", f"expected targets of {', '.join(targets)}, got {target!r}", place=place)
+            raise UsageError(
+                "E001",
+                f"expected targets of {', '.join(targets)}, got {target!r}",
+                place=place,
+                hint=_meant(target, targets),
+            )
         steps.append(target)
     if not steps:
         raise UsageError("E001", "expected `to` to name a target, or `check` to be true", place=place)
@@ -178,18 +209,26 @@ def _limits(entry: Mapping[str, Any], place: str) -> tuple[float, int]:
     return float(seconds), int(float(found[1]) * _UNIT[(found[2] or "").lower()])
 
 
-def _spelled(step: str, options: Mapping[str, Any], place: str, spell: Spell) -> tuple[str, ...]:
+def _spelled(
+    step: str, options: Mapping[str, Any], places: Mapping[str, str], spell: Spell
+) -> tuple[str, ...]:
     """Return the arguments that say a table's options to the command of a step."""
     command = "check" if step == "check" else "rewrite"
     arguments: list[str] = []
     for key, value in options.items():
         try:
-            said = spell(command, key, value)
-            if said is None and spell("rewrite" if step == "check" else "check", key, value) is None:
-                raise UsageError("E001", f"no option of `check` or `rewrite` is called `{key}`", place=place)
+            arguments += spell(command, key, value)
+        except LookupError as error:
+            raise UsageError(
+                "E001",
+                f"no option of `check` or `rewrite` is called `{key}`",
+                place=places[key],
+                hint=_meant(key, ["model", "models", "name", *_OWN, *error.args]),
+            ) from None
         except TypeError as error:
-            raise UsageError("E001", f"expected {error} as `{key}`, got {value!r}", place=place) from None
-        arguments += said or ()
+            raise UsageError(
+                "E001", f"expected {error} as `{key}`, got {value!r}", place=places[key]
+            ) from None
     return tuple(arguments)
 
 

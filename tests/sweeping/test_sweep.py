@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,8 +20,10 @@ from click.testing import CliRunner, Result
 from regraft.cli import main
 from regraft.ir import UsageError
 from regraft.sweeping import Case, Row, Sweep, read_suite, sweep
+from regraft.sweeping.case import LASTING
 from regraft.sweeping.comparing import compare_rows, summary
-from regraft.sweeping.fingerprint import fingerprint, forget
+from regraft.sweeping.fingerprint import environment, fingerprint, forget
+from regraft.sweeping.run_case import blame_limits, last_line
 from regraft.sweeping.store import Store, read_rows
 from regraft.sweeping.tables import write_tables
 
@@ -37,6 +40,14 @@ BAD = {
     "raises.py": "raise RuntimeError('the weights are on strike')",
     "prints.py": "print('{\"clean\": true}'); import sys; sys.stdout.flush(); raise SystemExit(0)",
 }
+
+
+def install_another() -> None:
+    """Let a worker's process take itself for one of another installation."""
+    environment.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("platform.machine", lambda: "another")
+        environment()
 
 
 def spell(_: str, key: str, value: object) -> list[str]:
@@ -129,6 +140,8 @@ class TestSuites:
             ('[[models]]\nmodel = "nets/*.py"', "nothing is named"),
             ('[[models]]\nmodel = "a.py:A"\nto = "caffe"', "targets of onnx, mindspore"),
             ('[[models]]\nmodel = "a.py:A"\ncheck = false', "`to`"),
+            ('[[models]]\nmodel = "a.py:A"\nto = 3', "names as `to`, got 3"),
+            ('[[models]]\nmodel = "a.py:A"\ncheck = "no"', "true or false as `check`"),
             ('[[models]]\nmodel = "a.py:A"\nseconds = -1', "seconds"),
             ('[[models]]\nmodel = "a.py:A"\nseconds = nan', "seconds"),
             ('[[models]]\nmodel = "a.py:A"\nmemory = "much"', "8 GiB"),
@@ -141,13 +154,38 @@ class TestSuites:
         with pytest.raises(UsageError, match=word):
             self.cases(tmp_path, text)
 
-    def test_an_option_that_no_command_has_is_refused(self, tmp_path: Path) -> None:
-        result = invoke("sweep", write_suite(tmp_path, GOOD + "colour = 3"), "-o", tmp_path / "out")
+    @pytest.mark.parametrize(
+        ("text", "key", "near", "place"),
+        [
+            (GOOD + "colour = 3", "colour", "color", "suite.toml: [[models]] number 1"),
+            (GOOD + "secnods = 3", "secnods", "seconds", "suite.toml: [[models]] number 1"),
+            ("inptu = 3" + GOOD, "inptu", "input", "suite.toml\n"),
+        ],
+    )
+    def test_an_option_that_no_command_has_is_refused(
+        self, tmp_path: Path, text: str, key: str, near: str, place: str
+    ) -> None:
+        result = invoke("sweep", write_suite(tmp_path, text), "-o", tmp_path / "out")
         assert result.exit_code == 2
-        assert "`colour`" in result.output
+        assert f"`{key}` - at {tmp_path}/{place}" in result.output
+        assert near == "color" or f"did you mean `{near}`?" in result.output  # a sweep decides the colours
 
 
 class TestLimits:
+    @pytest.mark.parametrize(
+        ("complained", "verdict"),
+        [
+            ("error E002 cannot read or write files: no space left on device\nhint: free space", "fault"),
+            ("error E002 cannot read or write `x.onnx`: file too large\nhint: `ulimit -f`", "fault"),
+            ("error E106 there is not enough memory\nhint: give smaller inputs", "over memory"),
+        ],
+    )
+    def test_what_the_machine_lacks_is_no_refusal_of_the_model(self, complained: str, verdict: str) -> None:
+        found = blame_limits(Case("a", "onnx", "a", (), "/", 1, 2**30), last_line(complained))
+        assert found is not None
+        assert found[0] == verdict
+        assert found[0] not in LASTING
+
     def test_what_goes_wrong_is_one_row_each(self, tmp_path: Path) -> None:
         for name, text in BAD.items():
             (tmp_path / name).write_text(text)
@@ -288,10 +326,13 @@ class TestStore:
         [row] = json.loads(result.stdout)
         assert (Path(row["output"]) / "model.onnx").stat().st_size > 100
 
-    def test_a_url_that_nothing_opens_is_an_error(self, tmp_path: Path) -> None:
-        result = invoke("sweep", write_suite(tmp_path, GOOD), "-o", tmp_path / "out", "--store", "nope://x")
+    @pytest.mark.parametrize("url", ["nope://x", "memory://x"])
+    def test_a_url_that_nothing_opens_or_that_nothing_outlives_is_an_error(
+        self, tmp_path: Path, url: str
+    ) -> None:
+        result = invoke("sweep", write_suite(tmp_path, GOOD), "-o", tmp_path / "out", "--store", url)
         assert result.exit_code == 2
-        assert "nope://x" in result.output
+        assert url in result.output
 
 
 class TestTables:
@@ -386,6 +427,11 @@ class TestDask:
             ThreadPoolExecutor(1) as pool,
         ):
             how = Sweep(str(tmp_path / "store"), scheduler=cluster.scheduler_address)
+            other = min(client.scheduler_info()["workers"])
+            client.run(install_another, workers=[other])
+            with pytest.raises(UsageError, match=f"on 1 of 2: {other}"):
+                next(sweep(cases, how))
+            client.run(environment.cache_clear, workers=[other])
             running = pool.submit(lambda: list(sweep(cases, how)))
             until = time.monotonic() + 100
             while not mark.exists():
@@ -407,9 +453,18 @@ class TestDask:
         assert "ran again" in rows["slow.py:Net"].detail
         assert mark.read_text() == "11"
 
-    def test_an_address_without_a_scheduler_is_an_error(self, tmp_path: Path) -> None:
-        result = invoke(
-            "sweep", write_suite(tmp_path, GOOD), "-o", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9"
-        )
+    @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+    def test_an_address_without_a_scheduler_is_an_error(
+        self, tmp_path: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody is there; or a server that says nothing, or what a scheduler would not."""
+        monkeypatch.setattr("regraft.sweeping.runs._CONNECT", 1)
+        with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+            address = f"tcp://127.0.0.1:{9 if answer is None else server.getsockname()[1]}"
+            accepted = None if answer is None else pool.submit(server.accept)
+            said = pool.submit(lambda: accepted and accepted.result()[0].sendall(answer or b""))
+            suite = write_suite(tmp_path, GOOD)
+            result = invoke("sweep", suite, "-o", tmp_path / "out", "--scheduler", address)
+            said.result()
         assert result.exit_code == 2
-        assert "Dask scheduler" in result.output
+        assert f"the address of a Dask scheduler, got `{address}`" in result.output
