@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 
 import regraft
 from regraft.ir import parse
+from regraft.sweeping import Row, added, write_tables
 from regraft.verification import ModuleRow, OutputRow, Report
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
@@ -340,3 +341,42 @@ def test_a_large_net_opens_in_two_seconds(show: Any, tmp_path: Path) -> None:
     opened = show(path)
     assert int(opened.run("document.documentElement.dataset.ready")) < 2000
     assert opened.run("performance.memory.usedJSHeapSize") < 100e6
+
+
+def test_the_table_of_a_sweep_sorts_and_searches(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        Row(f"网络{at}", "onnx", "equal" if at % 9 else "refused", "不支持 <b>" * (not at % 9), cpu=at % 50)
+        for at in range(3000)
+    ]
+    history = added(added([], [replace(row, verdict="different") for row in rows], "1"), rows, "2")
+    worse = [replace(rows[70], verdict="equal", detail=""), replace(rows[72], verdict="equal", detail="")]
+    write_tables(tmp_path, rows, worse, title="动物园", history=history)
+    page, complaints = browser.new_page(viewport={"width": 1280, "height": 900}), []
+    page.set_default_timeout(10_000)  # one that takes the square of the rows takes longer
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((tmp_path / "table.html").as_uri())
+
+    def shown() -> list[str]:
+        return page.eval_on_selector_all(
+            ".cases tbody tr", "rows => rows.filter(r => !r.hidden).map(r => r.cells[0].textContent)"
+        )
+
+    assert page.inner_text("h1") == "动物园"
+    given = shown()
+    assert given[0] == "网络72"  # the regression
+    for expected in ("网络0", "网络2999", given[0]):
+        page.click("th button >> text=model")
+        assert shown()[0] == expected
+    assert shown() == given
+    for _ in range(2):
+        page.click("th button >> text=CPU s")
+    assert shown()[0] == "网络2999"
+    page.fill("input", "网络27 REFUSED")
+    assert set(shown()) == {
+        f"网络{at}" for at in (27, 270, 279, 2700, 2709, 2718, 2727, 2736, 2745, 2754)
+    } | {f"网络{at}" for at in (2763, 2772, 2781, 2790, 2799)}
+    page.fill("input", "different")  # in the trend alone
+    assert shown() == []
+    assert complaints == []
+    page.close()
