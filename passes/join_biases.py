@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
-from ..ir import Constant, Graph, Operator, Parameter, Value
+from ..ir import Constant, Graph, Operator, Parameter, TensorData, Value
 from .base import Change, Pass
 from .places import Places
 
@@ -20,7 +21,8 @@ class JoinBiases(Pass):
 
     What it does:
         Finds an Add in the call of a convolution that nothing else reads, whose other operand is a parameter
-        of one axis, unsqueezed to stand for the channels, or a constant of that shape.
+        of one axis, unsqueezed to stand for the channels, or a parameter or constant of that shape. A
+        parameter that nothing else reads becomes a vector.
 
     Why:
         TensorFlow adds biases by an operator of its own. A convolution with a bias is one operator, is one
@@ -112,8 +114,17 @@ def _find_bias(part: Graph, layer: Operator, value: Value) -> Value | None:
     node = part.producer(value)
     if isinstance(node, Constant) and node.data.load is not None:
         return part.add_constant(np.ascontiguousarray(node.data.numpy().reshape(-1)))
+    if isinstance(node, Parameter) and len(part.users(value)) == 1 and not part.is_output(value):
+        node.data = _flat(node.data)
+        return value
     if not isinstance(node, Operator) or node.qualified_name != "Unsqueeze":
         return None
     bias = part.operands(node.key)[0]
     held = None if bias is None else part.producer(bias)
     return bias if isinstance(held, Parameter) and held.data.shape == (channels,) else None
+
+
+def _flat(data: TensorData) -> TensorData:
+    """Return a tensor as a vector, without a copy of it."""
+    load = None if data.load is None else lambda: data.numpy().reshape(-1)
+    return replace(data, shape=(prod(data.shape),), load=load, storage=None, digest="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from ..size_limits import Budget
 from .constants import fit_to_type, take_constants
 from .initializers import find_weights, stored_tensors, type_of_info
 from .lowering import Lowering
-from .scopes import Modules, class_of, root_class, scopes_of
+from .operation_scopes import OperationScopes, is_operation_path
+from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .weights import Weights
 
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
@@ -65,12 +66,12 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     arrays = _bind(inputs, declared, notes)
     types = _symbolic(declared, arrays, options)
     uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
-    scopes = scopes_of(proto)
+    scopes = _scopes(proto, uses)
     infos = (*proto.graph.value_info, *proto.graph.output)
     stated = {info.name: type_of_info(info) for info in infos}
 
     def lowered(types: dict[str, TensorType]) -> Graph:
-        graph = _graph(proto, path, has_modules=scopes is not None)
+        graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
         held = sum(prod(data.shape) for data in stored.values())
         values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
         given = sum(a.size for a in arrays.values())
@@ -84,6 +85,26 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     graph.origin.inputs, graph.origin.constants = arrays, constants
     graph.origin.notes += notes
     return graph
+
+
+def _scopes(proto: onnx.ModelProto, weights: Container[str]) -> list[Scope] | None:
+    """Return the scope of every node of the main graph; None for a file without scopes."""
+    if _has_operation_paths(proto):
+        paths = OperationScopes(proto.graph, weights).paths()
+        return [tuple((name, "") for name in path) for path in paths]
+    return scopes_of(proto)
+
+
+def _is_nested(proto: onnx.ModelProto, scopes: Sequence[Scope] | None) -> bool:
+    """Whether a file tells of modules that hold others; a Keras model of layers alone does not."""
+    if scopes is None:
+        return False
+    return not _has_operation_paths(proto) or any(len(scope) > 1 for scope in scopes)
+
+
+def _has_operation_paths(proto: onnx.ModelProto) -> bool:
+    nodes = proto.graph.node
+    return sum(is_operation_path(node.name) for node in nodes) * 2 > len(nodes)
 
 
 def read_tree(model: object, options: LoadOptions) -> Graph:

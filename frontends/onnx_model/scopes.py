@@ -18,6 +18,9 @@ from ..class_names import class_name
 Scope = tuple[tuple[str, str], ...]
 """(name in the module above, class) of every module around a node, the outermost first; the root left out."""
 
+Path = tuple[str, ...]
+"""Name of every module around a node, the outermost first; the root left out."""
+
 SLOTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "ConvInteger"), ("", "weight", "bias")),
     "MatMul": ("", "weight"),
@@ -42,7 +45,7 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope] | None:
     if any(scope for scope in found):
         return [scope or () for scope in found]
     named = [_named(node.name) for node in nodes]
-    if sum(bool(scope) for scope in named) * 2 > len(named):
+    if any(named) and sum(scope is not None for scope in named) * 2 > len(named):
         return [scope or () for scope in named]
     return None
 
@@ -80,26 +83,27 @@ def _stated(node: onnx.NodeProto) -> Scope | None:
         prefix = f"{before}." if before else ""
         name = path.removeprefix(prefix)
         scope += [(part, "") for part in name.split(".")[:-1]]
-        scope.append((_clean(name.split(".")[-1]), _short(kind)))
+        scope.append((clean_name(name.split(".")[-1]), _short(kind)))
         before = path
-    return tuple((_clean(name), kind) for name, kind in scope)
+    return tuple((clean_name(name), kind) for name, kind in scope)
 
 
 def _named(name: str) -> Scope | None:
-    """The scope of names such as ``/layer1/layer1.0/conv1/Conv`` and ``model/dense/MatMul``."""
-    parts = [part for part in name.split("/") if part][:-1]
-    if not parts or "/" not in name:
+    """The scope of names such as ``/layer1/layer1.0/conv1/Conv``; None for a name that is no path."""
+    if "/" not in name:
         return None
+    parts = [part for part in name.split("/") if part][:-1]
     scope: list[tuple[str, str]] = []
     before = ""
     for part in parts:
         own = part.removeprefix(f"{before}.") if before else part
-        scope += [(_clean(piece), "") for piece in own.split(".") if piece]
+        scope += [(clean_name(piece), "") for piece in own.split(".") if piece]
         before = part
     return tuple(scope)
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
+    """Return a part of a path as the name of a module."""
     return _PLAIN.sub("_", name).strip("_") or "_"
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import onnx
 
 from ...ir import Graph, Parameter, TensorData, Value
+from .operation_scopes import TORCH, weight_name
 from .scopes import SLOTS, Modules, Scope
 
 _STATISTICS = 3  # slot of BatchNormalization from which on its operands are not trained
 _FOLDED_INTO = ("Conv", "ConvTranspose", "Gemm")
-_EXPORTERS = "onnx::"  # begins names that torch's exporter makes up
 
 
 class Weights:
@@ -43,7 +43,7 @@ class Weights:
         self._renamed: dict[str, str] = {}  # names that Identities give -> the file's
         self._called: dict[int, str] = {}  # parameter -> its name in the graph of the file
         self._held: set[int] = set()
-        self._products: dict[str, tuple[int, Scope]] = {}  # name of a product -> its width and layer
+        self._products: dict[str, tuple[tuple[int, ...], Scope]] = {}  # name -> its bias's shape, layer
 
     def __contains__(self, name: str) -> bool:
         return name in self._stored
@@ -91,7 +91,7 @@ class Weights:
         does a vector of one number, which is what biases and scales of new layers are.
         """
         if name not in self._apart:
-            self._apart[name] = name.startswith(_EXPORTERS) or (self._scoped and self._is_plain(name))
+            self._apart[name] = name.startswith(TORCH) or (self._scoped and self._is_plain(name))
         return self._apart[name]
 
     def _is_plain(self, name: str) -> bool:
@@ -137,7 +137,8 @@ class Weights:
             if stated is not None and last.isidentifier():
                 own = last
             else:
-                own = self._name_within(module, [*path, last]) or node.role or attribute_name(last)
+                own = self._name_within(module, [*path, last]) or node.role
+                own = own or weight_name(called, operator) or attribute_name(last)
             held[_unique(own, held)] = node.key
 
     def _name_within(self, module: int, names: Sequence[str]) -> str:
@@ -187,16 +188,19 @@ class Weights:
                 path = held.declared.rpartition(".")[0]
                 scope = ((attribute_name(path or node.name or node.output[0]), operator),)
                 if operator == "MatMul" and slot == 1 and len(held.data.shape) == 2:
-                    self._products[node.output[0]] = held.data.shape[1], scope
+                    self._products[node.output[0]] = held.data.shape[1:], scope
+                elif operator == "Conv" and slot == 1 and len(operands) == 2:
+                    shape = (held.data.shape[0], *(1 for _ in held.data.shape[2:]))
+                    self._products[node.output[0]] = shape, scope
                 return scope
         return ()
 
     def _scope_of_product(self, node: onnx.NodeProto, operands: Sequence[Value | None]) -> Scope:
         """Return the module of the product that a bias is added to; the root for any other sum."""
         for name, value in zip(node.input, reversed(operands), strict=True):
-            width, scope = self._products.get(name, (0, ()))
+            shape, scope = self._products.get(name, ((), ()))
             bias = None if value is None else self._graph.node(value.node)
-            if isinstance(bias, Parameter) and bias.data.shape in ((width,), (1, width)):
+            if shape and isinstance(bias, Parameter) and bias.data.shape in (shape, (1, *shape)):
                 bias.role = bias.role or "bias"
                 return scope
         return ()
