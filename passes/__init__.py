@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..ir import Graph
-from .base import Change, Pass, Severity
+from .base import Change, OnlyFor, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
 from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
@@ -33,13 +33,19 @@ DEFAULT: tuple[str, ...] = (
     "eliminate-identities",  # they would stand between the operators that the next ones look at
     "fold-constants",  # pads and shapes become numbers
     "fuse-gelu",  # whose factors are constants only now
-    "move-transposes:framework=onnx",  # nets of other frameworks have theirs where their authors want them
-    "join-biases:framework=onnx",  # which transposes stood between
+    "move-transposes",
+    "join-biases",  # which transposes stood between
     "normalise-conv-padding",
     "normalise-initializers",
     "rename-parameters",  # last: names follow from the tree that the others leave
 )
 """The passes that run unless others are asked for, in order, with their options as on the command line."""
+
+ONLY_FOR: dict[str, str] = {"move-transposes": "onnx", "join-biases": "onnx"}
+"""Pass -> the framework for whose models `DEFAULT` has it.
+
+Authors of nets in other frameworks have their transposes and sums where they want them.
+"""
 
 PASSES: dict[str, type[Pass]] = {
     cls.name: cls
@@ -88,7 +94,8 @@ def available_passes() -> list[type[Pass]]:
 
 def default_pipeline() -> list[Pass]:
     """Return the passes that run unless others are asked for, in order."""
-    return [parse_pass(text) for text in DEFAULT]
+    made = [parse_pass(text) for text in DEFAULT]
+    return [OnlyFor(ONLY_FOR[p.name], p) if p.name in ONLY_FOR else p for p in made]
 
 
 def prepare(

@@ -67,6 +67,33 @@ class Pass:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class OnlyFor(Pass):
+    """A pass as a pipeline has it that runs it for the models of one framework alone.
+
+    Attributes:
+        framework: the framework, as `Origin` names it.
+        wrapped: the pass.
+    """
+
+    framework: str
+    wrapped: Pass
+
+    def __getattribute__(self, name: str) -> object:
+        """Return what the wrapped pass is called and finds."""
+        if name in ("name", "codes", "needs_dataflow"):
+            return getattr(self.wrapped, name)
+        return super().__getattribute__(name)
+
+    def skipped(self, graph: Graph) -> str:
+        """Return why the wrapped pass can decide nothing about `graph`."""
+        return self.wrapped.skipped(graph)
+
+    def run(self, graph: Graph) -> list[Change]:
+        """Run the wrapped pass on a model of the framework."""
+        return self.wrapped.run(graph) if graph.origin.framework == self.framework else []
+
+
 def is_static_tree(graph: Graph) -> bool:
     """Whether only modules and parameters were read: no calls, no operators, no outputs."""
     return not graph.modules.calls() and not graph.outputs

@@ -30,7 +30,7 @@ class JoinBiases(Pass):
 
     Leaves alone:
         Sums in another call of a module, and other shapes. Results differ by rounding, as the bias is added
-        inside the convolution. With `framework`, models that come from another.
+        inside the convolution.
 
     Refuses:
         Nothing.
@@ -57,12 +57,8 @@ class JoinBiases(Pass):
     codes: ClassVar[dict[str, str]] = {"JB101": "a bias is added behind its convolution"}
     needs_dataflow: ClassVar[bool] = True
 
-    framework: str = ""
-
     def run(self, graph: Graph) -> list[Change]:
         """Join; see the class."""
-        if self.framework and graph.origin.framework != self.framework:
-            return []
         places = Places(graph)
         changes: list[Change] = []
         for part in list(graph.subgraphs()):

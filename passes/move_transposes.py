@@ -30,7 +30,7 @@ class MoveTransposes(Pass):
 
     Leaves alone:
         Values and names of parameters: a bias of one axis that has to spread over others is unsqueezed.
-        Groups where as many operators would come as go. With `framework`, models that come from another.
+        Groups where as many operators would come as go.
 
     Refuses:
         Nothing.
@@ -58,12 +58,8 @@ class MoveTransposes(Pass):
     }
     needs_dataflow: ClassVar[bool] = True
 
-    framework: str = ""
-
     def run(self, graph: Graph) -> list[Change]:
         """Move; see the class."""
-        if self.framework and graph.origin.framework != self.framework:
-            return []
         places = Places(graph)
         changes: list[Change] = []
         for part in list(graph.subgraphs()):

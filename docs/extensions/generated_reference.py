@@ -126,7 +126,8 @@ def write_passes(writer: Writer) -> None:
     """Every pass with its docstring: the default pipeline, those on request, then each target's own."""
     from regraft import api
 
-    default = [type(p) for p in api.default_pipeline()]
+    known = {p.name: p for p in api.available_passes()}
+    default = [known[p.name] for p in api.default_pipeline()]
     written = {p.name for p in default}
     writer.add(f"## {writer.word('In the default pipeline, in order')}")
     for made in default:

@@ -135,3 +135,20 @@ def test_a_large_graph_is_validated_at_both_ends_and_all_passes_between_are_susp
         run_passes(b.graph.copy(), [SpoilAttribute(), RenameParameters()], verify_each=True)
     with pytest.raises(InvalidGraphError, match="after the pass `spoil`"):  # at the nodes whose edges changed
         run_passes(b.graph, [Spoil(), RenameParameters()])
+
+
+def test_the_default_pipeline_moves_transposes_of_onnx_models_alone():
+    text = """
+    graph main {
+      %x = input "x" : f32[N,4,6,8]
+      %0 = Transpose(%x) {perm=[0, 2, 3, 1]} : f32[N,6,8,4]
+      %1 = Relu(%0) : f32[N,6,8,4]
+      %2 = Transpose(%1) {perm=[0, 3, 1, 2]} : f32[N,4,6,8]
+      %y = Exp(%2) : f32[N,4,6,8]
+      return "y" = %y
+    }"""
+    for framework, left in (("onnx", 2), ("torch", 4)):
+        graph = parse(text)
+        graph.origin.framework = framework
+        run_passes(graph, default_pipeline())
+        assert len(graph.operators()) == left

@@ -133,7 +133,7 @@ _ON_SIZES = {"Shape", "Size", "Gather", "Squeeze", "Unsqueeze", "Slice", "Concat
 _SIZE_SLOTS: dict[str, Collection[int]] = {
     **dict.fromkeys(_ON_SIZES, range(1 << 16)),
     **dict.fromkeys(("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"), (0, 1)),
-    **dict.fromkeys(("Reshape", "Tile", "TopK"), (1,)),
+    **dict.fromkeys(("Reshape", "Tile", "TopK", "CumSum"), (1,)),
     **dict.fromkeys(("ConstantOfShape", "Neg", "SizeTensor"), (0,)),
     **dict.fromkeys(("Expand", "Range"), (0, 1, 2)),
 }

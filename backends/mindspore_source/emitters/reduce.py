@@ -7,9 +7,9 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 from __future__ import annotations
 
 from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
-from ..text.expressions import ATOM, Element, Part, call, method
+from ..text.expressions import Part, call, method
 from .initializers import ms_dtype
-from .run_time.settings import count_of, numbers
+from .run_time.settings import count_of, number, numbers
 
 TABLE = EmitterTable()
 
@@ -201,10 +201,11 @@ def argmax(view: View) -> Expression:
 def cumulative_sum(view: View) -> Expression:
     """Emit ops.cumsum, or ops.CumSum for an exclusive or reversed sum."""
     options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
-    if options:
-        made = call("ops.CumSum", **dict.fromkeys(options, True))
-        return Expression((Call(made, (Argument("", view.use(0)), Argument("", str(int(view.scalar(1)))))),))
-    return call("ops.cumsum", view.use(0), int(view.scalar(1)))
+    axis = number(view, 1)
+    if not options:
+        return call("ops.cumsum", view.use(0), axis)
+    made = call("ops.CumSum", **dict.fromkeys(options, True))
+    return Expression((Call(made, (Argument("", view.use(0)), Argument("", axis))),))
 
 
 @TABLE.call("TopK", "regraft.mindspore.TopK")
@@ -215,7 +216,7 @@ def top_k(view: View) -> Expression:
     found = call(
         "ops.topk",
         view.use(0),
-        Element(view.use(1, ATOM), 0) if view.host(1) == "tuple" else int(view.scalar(1)),
+        number(view, 1, "k"),
         dim=view.operator.int("axis"),
         largest=None if view.operator.int("largest") else False,
         sorted=None if view.operator.int("sorted") else False,

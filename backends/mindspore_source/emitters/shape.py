@@ -8,6 +8,7 @@ from ....ir import Input
 from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
 from ..text.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
 from .initializers import ms_dtype
+from .run_time.settings import numbers
 
 TABLE = EmitterTable()
 
@@ -272,15 +273,11 @@ def _pad_by_places(view: View, mode: str, begins: dict[int, int], ends: dict[int
 @TABLE.call("ConstantOfShape")
 def constant_of_shape(view: View) -> Expression:
     """Emit ops.full."""
-    if view.constant(0) is None and not view.host(0):
-        raise Refused  # ops.full takes Python's numbers
     value, to = view.operator.attribute("value"), view.output_type()
-    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
     if to is None:
         raise Refused
-    target = view.constant(0)
-    size: object = view.use(0) if target is None else tuple(int(d) for d in target.reshape(-1))
-    return call("ops.full", size, fill, dtype=Expression((ms_dtype(to.dtype),)))
+    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
+    return call("ops.full", numbers(view, 0, "shape"), fill, dtype=Expression((ms_dtype(to.dtype),)))
 
 
 @TABLE.call("Range")

@@ -5,9 +5,8 @@ An emitter here is asked where that of the family refuses. Functions without `op
 
 from __future__ import annotations
 
-from ...emitting import Argument, Call, EmitterTable, Expression, Literal, Refused, View
+from ...emitting import EmitterTable, Expression, Literal, Refused, View
 from ...text.expressions import Part, Quoted, call, method
-from ..initializers import ms_dtype
 from .settings import count_of, number, numbers
 
 TABLE = EmitterTable()
@@ -83,47 +82,11 @@ def squeeze(view: View) -> Expression:
     return method(view.atom(), "squeeze", numbers(view, 1))
 
 
-@TABLE.call("ConstantOfShape")
-def constant_of_shape(view: View) -> Expression:
-    """Emit ``ops.full(numbers(shape), 0.0)``."""
-    value, to = view.operator.attribute("value"), view.output_type()
-    if to is None:
-        raise Refused
-    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
-    return call("ops.full", numbers(view, 0), fill, dtype=Expression((ms_dtype(to.dtype),)))
-
-
 @TABLE.call("Split")
 def split(view: View) -> Expression:
     """Emit ``ops.split(x, numbers(sizes))``."""
     found = call("ops.split", view.tensor(0), numbers(view, 1), axis=view.operator.int("axis"))
     return Expression(found.parts, outputs=len(view.operator.types))
-
-
-@TABLE.call("CumSum")
-def cumulative_sum(view: View) -> Expression:
-    """Emit ``ops.cumsum(x, int(axis))``, or ops.CumSum for an exclusive or reversed sum."""
-    options = [n for n in ("exclusive", "reverse") if view.operator.int(n)]
-    if not options:
-        return call("ops.cumsum", view.tensor(0), number(view, 1))
-    made = call("ops.CumSum", **dict.fromkeys(options, True))
-    return Expression((Call(made, (Argument("", view.tensor(0)), Argument("", number(view, 1)))),))
-
-
-@TABLE.call("TopK", "regraft.mindspore.TopK")
-def top_k(view: View) -> Expression:
-    """Emit ``ops.topk(x, int(k))``."""
-    if view.type(0).dtype == "uint8" and not view.operator.int("largest"):
-        raise Refused
-    found = call(
-        "ops.topk",
-        view.tensor(0),
-        number(view, 1),
-        dim=view.operator.int("axis"),
-        largest=None if view.operator.int("largest") else False,
-        sorted=None if view.operator.int("sorted") else False,
-    )
-    return Expression(found.parts, outputs=2)
 
 
 @TABLE.call("NonMaxSuppression")
