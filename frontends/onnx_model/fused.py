@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...ir import Value
-from .call import Call
+import numpy as np
 
-FUSED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {}
+from ...ir import Value, numpy_dtype
+from .call import Call
+from .fused_quantised import QUANTISED
+
+FUSED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {**QUANTISED}
 """(domain, operator) -> what it becomes."""
 
 
@@ -213,16 +216,41 @@ def _mask_bias(call: Call, mask: Value, like: Value) -> Value:
     """What a mask of 1 for kept and 0 for hidden adds to the scores."""
     filter_value = call.take("mask_filter_value", -10000.0)
     rank = len(call.graph.known_type(mask).shape or ())
-    if rank == 2:
+    if rank == 1:
+        mask = _kept_keys(call, mask, like)
+    elif rank == 2:
         mask = call.op("Unsqueeze", mask, call.ints([1, 2]))
     elif rank == 3:
         mask = call.op("Unsqueeze", mask, call.ints([1]))
     else:
-        raise call.unsupported(f"expected a mask of 2 or 3 dimensions, got {rank}")
+        raise call.unsupported(f"expected a mask of 1 to 3 dimensions, got {rank}")
     kept = call.op("Cast", mask, to=1)
     hidden = call.op("Sub", call.constant(1.0, "float32"), kept)
     found = call.op("Mul", hidden, call.constant(filter_value, "float32"))
     return call.op("CastLike", found, like)
+
+
+def _kept_keys(call: Call, lengths: Value, like: Value) -> Value:
+    """Whether each key lies within the length of its example, as (batch, 1, 1, keys)."""
+    stated, shape = call.graph.known_type(lengths).shape, call.graph.known_type(like).shape
+    if stated is None or shape is None or stated[0] != shape[0] or stated[0] is None:
+        raise call.unsupported("expected a mask of one length for each example")
+    rows = call.op("Unsqueeze", call.op("Cast", lengths, to=7), call.ints([1, 2, 3]))
+    return call.op("Less", _places(call, like), rows)
+
+
+def _places(call: Call, x: Value) -> Value:
+    """Return 0, 1, 2… for the second axis of a value."""
+    length = call.op("Gather", call.op("Shape", x), call.constant(1), axis=0)
+    return call.op("Range", call.constant(0), length, call.constant(1))
+
+
+def _without_later_keys(call: Call, bias: Value | None, q: Value, k: Value) -> Value:
+    """Return what is added to scores, with the least number there is where a key lies behind the query."""
+    queries = call.op("Unsqueeze", _places(call, q), call.ints([1]))
+    hidden = call.op("Greater", _places(call, k), queries)
+    least = call.scalar_like(float(np.finfo(numpy_dtype(call.graph.known_type(q).dtype)).min), q)
+    return call.op("Where", hidden, least, call.scalar_like(0.0, q) if bias is None else bias)
 
 
 @_op("Attention")
@@ -232,8 +260,9 @@ def attention(call: Call) -> list[Value]:
     if call.optional(4) is not None or any(call.node.output[1:]):
         raise call.unsupported("expected no keys and values of earlier runs")
     sizes = call.take("qkv_hidden_sizes")
-    if call.take("unidirectional", 0) or call.take("do_rotary", 0):
-        raise call.unsupported("expected attention without causal masks or rotation of its own")
+    causal = call.take("unidirectional", 0)
+    if call.take("do_rotary", 0):
+        raise call.unsupported("expected attention without rotation of its own")
     fused = call.op("MatMul", call.value(0), call.value(1))
     bias = call.optional(2)
     fused = fused if bias is None else call.op("Add", fused, bias)
@@ -247,6 +276,7 @@ def attention(call: Call) -> list[Value]:
     total = None if mask is None else _mask_bias(call, mask, fused)
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
+    total = _without_later_keys(call, total, q, k) if causal else total
     q, k, v = (_heads(call, part, heads) for part in (q, k, v))
     return [_attended(call, q, k, v, total, scale)]
 
@@ -257,8 +287,7 @@ def multi_head_attention(call: Call) -> list[Value]:
     heads, scale = call.take("num_heads"), call.take("scale")
     if any(call.optional(slot) is not None for slot in (6, 7)) or any(call.node.output[1:]):
         raise call.unsupported("expected no keys and values of earlier runs")
-    if call.take("unidirectional", 0):
-        raise call.unsupported("expected attention without a causal mask of its own")
+    causal = call.take("unidirectional", 0)
     q, k, v = call.value(0), call.optional(1), call.optional(2)
     if k is None or v is None or any(len(call.graph.known_type(each).shape or ()) != 3 for each in (q, k, v)):
         raise call.unsupported("expected query, key and value of 3 dimensions")
@@ -273,6 +302,7 @@ def multi_head_attention(call: Call) -> list[Value]:
     total = None if mask is None else _mask_bias(call, mask, q)
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
+    total = _without_later_keys(call, total, q, k) if causal else total
     q, k, v = (_heads(call, part, heads) for part in (q, k, v))
     return [_attended(call, q, k, v, total, scale)]
 
@@ -284,7 +314,11 @@ def rotary_embedding(call: Call) -> Value:
     if call.take("scale", 1.0) != 1.0:
         raise call.unsupported("expected a scale of 1")
     positions = call.value(1)
-    if call.rank(1) == 1:
-        raise call.unsupported("expected a position for each element")
+    if call.rank(1) == 1:  # where the first element of each example stands
+        if call.rank() != 3:
+            raise call.unsupported("expected 3 dimensions, or a position for each element")
+        rows = call.op("Unsqueeze", call.op("Add", positions, _places(call, call.value(0))), call.ints([0]))
+        lead = call.op("Slice", call.op("Shape", call.value(0)), call.ints([0]), call.ints([2]))
+        positions = call.op("Expand", rows, lead)
     how = {name: value for name, value in how.items() if value}
     return call.op("RotaryEmbedding", call.value(0), call.value(2), call.value(3), positions, **how)

@@ -1,0 +1,167 @@
+"""Quantised operators of ONNX Runtime's own domain, which `quantize_static` writes as QOperator.
+
+Each is read as it is defined: its operands made real, the operator on them, and the result quantised again;
+products are of integers, as ONNX Runtime's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir import Value
+from .call import Call
+
+QUANTISED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {}
+"""(domain, operator) -> what it becomes."""
+
+Rule = Callable[[Call], Value]
+_FLOAT = 1
+
+
+def _op(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for name in names:
+            QUANTISED["com.microsoft", name] = function
+        return function
+
+    return register
+
+
+def _real(call: Call, slot: int) -> Value:
+    """Return a quantised operand as a float; its scale and zero point are the next two."""
+    scale, zero = _single(call, call.value(slot + 1)), _single(call, call.optional(slot + 2))
+    return call.op("DequantizeLinear", call.value(slot), scale, zero)
+
+
+def _quantised(call: Call, value: Value, slot: int) -> Value:
+    """Return a result in the scale in a slot and the zero point in the next; uint8 without one."""
+    return call.op(
+        "QuantizeLinear", value, _single(call, call.value(slot)), _single(call, call.optional(slot + 1))
+    )
+
+
+def _single(call: Call, value: Value | None) -> Value | None:
+    """Return a scale or zero point of one element as a scalar."""
+    known = None if value is None else call.graph.type_of(value)
+    if value is None or known is None or known.shape != (1,):
+        return value
+    return call.op("Squeeze", value, call.ints([0]))
+
+
+def _require_first(call: Call) -> None:
+    if call.take("channels_last", 0):
+        raise call.unsupported("expected channels first")
+
+
+@_op("QLinearAdd", "QLinearMul")
+def elementwise(call: Call) -> Value:
+    """A sum or product of two."""
+    operator = call.operator.removeprefix("QLinear")
+    return _quantised(call, call.op(operator, _real(call, 0), _real(call, 3)), 6)
+
+
+@_op("QLinearSigmoid")
+def sigmoid(call: Call) -> Value:
+    """A sigmoid."""
+    return _quantised(call, call.op("Sigmoid", _real(call, 0)), 3)
+
+
+@_op("QLinearLeakyRelu")
+def leaky_relu(call: Call) -> Value:
+    """A leaky ReLU."""
+    return _quantised(call, call.op("LeakyRelu", _real(call, 0), alpha=call.take("alpha", 0.01)), 3)
+
+
+@_op("QLinearSoftmax")
+def softmax(call: Call) -> Value:
+    """A softmax along an axis; before opset 13 along that and all behind it."""
+    axis, rank = call.take("axis", -1), call.rank()
+    if call.take("opset") < 13 and axis % rank != rank - 1:
+        raise call.unsupported("expected the last axis, as of opset 13")
+    return _quantised(call, call.op("Softmax", _real(call, 0), axis=axis), 3)
+
+
+@_op("QLinearGlobalAveragePool")
+def global_average_pool(call: Call) -> Value:
+    """The mean of each channel."""
+    _require_first(call)
+    return _quantised(call, call.op("GlobalAveragePool", _real(call, 0)), 3)
+
+
+@_op("QLinearAveragePool")
+def average_pool(call: Call) -> Value:
+    """Means of windows."""
+    _require_first(call)
+    names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+    how: dict[str, Any] = {name: call.take(name) for name in names if name in call.attributes}
+    return _quantised(call, call.op("AveragePool", _real(call, 0), **how), 3)
+
+
+@_op("QLinearReduceMean")
+def reduce_mean(call: Call) -> Value:
+    """Means along axes."""
+    axes = call.take("axes")
+    operands = [_real(call, 0)] if axes is None else [_real(call, 0), call.ints(axes)]
+    return _quantised(call, call.op("ReduceMean", *operands, keepdims=call.take("keepdims", 1)), 3)
+
+
+@_op("QLinearConcat")
+def concat(call: Call) -> Value:
+    """Several, one behind the other, in one scale."""
+    parts = [_real(call, slot) for slot in range(2, len(call.operands), 3)]
+    return _quantised(call, call.op("Concat", *parts, axis=call.take("axis")), 0)
+
+
+@_op("QLinearWhere")
+def where(call: Call) -> Value:
+    """Elements of one or the other."""
+    return _quantised(call, call.op("Where", call.value(0), _real(call, 1), _real(call, 4)), 7)
+
+
+@_op("QGemm")
+def gemm(call: Call) -> Value:
+    """A product of integers with a bias of int32; float32 where no scale of the result is given."""
+    a, b = call.value(0), call.value(3)
+    a = call.op("Transpose", a, perm=[1, 0]) if call.take("transA", 0) else a
+    b = call.op("Transpose", b, perm=[1, 0]) if call.take("transB", 0) else b
+    found = call.op("MatMulInteger", a, b, _single(call, call.optional(2)), _single(call, call.optional(5)))
+    bias, alpha = call.optional(6), call.take("alpha", 1.0)
+    found = found if bias is None else call.op("Add", found, bias)
+    scale = call.op("Mul", call.value(1), call.value(4))
+    scale = scale if alpha == 1.0 else call.op("Mul", scale, call.scalar_like(alpha, scale))
+    found = call.op("Mul", call.op("Cast", found, to=_FLOAT), scale)
+    return found if call.optional(7) is None else _quantised(call, found, 7)
+
+
+@_op("MatMulIntegerToFloat")
+def matmul_to_float(call: Call) -> Value:
+    """A product of integers times both scales, and a bias."""
+    zeros = [_single(call, call.optional(slot)) for slot in (4, 5)]
+    return _scaled(call, call.value(0), call.value(1), zeros, call.op("Mul", call.value(2), call.value(3)), 6)
+
+
+@_op("DynamicQuantizeMatMul")
+def dynamic_matmul(call: Call) -> Value:
+    """A product with what is quantised by its own range, and a bias."""
+    x, x_scale, x_zero = call.ops("DynamicQuantizeLinear", call.value(0), outputs=3)
+    zeros = [x_zero, _single(call, call.optional(3))]
+    return _scaled(call, x, call.value(1), zeros, call.op("Mul", x_scale, call.value(2)), 4)
+
+
+def _scaled(call: Call, a: Value, b: Value, zeros: list[Value | None], scale: Value, slot: int) -> Value:
+    found = call.op("Cast", call.op("MatMulInteger", a, b, *zeros), to=_FLOAT)
+    found, bias = call.op("Mul", found, scale), call.optional(slot)
+    return found if bias is None else call.op("Add", found, bias)
+
+
+@_op("QuantizeLinear")
+def quantize_linear(call: Call) -> Value:
+    """ONNX's own, before it had all element types."""
+    return call.op("QuantizeLinear", *call.operands, **call.attributes)
+
+
+@_op("DequantizeLinear")
+def dequantize_linear(call: Call) -> Value:
+    """ONNX's own, before it had all element types."""
+    return call.op("DequantizeLinear", *call.operands, **call.attributes)
