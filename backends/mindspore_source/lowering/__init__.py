@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....passes.base import Pass
 from ...expand_functions import ExpandFunctions
 from ...legalise import Legalise
+from ...write_out_double_convolutions import WriteOutDoubleConvolutions
 from ..emitters import can_emit
 from .adopt_projections import AdoptProjections
 from .call_idle_leaves import CallIdleLeaves
@@ -50,6 +51,7 @@ LOWERING: tuple[Pass, ...] = (
     FoldPreluSlopes(),
     RestoreLeakyRelu(),
     WriteOutAttention(),
+    WriteOutDoubleConvolutions(),
     WriteOutOperators(),  # whose expansions are met like all others
     CountIndicesFromFront(),
     LowerGatherNd(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....passes.base import Pass
 from ...legalise import Legalise
+from ...write_out_double_convolutions import WriteOutDoubleConvolutions
 from .count_from_zero import CountFromZero
 from .fold_output_padding import FoldOutputPadding
 from .name_pad_axes import NamePadAxes
@@ -12,6 +13,7 @@ from .turn_weights import TurnWeights
 
 EXPRESSING: tuple[Pass, ...] = (
     Legalise("ONNX", lambda _, operator: operator.domain == ""),
+    WriteOutDoubleConvolutions(),
     CountFromZero(),
     FoldOutputPadding(),
     NamePadAxes(),
