@@ -322,7 +322,8 @@ def lower(
         UnsupportedError: listing every operator that the target cannot express.
     """
     target = target_of(path, to)
-    return lower_for(_prepared(graph, target, options, print_after), target, print_after=print_after)
+    prepared = _prepared(graph, target, options, print_after)
+    return lower_for(prepared, target, options, print_after=print_after)
 
 
 def count_operators(graph: Graph, path: str | Path) -> list[tuple[str, int, int]]:

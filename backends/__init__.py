@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 from ..ir import Graph, UsageError
@@ -57,6 +57,8 @@ class Target:
         in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
+        pass_options: options of its `write` that decide how its passes run; its package has `choose_passes`,
+            which is given them.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Target:
     in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
+    pass_options: tuple[str, ...] = ()
 
     def load(self, module: str = "") -> ModuleType:
         """Import the package, or one of its modules, on first use."""
@@ -102,6 +105,7 @@ TARGETS = {
             writes_tests=True,
             in_shards=True,
             runs_in="mindspore",
+            pass_options=("partial", "attention_layers"),
             further=(
                 "model.ckpt",
                 "model.safetensors",
@@ -151,21 +155,34 @@ def find_target(name: str) -> Target:
     return TARGETS[name]
 
 
-def passes_of(name: str) -> Sequence[Pass]:
+def passes_of(name: str, options: Mapping[str, object] = MappingProxyType({})) -> Sequence[Pass]:
     """Return a backend's own passes, in order.
+
+    Args:
+        name: name of the target.
+        options: of its `write`; those that decide nothing about passes are passed over.
 
     Raises:
         UsageError: when there is no such target.
     """
-    return find_target(name).load().LOWERING
+    target = find_target(name)
+    chosen = {each: options[each] for each in target.pass_options if each in options}
+    return target.load().choose_passes(**chosen) if chosen else target.load().LOWERING
 
 
-def lower_for(graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], None] | None = None) -> Graph:
+def lower_for(
+    graph: Graph,
+    name: str,
+    options: Mapping[str, object] = MappingProxyType({}),
+    *,
+    print_after: Callable[[Pass, Graph], None] | None = None,
+) -> Graph:
     """Return a copy of a graph after a target's own passes.
 
     Args:
         graph: the graph, after the passes that are no backend's own.
         name: name of the target.
+        options: as in `passes_of`.
         print_after: called after each pass with the pass and the graph.
 
     Raises:
@@ -174,7 +191,7 @@ def lower_for(graph: Graph, name: str, *, print_after: Callable[[Pass, Graph], N
     """
     from .lowering import lower
 
-    return lower(graph, passes_of(name), print_after=print_after)
+    return lower(graph, passes_of(name, options), print_after=print_after)
 
 
 def stubs_of(graph: Graph, name: str) -> list[str]:

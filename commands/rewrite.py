@@ -198,7 +198,7 @@ def rewrite(
         with doing("rewriting"):
             rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         if print_it is not None and print_after not in [p.name for p in passes]:
-            api.lower(rewritten.graph, output, target, print_after=print_it, **options)
+            api.lower(rewritten.graph, output, target, print_after=print_it, partial=partial, **options)
         stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
         if stubs:
             options["partial"] = True

@@ -236,6 +236,26 @@ class TestCommands:
         again = invoke(*arguments, *to, "--force", "--print-after", "turn-weights")
         assert_refused(again, "E502", "hoist-calls")
 
+    def test_the_graph_after_a_pass_is_that_of_the_options(self, tmp_path: Path) -> None:
+        net = tmp_path / "net.py"
+        net.write_text(
+            "import torch\n"
+            "class Net(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.attention = torch.nn.MultiheadAttention(8, 2)\n"
+            "    def forward(self, x):\n"
+            "        return self.attention(x, x, x, need_weights=False)[0]\n"
+        )
+        arguments = ("rewrite", f"{net}:Net", "--input", "5x2x8", "--to", "mindspore", "--no-verify")
+        whole: list[bool] = []
+        for number, options in enumerate(((), ("--attention-layers",))):
+            out = ("-o", tmp_path / str(number), "--print-after", "write-out-attention")
+            result = invoke(*arguments, *out, *options)
+            assert result.exit_code == 0, result.output
+            whole.append("regraft.MultiheadAttention(" in result.output)
+        assert whole == [False, True]
+
     @pytest.mark.parametrize("name", ["rename-parameters", "E201", "tie-weights", "hoist-calls", "OX103"])
     def test_explain(self, name: str) -> None:
         result = invoke("explain", name)

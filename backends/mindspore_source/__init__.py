@@ -26,6 +26,7 @@ __all__ = [
     "CKPT_LIMIT",
     "LOWERING",
     "CheckpointFormat",
+    "choose_passes",
     "earlier_files",
     "emit_source",
     "stubs",
@@ -46,7 +47,7 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
     """
-    return make_program(_lower(graph), f"model.{checkpoint_format}").text
+    return make_program(lower(graph, LOWERING), f"model.{checkpoint_format}").text
 
 
 def write(
@@ -87,7 +88,7 @@ def write(
     limit = None if max_shard_size is None else parse_size(max_shard_size)
     if limit is not None and checkpoint_format == "ckpt":
         raise UsageError("E001", "expected `safetensors` as the format of shards, got `ckpt`")
-    legal = _lower(graph, partial=partial, attention_layers=attention_layers)
+    legal = lower(graph, choose_passes(partial=partial, attention_layers=attention_layers))
     checkpoint_format = "safetensors" if limit is not None else _choose_format(legal, checkpoint_format)
     entries: list[Entry] = []
     shards: list[Shard] = []
@@ -149,7 +150,7 @@ def stubs(graph: Graph) -> list[str]:
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
     """
-    legal = _lower(graph, partial=True)
+    legal = lower(graph, choose_passes(partial=True))
     return [
         f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
         for node in legal.operators()
@@ -157,7 +158,8 @@ def stubs(graph: Graph) -> list[str]:
     ]
 
 
-def _lower(graph: Graph, *, partial: bool = False, attention_layers: bool = False) -> Graph:
+def choose_passes(*, partial: bool = False, attention_layers: bool = False) -> list[Pass]:
+    """Return the passes of `LOWERING` with options of `write`."""
     passes: list[Pass] = []
     for each in LOWERING:
         match each:
@@ -167,7 +169,7 @@ def _lower(graph: Graph, *, partial: bool = False, attention_layers: bool = Fals
                 passes.append(replace(each, keep=attention_layers))
             case _:
                 passes.append(each)
-    return lower(graph, passes)
+    return passes
 
 
 def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
