@@ -34,6 +34,11 @@ class Budget:
         self._batch = batch
         self._left = self._whole = max(_LEAST, _PER_INPUT * inputs + _PER_PARAMETER * parameters)
 
+    @property
+    def left(self) -> int:
+        """Elements that values may have from now on."""
+        return self._left
+
     def spend(self, graph: Graph, keys: Iterable[int], place: str) -> None:
         """Take off what new nodes compute.
 

@@ -246,7 +246,8 @@ class Report:
         if self.passed:
             to = "equal to what was read" if self.proved_against == "graph" else "equal"
             to += f" {self.scope}" if self.scope else ""
-            return f"{to}: {what}, largest error {max(row.max_rel for row in self.outputs):.2g} relative"
+            telling = [row for row in self.outputs if not row.unproven] or self.outputs
+            return f"{to}: {what}, largest error {max(row.max_rel for row in telling):.2g} relative"
         found = [] if self.recipes is None else [self.recipes.differences()]
         if failed:
             return f"DIFFERENT{' in ' + found[0] if any(found) else ''}: {what}, {failed} beyond tolerance"

@@ -1,10 +1,12 @@
-"""Compares both sides with other values of parameters that are all zero, which hide what lies behind them.
+"""Compares both sides with other values of parameters that are one number, which hide what lies behind them.
 
-A last layer that is drawn as zeros makes every output 0, whatever is computed before it.
+A last layer that is drawn as zeros makes every output 0, whatever is computed before it; with weights of
+0.02 alone, every channel is the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -39,7 +41,7 @@ def compare_redrawn(
     inputs: Mapping[str, Array] | None,
     seed: int,
 ) -> list[OutputRow]:
-    """Compare outputs with other values of the parameters that are all zero, the same on both sides.
+    """Compare outputs with other values of the parameters that are one number, the same on both sides.
 
     Args:
         sides: the two sides; they stay as they are.
@@ -49,7 +51,7 @@ def compare_redrawn(
         seed: of inputs and values.
 
     Returns:
-        The outputs' rows; none where no parameter is all zero, or the files do not tell where one went.
+        The outputs' rows; none where no parameter is one number, or the files do not tell where one went.
     """
     source = sides.graph
     values = _other_values(source, seed)
@@ -68,10 +70,10 @@ def compare_redrawn(
         other = _holding(sides, target, theirs)
         both = Sides(source, mine, other, None)
         run = mine.run(given, calls=False)
-        case = f"{case_of(bindings(source, given))}, zero parameters drawn"
+        case = f"{case_of(bindings(source, given))}, parameters of one number drawn"
         rows = both.outputs(case, run, other.run(given, calls=False), both.rounding(given, run))
     except ModelError as error:
-        sides.notes.append(f"parameters that are all zero were not given other values: {error.message}")
+        sides.notes.append(f"parameters that are one number were not given other values: {error.message}")
         return []
     finally:
         for runner in (other, mine):
@@ -79,12 +81,12 @@ def compare_redrawn(
                 runner.close()
     names = ", ".join(f"`{name}`" for name in list(values)[:3])
     more = f" and {len(values) - 3} more" if len(values) > 3 else ""
-    sides.notes.append(f"compared with other values of {names}{more} too, which are all zero")
+    sides.notes.append(f"compared with other values of {names}{more} too, which are one number each")
     return rows
 
 
 def _other_values(source: Graph, seed: int) -> dict[str, TensorData]:
-    """Return first path -> other values, of the floating-point parameters that are all zero."""
+    """Return first path -> other values, of the floating-point parameters that are one number."""
     found: dict[str, TensorData] = {}
     paths, size = source.parameter_paths(), 0
     for parameter in source.parameters():
@@ -92,13 +94,24 @@ def _other_values(source: Graph, seed: int) -> dict[str, TensorData]:
         if parameter.is_buffer or data.load is None or numpy_dtype(data.dtype).kind != "f":
             continue
         array = data.numpy()
-        if not array.size or np.any(array):
+        if not array.size or (array != array.reshape(-1)[0]).any() or (array.size == 1 and array.any()):
             continue
         size += data.nbytes
-        drawn = np.random.default_rng([seed, len(found), *array.shape]).standard_normal(array.shape) * _SIZE
+        if size > _MOST:
+            return {}
+        drawn = _draw(array, np.random.default_rng([seed, len(found), *array.shape]))
         name = paths.get(parameter.key, [parameter.declared])[0]
         found[name] = TensorData.of(drawn.astype(numpy_dtype(data.dtype)))
-    return found if size <= _MOST else {}
+    return found
+
+
+def _draw(array: Array, draw: np.random.Generator) -> Array:
+    """Return other values for a tensor of one number, of the order in which layers are drawn."""
+    if not array.any():
+        return draw.standard_normal(array.shape) * _SIZE
+    if array.ndim < 2:
+        return array * draw.uniform(0.5, 1.5, array.shape)
+    return draw.standard_normal(array.shape) * math.sqrt(2 / math.prod(array.shape[1:]))
 
 
 def _find_map(sides: Sides, target: Target, renames: Path | None) -> tuple[Map, Sequence[Held]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from ..size_limits import Budget
 from .constants import fit_to_type, take_constants
 from .initializers import find_weights, stored_tensors, type_of_info
 from .lowering import Lowering
+from .made_weights import find_made_weights
 from .operation_scopes import OperationScopes, is_operation_path
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .weights import Weights
@@ -65,6 +67,12 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     stored |= {name: TensorData.of(array) for name, array in constants.items()}
     arrays = _bind(inputs, declared, notes)
     types = _symbolic(declared, arrays, options)
+    held, given = (
+        sum(map(prod, shapes))
+        for shapes in ([data.shape for data in stored.values()], [a.shape for a in arrays.values()])
+    )
+    budget = partial(Budget, _BATCH, 4 * max(given, 1), held)
+    stored |= find_made_weights(proto.graph, stored, budget().left)
     uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
     scopes = _scopes(proto, uses)
     infos = (*proto.graph.value_info, *proto.graph.output)
@@ -72,13 +80,10 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     def lowered(types: dict[str, TensorType]) -> Graph:
         graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
-        held = sum(prod(data.shape) for data in stored.values())
         values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
-        given = sum(a.size for a in arrays.values())
-        budget = Budget(_BATCH, 4 * max(given, 1), held)  # light models make their weights
         modules = Modules(graph)
         weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
-        Lowering(proto, graph, modules, weights, stated, scopes, budget).run(values)
+        Lowering(proto, graph, modules, weights, stated, scopes, budget()).run(values)
         return graph
 
     graph = _read_at_sizes(types, arrays, lowered)

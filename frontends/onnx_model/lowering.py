@@ -112,6 +112,8 @@ class Lowering:
             return
         if node.op_type == "Identity" and self._gives_a_name(frame, node):
             return
+        if node.op_type == "ConstantOfShape" and frame.outer is None and node.output[0] in self.weights:
+            return
         operands = self._operands(frame, node, scope, place)
         while operands and operands[-1] is None:
             operands.pop()

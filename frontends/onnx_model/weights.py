@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -186,7 +187,7 @@ class Weights:
             held = None if value is None else self._graph.node(value.node)
             if isinstance(held, Parameter) and names[slot]:
                 path = held.declared.rpartition(".")[0]
-                scope = ((attribute_name(path or node.name or node.output[0]), operator),)
+                scope = ((attribute_name(path or _layer_name(node, held.declared)), operator),)
                 if operator == "MatMul" and slot == 1 and len(held.data.shape) == 2:
                     self._products[node.output[0]] = held.data.shape[1:], scope
                 elif operator == "Conv" and slot == 1 and len(operands) == 2:
@@ -204,6 +205,18 @@ class Weights:
                 bias.role = bias.role or "bias"
                 return scope
         return ()
+
+
+_OF_WEIGHTS = re.compile(r"(\w.*?)[_/](w|W|weights?|kernel|s|scale|gamma)(_0)?")
+"""Name of a weight that begins with its layer's, as Caffe2's ``conv1_w_0`` does."""
+
+
+def _layer_name(node: onnx.NodeProto, weight: str) -> str:
+    """Return the name of a layer: its node's unless that is a number, else what its weight tells."""
+    if node.name and not re.fullmatch(r"n?\d+", node.name):
+        return node.name
+    told = _OF_WEIGHTS.fullmatch(weight)
+    return told.group(1) if told else node.name or node.output[0]
 
 
 def attribute_name(text: str) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from onnx import helper, numpy_helper
 from torch import nn
 
 import regraft
@@ -41,7 +42,7 @@ def test_a_file_behind_zeros_is_proved(graph: regraft.Graph, tmp_path: Path) -> 
     before = {n: p.clone() for n, p in graph.origin.model.named_parameters()}  # type: ignore[union-attr]
     report = verify(graph, tmp_path / "net.onnx")
     assert report.passed, report.summary()
-    assert any("`modulation.1.weight`" in note and "all zero" in note for note in report.notes)
+    assert any("`modulation.1.weight`" in note and "one number each" in note for note in report.notes)
     after = dict(graph.origin.model.named_parameters())  # type: ignore[union-attr]
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -55,7 +56,7 @@ def test_a_fault_behind_zeros_is_found(graph: regraft.Graph, tmp_path: Path, old
     onnx.save(model, file)
     report = verify(graph, file, modules=False)
     assert report.differs
-    assert "zero parameters drawn" in next(row.case for row in report.outputs if not row.passed)
+    assert "parameters of one number drawn" in next(row.case for row in report.outputs if not row.passed)
 
 
 def test_without_a_map_nothing_is_proved(graph: regraft.Graph, tmp_path: Path) -> None:
@@ -76,3 +77,41 @@ def test_source_behind_zeros_is_proved_and_its_faults_found(graph: regraft.Graph
     (folder / "model.py").write_text(text.replace("ops.relu(", "ops.abs("))
     report = verify(graph, folder, modules=False)
     assert report.differs, report.summary()
+
+
+@pytest.mark.parametrize("number", [0.0, 0.02])
+def test_a_light_model_has_layers_and_its_faults_are_found(number: float, tmp_path: Path) -> None:
+    """Its weights are made by ConstantOfShape, as those of the light models of ONNX's zoo."""
+    path, file = tmp_path / "net.onnx", tmp_path / "out.onnx"
+    onnx.save(_light(number), path)
+    graph = regraft.load(path)
+    held = {p for paths in graph.parameter_paths().values() for p in paths}
+    assert held == {"conv1.weight", "conv1.bias", "fc.weight", "fc.bias"}
+    regraft.save(regraft.rewrite(graph).graph, file)
+    report = verify(graph, file)
+    assert report.passed, report.summary()
+    assert any("`conv1.weight`" in note and "one number each" in note for note in report.notes)
+    model = onnx.load(file)
+    next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Neg"
+    onnx.save(model, file)
+    assert not verify(graph, file).passed
+
+
+def _light(number: float) -> onnx.ModelProto:
+    make, stored, nodes = helper.make_node, [], []
+    shapes = {"conv1_w_0": [4, 3, 3, 3], "conv1_b_0": [4], "fc_w_0": [5, 4], "fc_b_0": [5]}
+    value = numpy_helper.from_array(np.array([number], np.float32))
+    for name, shape in shapes.items():
+        stored.append(numpy_helper.from_array(np.array(shape), f"{name}__SHAPE"))
+        nodes.append(make("ConstantOfShape", [f"{name}__SHAPE"], [name], value=value))
+    nodes += [
+        make("Conv", ["x", "conv1_w_0", "conv1_b_0"], ["a"], pads=[1, 1, 1, 1]),
+        make("Relu", ["a"], ["b"]),
+        make("GlobalAveragePool", ["b"], ["c"]),
+        make("Flatten", ["c"], ["d"]),
+        make("Gemm", ["d", "fc_w_0", "fc_b_0"], ["e"], transB=1),
+        make("Softmax", ["e"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "light", [info("x", 1, [1, 3, 8, 8])], [info("y", 1, [1, 5])], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
