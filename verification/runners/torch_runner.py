@@ -89,14 +89,14 @@ class TorchRunner:
 
         records: dict[str, CallRecord] = {}
         handles: list[Any] = []
-        with _Frozen(self._model, keep=self._programme), Untouched(self._model) as kept:
+        with self._ready() as kept:
             if calls:
                 self._arguments = {}
                 self._store = ValueStore()
                 handles = self._hook(records, given, kept)
             try:
                 arguments, keywords = self._bind(inputs)
-                with torch.no_grad(), plainly(), self._widening():
+                with self._widening():
                     result = self._model(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
                 raise ModelError(
@@ -116,6 +116,15 @@ class TorchRunner:
             dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
             self._store,
         )
+
+    @contextmanager
+    def _ready(self) -> Iterator[Untouched]:
+        """A with block in which the module may run: in eval mode, and unchanged behind it."""
+        import torch
+
+        frozen = _Frozen(self._model, keep=self._programme)
+        with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly():
+            yield kept
 
     def _widening(self) -> AbstractContextManager[object]:
         """Return a with block that widens to float64 what the model makes or casts in less."""

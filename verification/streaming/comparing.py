@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...checkpoints.mapping import read_map
@@ -18,6 +18,7 @@ from ..runners.registry import renames_of_output
 from ..sides import Sides
 from ..structure.comparing import compare_structure
 from .deciding import budget
+from .exact_constants import ExactConstants
 from .rounded_constants import WithRoundedConstants, literals_of
 from .targets import PiecesTarget, target_in_pieces
 from .torch_pieces import TorchPieces
@@ -55,9 +56,10 @@ def verify_in_pieces(
     """
     wide = any(p.data.dtype == _NARROW for p in source.parameters())
     runners = [TorchPieces(source, "float32" if wide else "")]
+    draw = _Draw.of(source, inputs, seed)
     renames = renames_of_output(target)
     mapping = read_map(renames) if renames.is_file() else None
-    weights = [] if mapping is None else [row.target for row in mapping.rows]
+    weights = [] if mapping is None else [row.target for row in mapping.rows if row.source or row.norms]
     runner = target_in_pieces(
         target,
         threads=threads,
@@ -65,11 +67,12 @@ def verify_in_pieces(
         budget=budget(),
         weights=weights,
         literals=literals_of(source) if wide else (),
+        constants=runners[0].exact_constants(draw.inputs) if wide else ExactConstants(),
     )
     exact = TorchPieces(source, "float64")
     try:
         sides = Sides(source, runners[0], runner, exact)
-        outputs, rows, culprit, covered = _compare_run(sides, runner, inputs, seed)
+        outputs, rows, culprit, covered = _compare_run(sides, runner, draw)
         outputs, rows = _with_types(source, runner, outputs, rows)
         if culprit is None:
             culprit = next((r.call for r in rows if r.passed is False), None)
@@ -100,24 +103,38 @@ def verify_in_pieces(
             each.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """The inputs of a run, the sizes of its symbols, and what they are called."""
+
+    inputs: Mapping[str, Array]
+    sizes: Mapping[str, int]
+    name: str
+
+    @staticmethod
+    def of(graph: Graph, given: Mapping[str, Array] | None, seed: int) -> _Draw:
+        """Return the inputs given, else the user's own, else drawn ones."""
+        name = "the inputs given"
+        if given is None and graph.origin.given:
+            given, name = dict(graph.origin.inputs), "the example"
+        sizes = bindings(graph, given)
+        if given is None:
+            given, name = make_inputs(graph, sizes, seed), "normal"
+        return _Draw(given, sizes, name)
+
+
 def _compare_run(
-    sides: Sides, runner: PiecesTarget, inputs: Mapping[str, Array] | None, seed: int
+    sides: Sides, runner: PiecesTarget, draw: _Draw
 ) -> tuple[list[OutputRow], list[ModuleRow], str | None, Covered]:
     """Run both sides once; returns rows, the call in which the target goes wrong, and what was covered."""
-    graph = sides.graph
-    given, name = inputs, "the inputs given"
-    if given is None and graph.origin.given:
-        given, name = dict(graph.origin.inputs), "the example"
-    sizes = bindings(graph, given)
-    if given is None:
-        given, name = make_inputs(graph, sizes, seed), "normal"
+    graph, given = sides.graph, draw.inputs
     covered = Covered(unreached=[_LEFT_OUT])
-    covered.add(name, sizes, batch_symbols(graph))
+    covered.add(draw.name, draw.sizes, batch_symbols(graph))
     runs = sides.source.run(given), sides.target.run(given)
     rounding = sides.rounding(given, runs[0], calls=True)
     if runner.moved:
         rounding = WithRoundedConstants(rounding, runner, [name for name, _ in runs[1].outputs])
-    outputs = sides.outputs(case_of(sizes), *runs, rounding)
+    outputs = sides.outputs(case_of(draw.sizes), *runs, rounding)
     agree = all(row.passed for row in outputs)
     runners = sides.source, sides.target
     found = ModuleComparison(graph.modules, given, runs, runners, rounding, alone=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,15 @@ from ..runners.mindspore_cells import cells_of
 from ..runners.mindspore_runner import MindSporeRunner
 from ..runners.runs import Run
 from ..structure.sharing import Held
+from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
-from .widening import largest_move, widen_array
+from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
+
+_LARGE = 1 << 20
+"""Bytes of a constant up to which it may be one that was rounded."""
 
 
 class MindSporePieces(FixedWeights, MindSporeRunner):
@@ -40,28 +44,51 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
     _others: list[MindSporePieces]
     _values: Mapping[str, TensorData]
     _names: dict[int, str]
+    _exact: dict[str, np.ndarray]
     _budget: int
     _wide: bool
 
     @staticmethod
-    def of_output(folder: Path, *, wide: bool, budget: int, literals: Sequence[float]) -> MindSporePieces:
+    def of_output(
+        folder: Path,
+        *,
+        wide: bool,
+        budget: int,
+        weights: Collection[str],
+        literals: Sequence[float],
+        constants: ExactConstants,
+    ) -> MindSporePieces:
         """Return a runner of an emitted folder's net.
 
         Args:
             folder: the folder.
             wide: whether to compute in float32 what is narrower.
             budget: bytes of parameters that stay in memory.
+            weights: the parameters that are the source's; others are constants of the program.
             literals: numbers of the source, which those of the net may be rounded from and, with `wide`, give
                 way to.
+            constants: arrays of the source, likewise.
 
         Raises:
             ModelError: when its files cannot be used, or the checkpoint does not fit the net.
         """
         known = Literals(literals)
         runner = MindSporePieces._of(folder, known, wide=wide, budget=budget)
-        if wide and known.unknown:
-            moved = (Literals(literals, 1), Literals(literals, -1))
-            runner._others = [MindSporePieces._of(folder, each, wide=wide, budget=budget) for each in moved]
+        if not wide:
+            return runner
+        narrow = {n: d.numpy() for n, d in runner._values.items() if n not in weights and _is_table(d)}
+        steps = {name: step for name, array in narrow.items() if (step := half_unit(array)).any()}
+        for name in list(steps):
+            exact = constants.find(narrow[name])
+            if exact is not None:
+                runner._exact[name] = exact
+                del steps[name]
+        for sign in (1, -1) if known.unknown or steps else ():
+            other = MindSporePieces._of(folder, Literals(literals, sign), wide=wide, budget=budget)
+            moved = enumerate(steps.items(), 1)
+            off = {n: widen_array(narrow[n]) + step * sign**number for number, (n, step) in moved}
+            other._exact = {**runner._exact, **{n: a.astype(np.float32) for n, a in off.items()}}
+            runner._others.append(other)
         return runner
 
     @staticmethod
@@ -76,7 +103,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         runner._names = {id(p): name for name, p in net.parameters_and_names()}
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint, wide=wide)
-        runner._others, runner.moved, runner.calls = [], {}, {}
+        runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
         runner.runtime += " in float32, in pieces" if wide else " in pieces"
         return runner
 
@@ -139,7 +166,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         from mindspore.nn import Cell
 
         original: Any = Cell.__getattr__
-        read = _Reader(self._values, self._names, self._budget, wide=self._wide)
+        read = _Reader(self._values, self._names, self._exact, self._budget, wide=self._wide)
 
         def look_up(cell: Any, name: str) -> Any:
             found = original(cell, name)
@@ -160,9 +187,16 @@ class _Reader:
     """Gives Tensors of a checkpoint in place of Parameters, of which the last ones stay in memory."""
 
     def __init__(
-        self, values: Mapping[str, TensorData], names: Mapping[int, str], budget: int, *, wide: bool
+        self,
+        values: Mapping[str, TensorData],
+        names: Mapping[int, str],
+        exact: Mapping[str, np.ndarray],
+        budget: int,
+        *,
+        wide: bool,
     ) -> None:
-        self._values, self._names, self._budget, self._wide = values, names, budget, wide
+        self._values, self._names, self._exact = values, names, exact
+        self._budget, self._wide = budget, wide
         self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
 
     def __call__(self, parameter: Any) -> Any:
@@ -175,7 +209,7 @@ class _Reader:
         if name in self._kept:
             self._kept.move_to_end(name)
             return self._kept[name][0]
-        array = self._values[name].numpy()
+        array = self._exact[name] if name in self._exact else self._values[name].numpy()
         array = widen_array(array) if self._wide else array
         size = array.nbytes
         while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
@@ -183,6 +217,11 @@ class _Reader:
         tensor = Tensor(np.ascontiguousarray(array))
         self._kept[name] = tensor, size
         return tensor
+
+
+def _is_table(data: TensorData) -> bool:
+    """Whether a tensor is a small one of a narrow type."""
+    return data.dtype in ("bfloat16", "float16") and data.nbytes <= _LARGE
 
 
 def _require_fit(net: Any, values: Mapping[str, TensorData], checkpoint: Path, *, wide: bool) -> None:

@@ -19,6 +19,7 @@ from ..runners.onnx_sessions import run_session
 from ..runners.onnx_slices import Slices, values_read
 from ..runners.records import ValueStore
 from ..runners.runs import Run
+from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .onnx_types import NARROW, widened
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
@@ -52,6 +53,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         budget: bytes of weights, as they are computed with, in one piece.
         weights: the initializers that are the source's tensors; others are constants of the program.
         literals: numbers of the source, which constants may be rounded from and, with `wide`, give way to.
+        constants: arrays of the source, likewise.
 
     Attributes:
         moved: how far constants that were rounded to a narrow type may move each value of the last run.
@@ -66,6 +68,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         budget: int = 1 << 28,
         weights: Collection[str] = (),
         literals: Sequence[float] = (),
+        constants: ExactConstants | None = None,
     ) -> None:
         super().__init__(path, threads=threads, optimised=False)
         self._budget, self._wide = budget, wide
@@ -76,14 +79,16 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self._rounded: list[dict[str, np.ndarray]] = []
         self._exact: dict[str, np.ndarray] = {}
         if wide:
-            self._undo_rounding(weights, literals)
+            self._undo_rounding(weights, literals, constants or ExactConstants())
         suffix = " in float32, in pieces" if wide else ", in pieces"
         self.runtime = self.runtime.removesuffix(")") + f"{suffix})"
 
-    def _undo_rounding(self, weights: Collection[str], literals: Sequence[float]) -> None:
-        """Find what narrow constants were rounded from: a number of the source, or any within half a unit.
+    def _undo_rounding(
+        self, weights: Collection[str], literals: Sequence[float], constants: ExactConstants
+    ) -> None:
+        """Find what narrow constants were rounded from: one of the source's, or any within half a unit.
 
-        Without a number of the source there are two moved runs: with all such constants larger, and with
+        Without one of the source's there are two moved runs: with all such constants larger, and with
         every other one.
         """
         narrow = [
@@ -93,8 +98,9 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         steps = {name: step for name, array in found.items() if (step := half_unit(array)).any()}
         for name, step in list(steps.items()):
             number = rounded_from(float(found[name]), float(step), literals) if not step.shape else None
-            if number is not None:
-                self._exact[name] = np.asarray(number, np.float32)
+            exact = constants.find(found[name]) if number is None else np.asarray(number, np.float32)
+            if exact is not None:
+                self._exact[name] = exact
                 del steps[name]
         wide = {name: widen_array(found[name]) for name in steps}
         for sign in (lambda _: 1, lambda at: (-1) ** at) if steps else ():

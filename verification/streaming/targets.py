@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
 from ..structure.sharing import Held
+from .exact_constants import ExactConstants
 
 
 class PiecesTarget(Runner, Protocol):
@@ -41,6 +42,7 @@ def target_in_pieces(
     budget: int,
     weights: Collection[str],
     literals: Sequence[float],
+    constants: ExactConstants,
 ) -> PiecesTarget:
     """Return a runner of a target.
 
@@ -51,13 +53,24 @@ def target_in_pieces(
         budget: bytes of weights in one piece.
         weights: names of the source's tensors in the target.
         literals: numbers of the source, which constants of the target may be rounded from.
+        constants: arrays of the source, likewise.
     """
     runtime = runtime_of_output(path)
     assert runtime is not None
     if runtime.module == "onnx_runner":
         from .onnx_pieces import OnnxPieces
 
-        return OnnxPieces(path, threads=threads, wide=wide, budget=budget, weights=weights, literals=literals)
+        return OnnxPieces(
+            path,
+            threads=threads,
+            wide=wide,
+            budget=budget,
+            weights=weights,
+            literals=literals,
+            constants=constants,
+        )
     from .mindspore_pieces import MindSporePieces
 
-    return MindSporePieces.of_output(path, wide=wide, budget=budget, literals=literals)
+    return MindSporePieces.of_output(
+        path, wide=wide, budget=budget, weights=weights, literals=literals, constants=constants
+    )

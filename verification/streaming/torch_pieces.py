@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from ...frontends.torch_module.given_values import release_values
 from ...ir import Graph
 from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
+from .exact_constants import ExactConstants, recording_constants
 from .fixed_weights import FixedWeights
 
 
@@ -44,6 +45,25 @@ class TorchPieces(FixedWeights, TorchRunner):
             for handle in handles:
                 handle.remove()
 
+    def exact_constants(self, inputs: Mapping[str, np.ndarray]) -> ExactConstants:
+        """Return what the module computes in float32 from neither its inputs nor its parameters.
+
+        Nothing is read and no weights are used: inputs and parameters are on the device ``meta``. Where the
+        module's code looks at their values, that is all up to there.
+        """
+        import torch
+        from torch.func import functional_call
+
+        from ..runners.torch_double import in_wide
+
+        found = ExactConstants()
+        parameters = {name: p.to("meta") for name, p in self._model.named_parameters()}
+        with self._ready():
+            arguments, keywords = _on_meta(self._bind(inputs))
+            with suppress(Exception), in_wide(torch.float32), recording_constants(found):
+                functional_call(self._model, parameters, tuple(arguments), keywords)
+        return found
+
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one module; see `Runner`."""
         found = super().run_module(call, inputs)
@@ -62,3 +82,11 @@ class TorchPieces(FixedWeights, TorchRunner):
 
 def _release(module: Any, _arguments: Any, _result: Any) -> None:
     release_values(module)
+
+
+def _on_meta(values: Any) -> Any:
+    """Return nested values whose tensors are on the device ``meta``."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return pytree.tree_map(lambda x: x.to("meta") if isinstance(x, torch.Tensor) else x, values)
