@@ -53,7 +53,7 @@ def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -
     dtypes = {n: str(t.dtype).removeprefix("torch.") for n, t in state.items() if n not in counters}
     fitting = fit_values(wanted, given, list(groups.values()), counters, dtypes)
     if not own:
-        module = _copied(module)
+        module = copied_module(module)
     limit = data_limit()  # pages that may be written count, whether or not they are
     private = limit is None or 2 * sum(data.nbytes for data in fitting.values()) <= limit
     tensors = {name: _mapped(data, state[name], private=private) for name, data in fitting.items()}
@@ -100,7 +100,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
     return () if is_lazy(tensor) else tuple(tensor.shape)
 
 
-def _copied(module: Module) -> Module:
+def copied_module(module: Module) -> Module:
     """A copy that has the module's own parameters and buffers, none of them copied."""
     held: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
     return copy.deepcopy(module, held)
@@ -134,6 +134,19 @@ def release_values(module: Module) -> None:
         mapped = _mapped_files().get(tensor)
         if mapped is not None and tensor._version == 0:  # else they hold what was written since
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def prefetch_values(module: Module) -> int:
+    """Let the system begin to read a module's own mapped parameters; return the bytes of all that are its own."""
+    size = 0
+    for tensor in module._parameters.values():
+        if tensor is None:
+            continue
+        size += tensor.nbytes
+        mapped = _mapped_files().get(tensor)
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_WILLNEED)
+    return size
 
 
 @cache

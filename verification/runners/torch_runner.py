@@ -61,7 +61,7 @@ class TorchRunner:
                 raise ModelError("E702", f"the module cannot be copied: {error}") from error
         # the class's own method: a user's module may have another of that name
         self._model: Any = torch.nn.Module.double(model) if double else model
-        self._paths = {} if self._programme else _module_paths(self._model, graph.modules)
+        self._paths = {} if self._programme else module_paths(self._model, graph.modules)
         self._arguments: dict[str, tuple[Any, list[Any], Any, list[Changed]]] = {}
         self._kept: list[tuple[Any, Any]] = []
         self._store = ValueStore()
@@ -380,7 +380,7 @@ class _Frozen:
             module.training = flag
 
 
-def _module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
+def module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
     """Return module object -> canonical path in the tree, following the registrations of both."""
     found: dict[Any, str] = {}
     stack = [(model, 0)]

@@ -17,10 +17,12 @@ from ..report import ModuleRow, OutputRow, Report
 from ..runners.registry import renames_of_output
 from ..sides import Sides
 from ..structure.comparing import compare_structure
+from ..structure.values import ValueComparison
 from .deciding import budget
 from .exact_constants import ExactConstants
 from .rounded_constants import WithRoundedConstants, literals_of
 from .targets import PiecesTarget, target_in_pieces
+from .together import RunTogether
 from .torch_pieces import TorchPieces
 
 _NARROW = "bfloat16"
@@ -70,16 +72,21 @@ def verify_in_pieces(
         constants=runners[0].exact_constants(draw.inputs) if wide else ExactConstants(),
     )
     exact = TorchPieces(source, "float64")
+    held = runner.held()
+    values = None if mapping is None else ValueComparison(source, held, mapping)
     try:
-        sides = Sides(source, runners[0], runner, exact)
-        outputs, rows, culprit, covered = _compare_run(sides, runner, draw)
+        with runners[0].beside_others():
+            sides = Sides(source, runners[0], runner, exact)
+            together = RunTogether(runners[0], runner, exact, values)
+            outputs, rows, culprit, covered = _compare_run(sides, together, draw)
         outputs, rows = _with_types(source, runner, outputs, rows)
         if culprit is None:
             culprit = next((r.call for r in rows if r.passed is False), None)
         structure, notes = None, list[str]()
         if mapping is not None:
-            held = runner.held()
-            structure, notes = compare_structure(source, held, None, mapping, train=False, contents=False)
+            structure, notes = compare_structure(
+                source, held, None, mapping, train=False, contents=False, values=values
+            )
         if wide:
             sides.notes.append(
                 "computed in float32 on both sides, from the same bfloat16 weights: the target's runtime has "
@@ -124,13 +131,13 @@ class _Draw:
 
 
 def _compare_run(
-    sides: Sides, runner: PiecesTarget, draw: _Draw
+    sides: Sides, together: RunTogether, draw: _Draw
 ) -> tuple[list[OutputRow], list[ModuleRow], str | None, Covered]:
     """Run both sides once; returns rows, the call in which the target goes wrong, and what was covered."""
     graph, given = sides.graph, draw.inputs
     covered = Covered(unreached=[_LEFT_OUT])
     covered.add(draw.name, draw.sizes, batch_symbols(graph))
-    runs = sides.source.run(given), sides.target.run(given)
+    runs, runner = together.run(given), together.target
     rounding = sides.rounding(given, runs[0], calls=True)
     if runner.moved:
         rounding = WithRoundedConstants(rounding, runner, [name for name, _ in runs[1].outputs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ..structure.sharing import Held
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
+from .pace import Read, unpaced, unwatched
 from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
@@ -37,10 +38,14 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         moved: how far numbers that were rounded to bfloat16 may move outputs, and the sides of calls, of the
             last run.
         calls: name of a call -> the names in `moved` of what enters and leaves it.
+        read: gets the bytes of a parameter before it is read.
+        has_read: gets its name after it.
     """
 
     moved: dict[str, float]
     calls: dict[str, dict[str, list[str]]]
+    read: Read
+    has_read: Callable[[str], None]
     _others: list[MindSporePieces]
     _values: Mapping[str, TensorData]
     _names: dict[int, str]
@@ -104,6 +109,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint, wide=wide)
         runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
+        runner.read, runner.has_read = unpaced, unwatched
         runner.runtime += " in float32, in pieces" if wide else " in pieces"
         return runner
 
@@ -166,7 +172,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         from mindspore.nn import Cell
 
         original: Any = Cell.__getattr__
-        read = _Reader(self._values, self._names, self._exact, self._budget, wide=self._wide)
+        read = _Reader(self)
 
         def look_up(cell: Any, name: str) -> Any:
             found = original(cell, name)
@@ -186,17 +192,9 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
 class _Reader:
     """Gives Tensors of a checkpoint in place of Parameters, of which the last ones stay in memory."""
 
-    def __init__(
-        self,
-        values: Mapping[str, TensorData],
-        names: Mapping[int, str],
-        exact: Mapping[str, np.ndarray],
-        budget: int,
-        *,
-        wide: bool,
-    ) -> None:
-        self._values, self._names, self._exact = values, names, exact
-        self._budget, self._wide = budget, wide
+    def __init__(self, pieces: MindSporePieces) -> None:
+        self._pieces, self._values, self._names = pieces, pieces._values, pieces._names
+        self._exact, self._budget, self._wide = pieces._exact, pieces._budget, pieces._wide
         self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
 
     def __call__(self, parameter: Any) -> Any:
@@ -209,8 +207,10 @@ class _Reader:
         if name in self._kept:
             self._kept.move_to_end(name)
             return self._kept[name][0]
+        self._pieces.read(self._values[name].nbytes)
         array = self._exact[name] if name in self._exact else self._values[name].numpy()
         array = widen_array(array) if self._wide else array
+        self._pieces.has_read(name)
         size = array.nbytes
         while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
             self._kept.popitem(last=False)

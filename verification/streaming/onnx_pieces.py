@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ..runners.runs import Run
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .onnx_types import NARROW, widened
+from .pace import Read, unpaced, unwatched
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
 
 _LARGE = 1 << 20
@@ -57,6 +58,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
 
     Attributes:
         moved: how far constants that were rounded to a narrow type may move each value of the last run.
+        read: gets the bytes of a piece's weights before they are read.
+        has_read: gets the name of each of them after it.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self._sliced = Slices(widened(self._model) if wide else self._model)
         self._memory = Scratch(budget)
         self.moved: dict[str, float] = {}
+        self.read: Read = unpaced
+        self.has_read: Callable[[str], None] = unwatched
         self._rounded: list[dict[str, np.ndarray]] = []
         self._exact: dict[str, np.ndarray] = {}
         if wide:
@@ -161,7 +166,10 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         for at, piece in enumerate(pieces):
             made = [n for i in piece.nodes for n in nodes[i].output if n and n not in given]
             leaving = [n for n in made if n in kept or last.get(n, at) > at]
+            self.read(sum(map(self._stored_size, piece.weights)))
             runs = self._run_piece(piece, leaving, [live, *others])
+            for name in piece.weights:
+                self.has_read(name)
             for name, array, *moved in zip(leaving, *runs, strict=True):
                 live[name] = store.keep(array)
                 for other, changed in zip(others, moved, strict=True):
@@ -208,6 +216,12 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         right = self._sliced.initializers.get(node.input[1])
         large = right is not None and len(right.dims) == 2 and self._size(right.name) > self._budget
         return right if large else None
+
+    def _stored_size(self, name: str) -> int:
+        """Return the bytes of an initializer in the file."""
+        tensor = self._sliced.initializers[name]
+        item = tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        return int(np.prod(tensor.dims, dtype=np.int64)) * item
 
     def _size(self, name: str) -> int:
         """Return the bytes of an initializer as it is computed with."""

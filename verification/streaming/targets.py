@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,10 +10,19 @@ from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
 from ..structure.sharing import Held
 from .exact_constants import ExactConstants
+from .pace import Read
 
 
 class PiecesTarget(Runner, Protocol):
-    """What was written from a source, run in pieces."""
+    """What was written from a source, run in pieces.
+
+    Attributes:
+        read: gets the bytes of weights before they are read.
+        has_read: gets the name of a weight when it has been read.
+    """
+
+    read: Read
+    has_read: Callable[[str], None]
 
     def held(self) -> list[Held]:
         """Return every tensor, each once."""

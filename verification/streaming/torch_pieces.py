@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 import numpy as np
 
-from ...frontends.torch_module.given_values import release_values
+from ...frontends.torch_module.given_values import copied_module, prefetch_values, release_values
 from ...ir import Graph
 from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
 from .exact_constants import ExactConstants, recording_constants
 from .fixed_weights import FixedWeights
+from .pace import Read, unpaced
 
 
 class TorchPieces(FixedWeights, TorchRunner):
@@ -23,27 +24,71 @@ class TorchPieces(FixedWeights, TorchRunner):
         graph: what the frontend made of it.
         real: the type that narrower floating-point numbers are widened to, each weight where it is used;
             empty for the module's own types.
+
+    Attributes:
+        read: gets the bytes of a module's weights before they are read.
     """
+
+    read: Read
 
     def __init__(self, graph: Graph, real: Literal["", "float32", "float64"] = "") -> None:
         super().__init__(graph)
-        self._real = real
+        self._real, self.read = real, unpaced
+        self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._double = real == "float64"
         self.runtime += f" in {real}, in pieces" if real else " in pieces"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
-        return self._run(inputs, calls, {})
+        kept, self._run_kept = self._run_kept, None
+        return kept[1] if kept is not None and kept[0] is inputs else self._run(inputs, calls, {})
+
+    def keep(self, inputs: Mapping[str, np.ndarray], run: Run) -> None:
+        """Make the next run on these very inputs return what a run on them has given."""
+        self._run_kept = inputs, run
 
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:
         handles = [m.register_forward_hook(_release) for m in self._model.modules()]
+        handles += [m.register_forward_pre_hook(self._begin) for m in self._model.modules()]
         try:
             return super()._run(inputs, calls, given)
         finally:
             for handle in handles:
                 handle.remove()
+
+    def _begin(self, module: Any, _arguments: Any) -> None:
+        size = prefetch_values(module)
+        if size:
+            self.read(size)
+
+    @contextmanager
+    def beside_others(self) -> Iterator[None]:
+        """A with block in which runs of this module and of copies may overlap, each in a thread.
+
+        What they change in torch is as before behind it, in whatever order they end.
+        """
+        import torch
+
+        threads = torch.get_num_threads()
+        with self._ready():
+            torch.set_num_threads(1)  # one thread a run
+            try:
+                yield
+            finally:
+                torch.set_num_threads(threads)
+
+    def separate(self) -> bool:
+        """Make this runner run a copy of the module that shares its weights; return whether there is one."""
+        from ..runners.torch_runner import module_paths
+
+        try:
+            self._model = copied_module(self._model)
+        except Exception:  # a user's module may refuse to be copied in any way
+            return False
+        self._paths = module_paths(self._model, self._graph.modules)
+        return True
 
     def exact_constants(self, inputs: Mapping[str, np.ndarray]) -> ExactConstants:
         """Return what the module computes in float32 from neither its inputs nor its parameters.

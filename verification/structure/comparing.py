@@ -10,7 +10,7 @@ from ...ir import Graph
 from .report import Structure
 from .settings import OF_NORMALISATIONS, Setting, compare_settings, settings_of
 from .sharing import Held, compare_sharing
-from .values import compare_values
+from .values import ValueComparison
 
 _SHOWN = 3
 
@@ -34,6 +34,7 @@ def compare_structure(
     *,
     train: bool,
     contents: bool = True,
+    values: ValueComparison | None = None,
 ) -> tuple[Structure, list[str]]:
     """Return the differences, and notes.
 
@@ -45,14 +46,17 @@ def compare_structure(
         mapping: the target's ``renames.json``; None where there is none.
         train: whether settings count.
         contents: see `compare_sharing`.
+        values: the comparison of values, where some were compared before; None to make one.
     """
     shared, notes = compare_sharing(
         source, held, None if mapping is None else mapping.rows, contents=contents
     )
     mine = settings_of(source)
     differing = [] if mine is None or settings is None else compare_settings(mine, settings)
-    values, count = ([], 0) if mapping is None else compare_values(source, held, mapping)
-    return Structure(shared, differing, train, values, count), notes
+    if values is None and mapping is not None:
+        values = ValueComparison(source, held, mapping)
+    rows, count = ([], 0) if values is None else values.rows()
+    return Structure(shared, differing, train, rows, count), notes
 
 
 def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:

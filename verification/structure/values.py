@@ -19,15 +19,23 @@ from ...ir.provenance import Provenance
 from .report import ValueRow
 from .sharing import Held
 
-_BLOCK = 1024
-"""Rows and columns of a matrix that are compared at once."""
+_BLOCK = 256
+"""Rows and columns of a matrix that are compared at once: they stay in the processor's cache."""
+
+_RUN = 1 << 20
+"""Elements that are compared at once where they lie in order on both sides."""
 
 _ROUNDED = 4
 """Units in the last place that a value computed by a pass may be off."""
 
 
 def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple[list[ValueRow], int]:
-    """Return the tensors that differ, and how many were compared.
+    """Return the tensors that differ, and how many were compared; see `ValueComparison`."""
+    return ValueComparison(source, target, mapping).rows()
+
+
+class ValueComparison:
+    """The comparison of a target's tensors with the source's, each made once: on demand, or at the end.
 
     Args:
         source: the source's graph, before any pass.
@@ -35,28 +43,52 @@ def compare_values(source: Graph, target: Sequence[Held], mapping: Map) -> tuple
         mapping: its ``renames.json``. A tensor that it says was computed otherwise, or tied to another as
             the user asked, is not compared.
     """
-    given = _source_tensors(source, mapping)
-    held = {name: tensor for tensor in target for name in tensor.names}
-    rows: dict[str, ValueRow] = {}
-    seen: set[str] = set()
-    for row in mapping.rows:
-        tensor = held.get(row.target)
-        expected = None if tensor is None else _find_expected(row, mapping, given)
+
+    def __init__(self, source: Graph, target: Sequence[Held], mapping: Map) -> None:
+        self._mapping, self._given = mapping, _source_tensors(source, mapping)
+        self._held = {name: tensor for tensor in target for name in tensor.names}
+        self._names = {id(tensor): tensor.names for tensor in target}
+        self._by_target: dict[str, list[int]] = {}
+        for number, row in enumerate(mapping.rows):
+            self._by_target.setdefault(row.target, []).append(number)
+        self._found: dict[int, ValueRow | None] = {}
+
+    def look_at(self, name: str) -> None:
+        """Compare a tensor of the target now, by any of its names."""
+        tensor = self._held.get(name)
+        for known in () if tensor is None else self._names[id(tensor)]:
+            for number in self._by_target.get(known, ()):
+                self._compare(number)
+
+    def rows(self) -> tuple[list[ValueRow], int]:
+        """Return the tensors that differ, and how many were compared, all by now."""
+        rows: dict[str, ValueRow] = {}
+        for number, row in enumerate(self._mapping.rows):
+            found = self._compare(number)
+            if found is not None:
+                rows.setdefault(row.target, found)
+        return list(rows.values()), len({self._mapping.rows[number].target for number in self._found})
+
+    def _compare(self, number: int) -> ValueRow | None:
+        """Return the difference that a row of the map shows; None without one, or where it is not compared."""
+        if number in self._found:
+            return self._found[number]
+        row = self._mapping.rows[number]
+        tensor = self._held.get(row.target)
+        expected = None if tensor is None else _find_expected(row, self._mapping, self._given)
         if tensor is None or expected is None:
-            continue
-        seen.add(row.target)
+            return None
         found = TensorData(tensor.dtype, tensor.shape, tensor.load)
         if expected.dtype != found.dtype:
             expected = _cast(expected, found.dtype)
-        if same_bits(expected, found):
-            continue
-        difference = compared(row.source, row.target, expected, found)
-        if not difference.equal:
-            name = row.source_path or row.source or row.norms[0].statistics[0] or row.target
-            rows.setdefault(
-                row.target, ValueRow(name, row.target, difference.shapes, difference.max_relative)
-            )
-    return list(rows.values()), len(seen)
+        self._found[number] = None
+        if not same_bits(expected, found):
+            difference = compared(row.source, row.target, expected, found)
+            if not difference.equal:
+                name = row.source_path or row.source or row.norms[0].statistics[0] or row.target
+                shapes, relative = difference.shapes, difference.max_relative
+                self._found[number] = ValueRow(name, row.target, shapes, relative)
+        return self._found[number]
 
 
 def values_in(
@@ -189,8 +221,8 @@ def same_bits(a: TensorData, b: TensorData) -> bool:
     first, second = (x.view(f"u{x.dtype.itemsize}") for x in (first, second))
     if first.flags.c_contiguous and second.flags.c_contiguous:
         one, two = first.reshape(-1), second.reshape(-1)
-        starts = range(0, one.size, _BLOCK * _BLOCK)
-        return all(np.array_equal(one[at : at + _BLOCK**2], two[at : at + _BLOCK**2]) for at in starts)
+        starts = range(0, one.size, _RUN)
+        return all(np.array_equal(one[at : at + _RUN], two[at : at + _RUN]) for at in starts)
     if first.ndim != 2:
         return False
     rows, columns = (range(0, size, _BLOCK) for size in first.shape)  # one may be the other transposed

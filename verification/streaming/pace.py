@@ -1,0 +1,54 @@
+"""Keeps runs that read the same weights near one another, so that each weight comes from disk once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+Read = Callable[[int], None]
+"""Says that so many bytes of weights are about to be read; waits for other runs if they are far behind."""
+
+
+def unpaced(_size: int) -> None:
+    """Wait for nobody."""
+
+
+def unwatched(_name: str) -> None:
+    """Do nothing with a weight that has been read."""
+
+
+class Pace:
+    """The pace of runs in threads of their own.
+
+    Args:
+        bound: bytes of weights by which a run may be ahead of the last one.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound, self._changed = bound, Condition()
+        self._read: list[int | None] = []
+
+    def join(self) -> int:
+        """Add a run; return its number."""
+        with self._changed:
+            self._read.append(0)
+            return len(self._read) - 1
+
+    @contextmanager
+    def run(self, number: int) -> Iterator[Read]:
+        """A with block in which a run that has joined reads; behind it nobody waits for it."""
+        try:
+            yield lambda size: self._advance(number, size)
+        finally:
+            with self._changed:
+                self._read[number] = None
+                self._changed.notify_all()
+
+    def _advance(self, number: int, size: int) -> None:
+        with self._changed:
+            own = (self._read[number] or 0) + size
+            self._read[number] = own
+            self._changed.notify_all()
+            # the last one never waits
+            self._changed.wait_for(lambda: own - min(n for n in self._read if n is not None) <= self._bound)

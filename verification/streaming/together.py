@@ -1,0 +1,65 @@
+"""Runs a source, the source in float64, and a target at the same time, so that weights come from disk once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from ..runners.runs import Run
+from ..structure.values import ValueComparison
+from .pace import Pace, unpaced, unwatched
+from .targets import PiecesTarget
+from .torch_pieces import TorchPieces
+
+_APART = 1 << 28
+"""Bytes of weights by which one run may be ahead of another: the system keeps as much of files in memory."""
+
+
+class RunTogether:
+    """One run of a source and of its target, in which the target's weights are compared with the source's too.
+
+    Args:
+        source: the source.
+        target: what was written from it, which runs in the caller's thread.
+        exact: the source in float64, whose next run gives the result of one at the same time.
+        values: compares weights, each when the target has read it; None where nothing says which is which.
+    """
+
+    def __init__(
+        self, source: TorchPieces, target: PiecesTarget, exact: TorchPieces, values: ValueComparison | None
+    ) -> None:
+        self._source, self.target, self._exact, self._values = source, target, exact, values
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
+        """Return what source and target give.
+
+        Raises:
+            ModelError: when one of them cannot be run (E702).
+        """
+        pace = Pace(_APART)
+        sides = [self._source, *([self._exact] if self._exact.separate() else [])]
+        numbers = [pace.join() for _ in (*sides, self.target)]
+        with ThreadPoolExecutor(len(sides)) as threads:
+            runs = [threads.submit(_run, pace, n, side, inputs) for n, side in zip(numbers, sides, strict=False)]
+            if self._values is not None:
+                self.target.has_read = self._values.look_at
+            try:
+                found = _run(pace, numbers[-1], self.target, inputs)
+            finally:
+                self.target.has_read = unwatched
+        for side, run in zip(sides[1:], runs[1:], strict=True):
+            if run.exception() is None:
+                side.keep(inputs, run.result())
+        return runs[0].result(), found
+
+
+def _run(pace: Pace, number: int, side: TorchPieces | PiecesTarget, inputs: Mapping[str, np.ndarray]) -> Run:
+    """Run a side at the pace of others."""
+    with pace.run(number) as read:
+        side.read = read
+        try:
+            return side.run(inputs)
+        finally:
+            side.read = unpaced
