@@ -1,31 +1,174 @@
-"""Writes the elements of tensors in bounded memory: in order, little-endian, transposed matrices by bands."""
+"""Writes the elements of tensors in bounded memory: in order, little-endian, several tensors at a time."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
-from typing import BinaryIO
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..ir import BackendError, TensorData
+from ..ir.outside.memory_limits import memory_limit
 from ..ir.types import Array
+
+BAND = 1 << 26
+"""Bytes of a transposed matrix in memory at a time, once a thread."""
 
 _CHUNK = 1 << 23
 """Bytes written at a time."""
 
-BAND = 1 << 26
-"""Bytes of a transposed matrix in memory at a time."""
+_PAGE = 4096
+"""Bytes of a file that the system reads at least."""
 
-_STRIP = 16
-"""Rows of a matrix that are transposed at a time: their lines of the target stay in the processor's cache."""
+_SMALL = 1 << 20
+"""Bytes below which a tensor is written together with what stands around it."""
+
+_THREADS = 2
+"""Most tensors written at a time: one is read and transposed while the other goes to the system."""
+
+_ROWS, _COLUMNS, _APART = 128, 512, 32
+"""The block of a matrix that is transposed at a time, which a second-level cache holds.
+
+It is copied first, to rows that are not a power of two of bytes apart: those lie in one set of the cache.
+"""
 
 
-def write_elements(data: TensorData, out: BinaryIO) -> None:
-    """Write the elements of a tensor where a file stands; each of them is read once.
+class ElementWriters:
+    """Threads that write tensors, each with the memory for a part of a transposed one.
 
-    Args:
-        data: the tensor.
-        out: a file that can be positioned, at its end.
+    Use as a context manager; files are opened inside it, one after another.
+    """
+
+    def __init__(self) -> None:
+        limit = memory_limit() // (8 * BAND)
+        self._threads = ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, _THREADS, limit)))
+        self._scratch = threading.local()
+        self._one = threading.Lock()
+
+    def __enter__(self) -> ElementWriters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[TensorFile]:
+        """A with block in which a file is written; at its end all is there, or the first error is raised.
+
+        Raises:
+            BackendError: E602 when a tensor does not have as many bytes as its type and shape say.
+            OSError: when the system refuses.
+        """
+        with path.open("wb", buffering=0) as raw:
+            file = TensorFile(raw, self)
+            try:
+                yield file
+                file.finish()
+            finally:
+                file.stop()
+
+    def submit(self, data: TensorData, raw: Any, at: int) -> Future[None]:
+        """Have the elements of a tensor written to a file from a byte on."""
+        return self._threads.submit(self._write, data, raw, at)
+
+    def _write(self, data: TensorData, raw: Any, at: int) -> None:
+        # elements that lie nowhere yet are computed, and one such tensor is in memory at a time
+        with self._one if data.storage is None and data.nbytes > BAND else nullcontext():
+            array = data.numpy()
+            _require_size(data, array)
+            for part in _matrices(array):
+                if _is_transposed(part):
+                    self._write_transposed(part.T, raw, at)
+                else:
+                    _write_at(raw, _chunks(part), at)
+                at += part.nbytes
+
+    def _write_transposed(self, stored: Array, raw: Any, at: int) -> None:
+        """Write the transpose of a matrix whose rows lie in order, a part of at most `BAND` bytes at a time.
+
+        Some columns of the stored matrix are rows of the written one, which lie together. Where so few
+        columns are a part that it has less than a page of a stored row, each page would be read by several
+        parts; then some stored rows are a part, which is a piece of every written row.
+        """
+        rows, columns = stored.shape
+        size = stored.itemsize
+        count = max(1, BAND // (rows * size))
+        if count >= columns or count * size >= _PAGE:
+            for first in range(0, columns, count):
+                turned = self._turned(stored[:, first : first + count])
+                _write_at(raw, [turned.reshape(-1).view(np.uint8).data], at + first * rows * size)
+            return
+        count = max(1, BAND // (columns * size))
+        for first in range(0, rows, count):
+            for column, part in enumerate(self._turned(stored[first : first + count])):
+                _write_at(raw, [part.view(np.uint8).data], at + (column * rows + first) * size)
+
+    def _turned(self, matrix: Array) -> Array:
+        """Return the transpose of a matrix, in memory of this thread that the next one takes over.
+
+        Pages that a process has for the first time cost as much as what is written to them.
+        """
+        held = getattr(self._scratch, "band", None)
+        if held is None or held.size < matrix.nbytes:
+            self._scratch.band = held = np.empty(matrix.nbytes, np.uint8)
+        return _turned(matrix, held)
+
+
+class TensorFile:
+    """A file that is being written: short parts in order by the caller, tensors by the writers' threads.
+
+    Attributes:
+        at: the byte that comes next.
+    """
+
+    def __init__(self, raw: Any, writers: ElementWriters) -> None:
+        self.at = 0
+        self._raw, self._writers = raw, writers
+        self._waiting = bytearray()
+        self._jobs: list[Future[None]] = []
+
+    def write(self, content: bytes | memoryview) -> None:
+        """Write what stands between tensors."""
+        self._waiting += content
+        self.at += len(content)
+        if len(self._waiting) >= _CHUNK:
+            self._flush()
+
+    def write_elements(self, data: TensorData) -> None:
+        """Write the elements of a tensor; they are read by the end of the file at the latest."""
+        if data.nbytes < _SMALL:
+            for chunk in element_chunks(data):
+                self.write(chunk)
+            return
+        self._flush()
+        self._jobs.append(self._writers.submit(data, self._raw, self.at))
+        self.at += data.nbytes
+
+    def finish(self) -> None:
+        """Wait for all of the file; the first error of a thread is raised."""
+        self._flush()
+        for job in self._jobs:
+            job.result()
+
+    def stop(self) -> None:
+        """Wait until no thread writes to the file; what has not begun is left out."""
+        for job in self._jobs:
+            if not job.cancel():
+                job.exception()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            _write_at(self._raw, [memoryview(bytes(self._waiting))], self.at - len(self._waiting))
+            self._waiting.clear()
+
+
+def element_chunks(data: TensorData) -> Iterator[memoryview]:
+    """Yield the elements of a tensor in order, for files that cannot be positioned.
 
     Raises:
         BackendError: E602 when there are not as many bytes as type and shape say.
@@ -33,23 +176,23 @@ def write_elements(data: TensorData, out: BinaryIO) -> None:
     array = data.numpy()
     _require_size(data, array)
     for part in _matrices(array):
-        if _is_transposed(part) and part.nbytes > BAND:
-            _write_bands(part, out)
-        else:
-            for chunk in _chunks(part):
-                out.write(chunk)
-
-
-def element_chunks(data: TensorData) -> Iterator[memoryview]:
-    """Yield the elements of a tensor in order, for files that cannot be positioned.
-
-    Raises:
-        BackendError: as `write_elements`.
-    """
-    array = data.numpy()
-    _require_size(data, array)
-    for part in _matrices(array):
         yield from _chunks(part)
+
+
+_moving = threading.Lock()
+
+
+def _write_at(raw: Any, chunks: Iterator[memoryview] | list[memoryview], at: int) -> None:
+    """Write bytes to a file from a place on; other threads write to other places."""
+    for chunk in chunks:
+        while chunk:
+            if hasattr(os, "pwrite"):
+                written = os.pwrite(raw.fileno(), chunk, at)
+            else:  # Windows
+                with _moving:
+                    raw.seek(at)
+                    written = raw.write(chunk)
+            chunk, at = chunk[written:], at + written
 
 
 def _require_size(data: TensorData, array: Array) -> None:
@@ -78,7 +221,8 @@ def _chunks(array: Array) -> Iterator[memoryview]:
     if _is_transposed(array):
         rows = max(1, BAND // max(1, array[0].nbytes))
         for at in range(0, len(array), rows):
-            yield from _chunks(_turned(array.T[:, at : at + rows]))
+            part = array.T[:, at : at + rows]
+            yield from _chunks(_turned(part, np.empty(part.nbytes, np.uint8)))
         return
     if array.ndim and not array.flags.c_contiguous:  # some rows at a time: a copy is made of them
         rows = max(1, _CHUNK // max(1, array[0].nbytes))
@@ -87,32 +231,33 @@ def _chunks(array: Array) -> Iterator[memoryview]:
         return
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype.byteorder == ">":
-        flat = flat.astype(flat.dtype.newbyteorder("<"))
+        for at in range(0, flat.size, _CHUNK):
+            yield flat[at : at + _CHUNK].astype(flat.dtype.newbyteorder("<")).view(np.uint8).data
+        return
     view = flat.view(np.uint8)
     for at in range(0, view.size, _CHUNK):
         yield view[at : at + _CHUNK].data
 
 
-def _turned(matrix: Array) -> Array:
-    """Return the transposed copy of a matrix whose rows lie in order."""
-    made = np.empty(matrix.shape[::-1], matrix.dtype)
-    for at in range(0, len(matrix), _STRIP):
-        made[:, at : at + _STRIP] = matrix[at : at + _STRIP].T
-    return made
+def _turned(matrix: Array, memory: Array) -> Array:
+    """Return the transpose of a matrix, little-endian.
 
-
-def _write_bands(array: Array, out: BinaryIO) -> None:
-    """Write a transposed matrix that is larger than `BAND`: a band of the stored rows is read at a time.
-
-    Each band is a part of every written row. To write row by row would read the stored matrix once a row.
+    Args:
+        matrix: its rows lie in order.
+        memory: bytes that the result takes, from the first on.
     """
-    stored, start, size = array.T, out.tell(), array.itemsize
-    rows = max(1, BAND // max(1, stored[0].nbytes))
-    for at in range(0, len(stored), rows):
-        band = _turned(stored[at : at + rows])
-        if band.dtype.byteorder == ">":
-            band = band.astype(band.dtype.newbyteorder("<"))
-        for row, part in enumerate(band):
-            out.seek(start + (row * len(stored) + at) * size)
-            out.write(part.view(np.uint8).data)
-    out.seek(start + array.nbytes)
+    rows, columns = matrix.shape
+    kind = matrix.dtype
+    if kind.itemsize in (1, 2, 4, 8):  # types of others, as bfloat16 is, are copied one by one
+        order = ">" if kind.byteorder == ">" else "<"
+        kind = np.dtype(f"{order}u{kind.itemsize}")
+        matrix = matrix.view(kind)
+    turned = memory[: matrix.nbytes].view(kind.newbyteorder("<")).reshape(columns, rows)
+    block = np.empty((min(rows, _ROWS), min(columns, _COLUMNS) + _APART), kind)
+    for row in range(0, rows, _ROWS):
+        for column in range(0, columns, _COLUMNS):
+            part = matrix[row : row + _ROWS, column : column + _COLUMNS]
+            near = block[: part.shape[0], : part.shape[1]]
+            near[...] = part
+            turned[column : column + _COLUMNS, row : row + _ROWS] = near.T
+    return turned

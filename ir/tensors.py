@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,8 @@ class TensorData:
         dtype: element type, NumPy's spelling.
         shape: static shape.
         load: returns the array; called anew each time, so that nothing is kept alive.
-        storage: identity of the memory behind it, equal for views of one storage; None when unknown.
+        storage: identity of the memory behind it, equal for views of one storage; None when unknown, or when
+            `load` computes it.
         digest: content digest, known beforehand only for data parsed from text (which has none).
         place: file and byte at which its elements lie as they are; None elsewhere.
     """
@@ -56,6 +57,18 @@ class TensorData:
         if self.load is None:
             raise ValueError("this tensor has a type but no data: it was parsed from the text form")
         return self.load()
+
+    def transposed(self) -> TensorData:
+        """Return a handle on the transpose of this matrix, without a copy of it."""
+        load = None if self.load is None else lambda: self.numpy().T
+        return replace(self, shape=self.shape[::-1], load=load, digest="", place=None)
+
+    def reshaped(self, shape: tuple[int, ...]) -> TensorData:
+        """Return a handle on the same elements in another shape, or itself; without a copy of them."""
+        if shape == self.shape:
+            return self
+        load = None if self.load is None else lambda: self.numpy().reshape(shape)
+        return replace(self, shape=shape, load=load, digest="")
 
     def content_digest(self) -> str:
         """Return a short digest of dtype, shape and bytes; reads the data once."""

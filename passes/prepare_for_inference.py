@@ -161,7 +161,7 @@ class _Folding:
             return fold_normalisation(array, [data.numpy() for data in statistics], epsilon, axis)
 
         known = all(d.load is not None for d in statistics) and (before is None or before.load is not None)
-        into.data = replace(into.data, load=load if known else None, storage=None, digest="")
+        into.data = replace(into.data, load=load if known else None, storage=None, digest="", place=None)
 
     def _bias_beside(self, weight: Parameter, like: TensorData) -> Parameter:
         """Return a new bias, registered in the module that holds the weight."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...ir import BackendError, TensorData, numpy_dtype
-from ..elements import write_elements
+from ..elements import ElementWriters
 from ..shards import Shard, write_index
 
 _TYPES = {
@@ -33,10 +33,10 @@ Entry = tuple[str, TensorData, tuple[int, ...]]
 
 def write_ckpt(path: Path, entries: Iterable[Entry]) -> None:
     """Write a .ckpt, repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one by one."""
-    with path.open("wb") as file:
+    with ElementWriters() as writers, writers.open(path) as file:
         for name, data, shape in entries:
             file.write(_value_head(name, _TYPES[data.dtype], shape, data.nbytes))
-            write_elements(data, file)
+            file.write_elements(data)
 
 
 def _value_head(name: str, type_: str, shape: tuple[int, ...], size: int) -> bytes:
@@ -66,6 +66,11 @@ def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
     Raises:
         BackendError: for an element type that the format does not have.
     """
+    with ElementWriters() as writers:
+        _write_safetensors(path, entries, writers)
+
+
+def _write_safetensors(path: Path, entries: Iterable[Entry], writers: ElementWriters) -> None:
     # wide elements first, as the format's own library does, so that each is aligned
     order = sorted(entries, key=lambda entry: -_itemsize(entry))
     header: dict[str, object] = {}
@@ -80,10 +85,10 @@ def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
         at = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    with path.open("wb") as out:
+    with writers.open(path) as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for _, data, _ in order:
-            write_elements(data, out)
+            out.write_elements(data)
 
 
 def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]) -> None:
@@ -93,8 +98,9 @@ def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]
         BackendError: for an element type that the format does not have.
     """
     held = {entry[0]: entry for entry in entries}
-    for shard in shards:
-        write_safetensors(folder / shard.file, [held[name] for name in shard.names])
+    with ElementWriters() as writers:
+        for shard in shards:
+            _write_safetensors(folder / shard.file, [held[name] for name in shard.names], writers)
     if len(shards) > 1:
         write_index(folder, shards, {name: data.nbytes for name, data, _ in entries})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from ...ir import TensorData
-from ..elements import write_elements
+from ..elements import ElementWriters
 
 ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
 
@@ -43,11 +43,11 @@ def write_embedded(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
     shell = onnx.ModelProto()
     shell.CopyFrom(model)
     shell.ClearField("graph")
-    with path.open("wb") as out:
+    with ElementWriters() as writers, writers.open(path) as out:
         out.write(shell.SerializeToString(deterministic=True) + _key(_MODEL_GRAPH, size) + body)
         for name, field in zip(names, fields, strict=True):
             out.write(field)
-            write_elements(weights[name], out)
+            out.write_elements(weights[name])
 
 
 def write_external(
@@ -61,14 +61,15 @@ def write_external(
         files: file of weights -> names of those in it, in order; the model refers to it by its name.
     """
     tensors = {tensor.name: tensor for tensor in model.graph.initializer if is_external(tensor)}
-    for path, names in files.items():
-        with path.open("wb") as out:
-            for name in names:
-                out.write(b"\0" * (-out.tell() % ALIGNMENT))
-                start, length = out.tell(), weights[name].nbytes
-                write_elements(weights[name], out)
-                for key, value in (("location", path.name), ("offset", start), ("length", length)):
-                    tensors[name].external_data.add(key=key, value=str(value))
+    with ElementWriters() as writers:
+        for path, names in files.items():
+            with writers.open(path) as out:
+                for name in names:
+                    out.write(b"\0" * (-out.at % ALIGNMENT))
+                    start, length = out.at, weights[name].nbytes
+                    out.write_elements(weights[name])
+                    for key, value in (("location", path.name), ("offset", start), ("length", length)):
+                        tensors[name].external_data.add(key=key, value=str(value))
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:

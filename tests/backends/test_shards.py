@@ -16,7 +16,7 @@ from torch import nn
 
 import regraft
 from regraft.backends import elements
-from regraft.backends.elements import element_chunks, write_elements
+from regraft.backends.elements import ElementWriters, element_chunks
 from regraft.backends.shards import parse_size
 from regraft.checkpoints import read_checkpoint
 from regraft.ir import BackendError, TensorData, UsageError
@@ -193,6 +193,9 @@ class TestElements:
             np.arange(24, dtype=np.float32).reshape(4, 6),
             np.arange(24 * 35, dtype=np.int16).reshape(24, 35).T,
             np.arange(24 * 35, dtype=">i4").reshape(24, 35).T,
+            np.arange(200 * 600, dtype=np.uint32).reshape(200, 600).T,
+            np.arange(600 * 200, dtype=np.uint8).reshape(600, 200).T,
+            np.arange(7 * 9, dtype=np.complex128).reshape(7, 9).T,
             np.arange(2 * 20 * 9, dtype=np.float64).reshape(2, 20, 9).transpose(0, 2, 1),
             np.arange(2 * 20 * 9, dtype=np.float32).reshape(2, 20, 9).transpose(2, 0, 1),
             np.arange(60, dtype=np.uint8).reshape(6, 10)[::2, 1:7],
@@ -204,10 +207,11 @@ class TestElements:
         self, array: np.ndarray, band: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(elements, "BAND", band)
+        monkeypatch.setattr(elements, "_SMALL", 0)
         data = TensorData(array.dtype.name, array.shape, lambda: array)
-        with (tmp_path / "x").open("wb") as out:
+        with ElementWriters() as writers, writers.open(tmp_path / "x") as out:
             out.write(b"head")
-            write_elements(data, out)
+            out.write_elements(data)
             out.write(b"tail")
         expected = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
         assert (tmp_path / "x").read_bytes() == b"head" + expected + b"tail"
@@ -215,5 +219,6 @@ class TestElements:
 
     def test_a_handle_that_states_another_type_is_an_error(self, tmp_path: Path) -> None:
         data = TensorData("float32", (3,), lambda: np.zeros(2, np.float32))
-        with pytest.raises(BackendError, match="12 bytes"), (tmp_path / "x").open("wb") as out:
-            write_elements(data, out)
+        writers, stated = ElementWriters(), pytest.raises(BackendError, match="12 bytes")
+        with writers, stated, writers.open(tmp_path / "x") as out:
+            out.write_elements(data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ....ir import Builder, Graph, Operator, Parameter, TensorData, Value
+from ....ir import Builder, Graph, Operator, Parameter, Value
 from ....passes.base import Change, Pass
 from ....passes.places import Places
 
@@ -147,7 +147,8 @@ def _join(graph: Graph, dense: _Dense, turned: set[int]) -> None:
         if parameter is not None and parameter.key not in turned:
             turned.add(parameter.key)
             is_bias = weight is None or parameter.key != weight.node
-            parameter.data = _as_bias(parameter.data) if is_bias else _turned(parameter.data)
+            data = parameter.data
+            parameter.data = data.reshaped(data.shape[-1:]) if is_bias else data.transposed()
     last = dense.sum or dense.product
     b = Builder(graph)
     with b.inside(dense.product.call, dense.product.location):
@@ -156,17 +157,3 @@ def _join(graph: Graph, dense: _Dense, turned: set[int]) -> None:
     graph.replace_uses(Value(last.key), joined)
     for key in dict.fromkeys((last.key, dense.product.key)):  # the product is unused only then
         graph.remove(key)
-
-
-def _turned(data: TensorData) -> TensorData:
-    """Return a matrix transposed, without a copy of it."""
-    load = None if data.load is None else lambda: data.numpy().T
-    return replace(data, shape=data.shape[::-1], load=load, storage=None, digest="")
-
-
-def _as_bias(data: TensorData) -> TensorData:
-    """Return a row as a vector."""
-    if len(data.shape) == 1:
-        return data
-    load = None if data.load is None else lambda: data.numpy().reshape(-1)
-    return replace(data, shape=data.shape[1:], load=load, storage=None, digest="")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Graph, Operator, TensorData, Value
+from ....ir import Graph, Operator, Value
 from ....passes.base import Change, Pass
 
 
@@ -52,7 +52,7 @@ class TurnWeights(Pass):
             kept = returned & {parameter.key, *(user.key for user in users)}
             if not users or kept or not all(map(_is_transpose, users)):
                 continue
-            parameter.data = _transpose_data(parameter.data)
+            parameter.data = parameter.data.transposed()
             for user in users:
                 graph.replace_uses(Value(user.key), Value(parameter.key))
                 graph.remove(user.key)
@@ -63,9 +63,3 @@ class TurnWeights(Pass):
 
 def _is_transpose(node: object) -> bool:
     return isinstance(node, Operator) and node.qualified_name == "Transpose" and node.ints("perm") == [1, 0]
-
-
-def _transpose_data(data: TensorData) -> TensorData:
-    """Return the transposed matrix, without a copy of it."""
-    load = None if data.load is None else lambda: data.numpy().T
-    return replace(data, shape=data.shape[::-1], load=load, storage=None, digest="")
