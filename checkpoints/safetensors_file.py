@@ -29,8 +29,8 @@ def read_safetensors(path: Path) -> dict[str, TensorData]:
             pass
     except (SafetensorError, OSError, ValueError) as error:
         raise file.fail(f"expected a safetensors file: {error}", 0) from error
-    (length,) = struct.unpack_from("<Q", file.view)
-    header = json.loads(file.view[8 : 8 + length])
+    (length,) = struct.unpack("<Q", file.head(8))
+    header = json.loads(file.head(8 + length)[8:])
     header.pop("__metadata__", None)
     tensors: dict[str, TensorData] = {}
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):

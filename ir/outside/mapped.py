@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
 from pathlib import Path
 
@@ -31,10 +34,21 @@ class MappedFile:
         self.path, self.kind = path, kind
         self.size = require_file(path)
         try:
-            with path.open("rb") as file:
-                self.view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+            self._file = os.open(path, os.O_RDONLY)
         except OSError as error:
             raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
+        weakref.finalize(self, os.close, self._file)
+
+    @cached_property
+    def view(self) -> mmap.mmap | bytes:
+        """All of its bytes, mapped when first asked for: a mapping takes addresses, which may be few."""
+        return mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size else b""
+
+    def head(self, length: int) -> bytes:
+        """Return its first bytes, without mapping them."""
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            file.seek(0)
+            return file.read(length)
 
     def fail(self, message: str, at: int) -> ModelError:
         """An error about the byte `at`."""
