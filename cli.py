@@ -54,6 +54,8 @@ def main(ctx: click.Context, debug: bool, config: Path | None) -> None:
     # MindSpore's convolutions are 10 to 100 times slower without this on AVX-512 machines
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
+    # threads of OpenMP that wait busily cost most of a small model's run, the more the busier the machine is
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 main.params.append(language_option())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import permutations
 from typing import Any
 
@@ -49,7 +50,10 @@ def find_axes(source: Run, target: Run) -> dict[str, Axes]:
     for call, record in target.calls.items():
         own = source.calls.get(call)
         if own is not None:
-            axes = Axes(_perms(own.inputs, record.inputs), _perms(own.outputs, record.outputs))
+            samples = _Samples()
+            axes = Axes(
+                samples.perms(own.inputs, record.inputs), samples.perms(own.outputs, record.outputs)
+            )
             if any((*axes.inputs, *axes.outputs)):
                 found[call] = axes
         source.release()
@@ -111,28 +115,52 @@ class TurnedRunner:
         self._runner.close()
 
 
-def _perms(wanted: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> tuple[Perm | None, ...]:
-    return tuple(_perm(wanted, array) for array in arrays)
+class _Samples:
+    """Some elements of arrays, taken once each."""
 
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[np.ndarray, str, np.ndarray, float]] = {}
 
-def _perm(wanted: Sequence[np.ndarray], array: np.ndarray) -> Perm | None:
-    """Return what turns an array into one of those wanted; None where it is one, or nothing does."""
-    if array.ndim not in _RANKS or any(_is_alike(own, array) for own in wanted):
+    def perms(self, wanted: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> tuple[Perm | None, ...]:
+        """Return, for each array, what turns it into one of those wanted; None where it is one, or nothing."""
+        return tuple(self._perm(wanted, array) for array in arrays)
+
+    def _perm(self, wanted: Sequence[np.ndarray], array: np.ndarray) -> Perm | None:
+        if array.ndim not in _RANKS or any(self._is_alike(own, array) for own in wanted):
+            return None
+        for perm in permutations(range(array.ndim)):
+            turned = array.transpose(perm)
+            if any(own.shape == turned.shape and self._is_alike(own, turned) for own in wanted):
+                return perm
         return None
-    for perm in permutations(range(array.ndim)):
-        if any(_is_alike(own, array.transpose(perm)) for own in wanted):
-            return perm
-    return None
+
+    def _is_alike(self, a: np.ndarray, b: np.ndarray) -> bool:
+        if a.shape != b.shape or not a.size:
+            return False
+        _, kind, x, largest = self._sample(a)
+        _, other, y, _ = self._sample(b)
+        if kind != other:
+            return False
+        with np.errstate(invalid="ignore"):
+            off = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+        return bool(np.all(off <= _ALIKE * largest))
+
+    def _sample(self, array: np.ndarray) -> tuple[np.ndarray, str, np.ndarray, float]:
+        """Return an array, its kind, some of its elements, and the largest finite one of them."""
+        found = self._known.get(id(array))
+        if found is None:
+            kind = kind_of(array)
+            some = np.asarray(array.flat[_places(array.size)])
+            some = some.astype(np.complex128 if kind == "c" else np.float64)
+            largest = float(np.abs(some[np.isfinite(some)]).max(initial=0.0))
+            found = self._known[id(array)] = (array, kind, some, largest)
+        return found
 
 
-def _is_alike(a: np.ndarray, b: np.ndarray) -> bool:
-    if a.shape != b.shape or kind_of(a) != kind_of(b) or not a.size:
-        return False
-    places = np.linspace(0, a.size - 1, min(a.size, _SAMPLE)).astype(np.int64)
-    x, y = (np.asarray(each.flat[places]).astype(np.complex128) for each in (a, b))
-    with np.errstate(invalid="ignore"):
-        off = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-    return bool(np.all(off <= _ALIKE * np.abs(x[np.isfinite(x)]).max(initial=0.0)))
+@cache
+def _places(size: int) -> np.ndarray:
+    """Return the indices of the elements that are looked at."""
+    return np.linspace(0, size - 1, min(size, _SAMPLE)).astype(np.int64)
 
 
 def _turn(arrays: Sequence[np.ndarray], perms: Sequence[Perm | None]) -> list[np.ndarray]:

@@ -28,6 +28,9 @@ NARROW = 8
 _FIRST = 256
 """Number of values that are looked at before all of them: one that the narrower type lacks is enough."""
 
+_CHUNK = 2**16
+"""Number of elements among which such values are looked for at a time."""
+
 FEW = 0.25
 """Share of elements beyond the bound above which decisions by rounding cannot be the reason."""
 
@@ -159,14 +162,17 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     shape = tuple(source.shape)
-    for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
-        wrong = int(np.count_nonzero(test(s) != test(t)))
-        if wrong:
-            return _make_failure(shape, f"{wrong} of {s.size} elements are {name} on one side only")
-    if bool(np.any(np.isinf(s) & (s != t))):
-        return _make_failure(shape, "infinite elements of opposite sign")
     finite = np.isfinite(s)
-    s, t = s[finite], t[finite]
+    if finite.all() and np.isfinite(t).all():
+        s, t = s.reshape(-1), t.reshape(-1)
+    else:
+        for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
+            wrong = int(np.count_nonzero(test(s) != test(t)))
+            if wrong:
+                return _make_failure(shape, f"{wrong} of {s.size} elements are {name} on one side only")
+        if bool(np.any(np.isinf(s) & (s != t))):
+            return _make_failure(shape, "infinite elements of opposite sign")
+        s, t = s[finite], t[finite]
     off = np.abs(s - t)
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
     dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
@@ -204,12 +210,11 @@ def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
     """
     if "float32" not in (source.dtype.name, target.dtype.name) or target.dtype.itemsize < 4:
         return ""
-    differing = (source != target) & np.isfinite(source) & np.isfinite(target)
-    t = target[differing]
-    fitting = [name for name in ("float16", "bfloat16") if _fits(t[:_FIRST], name)]
+    fitting = [name for name in ("float16", "bfloat16") if _fits(_first_differing(source, target), name)]
     if not fitting:  # as nearly always, and without sorting millions of values
         return ""
-    s, t = source[differing].astype(np.float64), t.astype(np.float64)
+    differing = (source != target) & np.isfinite(source) & np.isfinite(target)
+    s, t = source[differing].astype(np.float64), target[differing].astype(np.float64)
     if np.unique(t).size < NARROW:  # a bounded function ends in a few values
         return ""
     for name in fitting:
@@ -217,6 +222,17 @@ def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
             if _fits(t, name) and float(np.mean(s.astype(numpy_dtype(name)) == t)) > 1 - FEW:
                 return name
     return ""
+
+
+def _first_differing(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return the target's first finite elements that differ, at most `_FIRST`, without looking at all."""
+    s, t = source.reshape(-1), target.reshape(-1)
+    found, at = np.zeros(0, t.dtype), 0
+    while found.size < _FIRST and at < t.size:
+        a, b = s[at : at + _CHUNK], t[at : at + _CHUNK]
+        found = np.concatenate([found, b[(a != b) & np.isfinite(a) & np.isfinite(b)]])
+        at += _CHUNK
+    return found[:_FIRST]
 
 
 def _fits(array: np.ndarray, narrow: str) -> bool:
@@ -295,7 +311,8 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     """Return the largest absolute difference of two arrays; infinite where one alone is not finite."""
     if not a.size:
         return 0.0
-    x, y = a.astype(np.complex128), b.astype(np.complex128)
+    wide = np.complex128 if "c" in (kind_of(a), kind_of(b)) else np.float64
+    x, y = a.astype(wide), b.astype(wide)
     with np.errstate(invalid="ignore"):
         found = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
     return float(np.where(np.isnan(found), np.inf, found).max())
@@ -303,9 +320,10 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def kind_of(array: np.ndarray) -> str:
     """Return a letter for the kind of element: f, c, i (signed or not), b, or NumPy's own."""
-    if array.dtype.name in EPSILON:
-        return "f"
-    return "i" if array.dtype.kind == "u" else array.dtype.kind
+    kind = array.dtype.kind
+    if kind == "V":  # of a library beside NumPy; names of its own types are looked up slowly
+        return "f" if array.dtype.name in EPSILON else kind
+    return "i" if kind == "u" else kind
 
 
 def _make_failure(shape: tuple[int, ...], reason: str) -> Comparison:

@@ -14,16 +14,10 @@ from .compare import EPSILON, MULTIPLE, Types, Yardstick, compare
 from .conditioning import Again, Cost, Rounding
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
-from .runners.runs import Run, Runner
+from .runners.runs import ELUS, Run, Runner
 
 _WIDE = 100
 """Units in the last place above which the report explains its tolerance."""
-
-_ELUS = frozenset({"Celu", "Elu", "Selu"})
-"""Operators that runtimes compute as `alpha * (exp(x) - 1)`: off by units of alpha, however small the result.
-
-Torch's own are not, so its runs are measured with that error added (`torch_rounding`).
-"""
 
 _SAME = 4
 """Units in the last place allowed if both sides run in one runtime, which may merge operators.
@@ -185,7 +179,7 @@ class Sides:
         target, source = self.target.slack(operators), self.source.slack(operators)
         if self.exact is not None:
             return Cost(target)
-        inner = [_scale_of(n) for n in operators if n.qualified_name in _ELUS]
+        inner = [_scale_of(n) for n in operators if n.qualified_name in ELUS]
         return Cost(max(target, source), max(inner, default=0.0))
 
     def _cost_alone(self, call: str) -> Cost:
@@ -221,6 +215,6 @@ class Sides:
 
 
 def _scale_of(node: Operator) -> float:
-    """Return how far below zero an operator of `_ELUS` goes."""
+    """Return how far below zero an operator of `ELUS` goes."""
     outer = node.float("gamma") if node.op_type == "Selu" else 1.0
     return abs(node.float("alpha") * outer)

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
+from ..ir.collector import spare_living
 from .cases import Cases
 from .drawn_values import NOTE as DRAWN
 from .drawn_values import draw_values
@@ -54,6 +55,7 @@ _ALONE = 64
 """Tensors that are not the source's, up to which the source is given each of them alone."""
 
 
+@spare_living()
 def verify(
     source: Graph,
     target: Target,

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import numpy_helper
 
-from ...backends.onnx_model import to_model, write
+from ...backends.onnx_model import write
 from ...ir import Graph, ModelError, Operator, traits_of
 from ...ir.outside.onnx_files import open_onnx
 from ...ir.outside.onnx_in_place import open_in_place
@@ -28,12 +27,15 @@ from .onnx_metadata import read_calls
 from .onnx_rounding import round_products
 from .onnx_sessions import open_session, run_part, run_session, session_options
 from .onnx_slices import Slices
-from .onnx_weights import give_weights, split_weights
+from .onnx_weights import Weights, give_weights, split_graph, split_weights, values_of
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, Run
 
 _IN_MEMORY = 64_000_000
-"""Bytes of weights above which all sessions map them from one file."""
+"""Bytes of a file above which all sessions map its weights."""
+
+_IN_GRAPH = 1_000_000_000
+"""Bytes of a graph's weights above which they are written to a file, which all sessions map."""
 
 
 _SUMS = frozenset(
@@ -93,7 +95,7 @@ class OnnxRunner:
         model = _with_own_names(model) if isinstance(model, Graph) else model
         self._folder: Path | None = None
         self._scratch: weakref.finalize | None = None
-        self._model = self._load(model)
+        self._model, self._shared = self._load(model)
         graph = self._model.graph
         self.runtime = f"ONNX Runtime {onnxruntime.__version__}{'' if optimised else ' (no optimisations)'}"
         initializers = {t.name for t in graph.initializer}
@@ -103,7 +105,9 @@ class OnnxRunner:
         if place:
             require_names(self._model, place)
         self.calls = read_calls(self._model, place)
-        self._light, self._shared = split_weights(self._model)
+        self._light = self._model
+        if not self._shared:
+            self._light, self._shared = split_weights(self._model)
         self._sliced = Slices(self._light)
         self._otherwise = list(model.origin.otherwise) if isinstance(model, Graph) else []
         self._session: onnxruntime.InferenceSession | None = None
@@ -114,27 +118,28 @@ class OnnxRunner:
         self._rounding: Change | None = None
         self._taking: dict[tuple[Change | None, tuple[str, ...]], onnxruntime.InferenceSession] = {}
 
-    def _load(self, model: Graph | onnx.ModelProto | Path | str) -> onnx.ModelProto:
+    def _load(self, model: Graph | onnx.ModelProto | Path | str) -> tuple[onnx.ModelProto, Weights]:
+        """Return a model, and those of its weights that are not in it and in no file."""
         if isinstance(model, onnx.ModelProto):
-            return model
+            return model, {}
         if isinstance(model, Graph):
-            if sum(p.data.nbytes for p in model.parameters()) <= _IN_MEMORY:
-                return to_model(model)
-            return self._read(write(model, self._make_folder() / "model.onnx", external_data=True)[0])
+            if sum(p.data.nbytes for p in model.parameters()) <= _IN_GRAPH:
+                return split_graph(model)
+            return self._read(write(model, self._make_folder() / "model.onnx", external_data=True)[0]), {}
         path = Path(model)
         if path.stat().st_size <= _IN_MEMORY:
-            return self._read(path)
+            return self._read(path), {}
         in_place = open_in_place(path)
         if in_place is not None:  # all sessions map the file itself
             self._folder = path.parent
-            return in_place
+            return in_place, {}
         outside = self._make_folder() / "model.onnx"
         onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
-        return self._read(outside)
+        return self._read(outside), {}
 
     @property
     def model(self) -> onnx.ModelProto:
-        """The model as it was read, with checked names; large tensors may lie outside it."""
+        """The model as it was read, with checked names; large tensors and a graph's may lie outside it."""
         return self._model
 
     def _make_folder(self) -> Path:
@@ -146,13 +151,13 @@ class OnnxRunner:
         self._folder = path.parent
         return open_onnx(path, external=external)
 
-    def session_options(self) -> onnxruntime.SessionOptions:
-        """Return the options of a session."""
-        return session_options(self._threads, self._folder, optimised=self._optimised)
+    def session_options(self, *, once: bool = False) -> onnxruntime.SessionOptions:
+        """Return the options of a session; `once`: of one that runs about once."""
+        return session_options(self._threads, self._folder, optimised=self._optimised, once=once)
 
-    def session(self, model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-        """Return a session on a model or a part of it."""
-        options = self.session_options()
+    def session(self, model: onnx.ModelProto, *, once: bool = False) -> onnxruntime.InferenceSession:
+        """Return a session on a model or a part of it; `once`: whether it runs about once."""
+        options = self.session_options(once=once)
         give_weights(options, model, self._shared)
         return open_session(model, options)
 
@@ -219,7 +224,7 @@ class OnnxRunner:
                 self._taking[key] = self.session(taking)
             return self._taking[key]
         if further:
-            return self.session(self._sliced.with_outputs(further))
+            return self.session(self._sliced.with_outputs(further), once=True)
         if self._session is None:
             self._session = self.session(self._light)
         return self._session
@@ -231,8 +236,7 @@ class OnnxRunner:
         change: Callable[[np.ndarray], np.ndarray],
     ) -> Iterator[tuple[str, list[np.ndarray]]]:
         """Yield (name, outputs) with each of some parameters changed alone, in one session."""
-        base = "" if self._folder is None else str(self._folder.resolve())
-        arrays = {t.name: onnx.numpy_helper.to_array(t, base) for t in self._weights if t.name in names}
+        arrays = {t.name: self._array(t) for t in self._weights if t.name in names}
         taking = self._sliced.with_outputs(())
         _take(taking, arrays)
         session, feeds = self.session(taking), {**self._feeds(inputs), **arrays}
@@ -250,9 +254,8 @@ class OnnxRunner:
             part = self._sliced.between(record["inputs"], record["outputs"])
             names = {t.name for t in part.graph.initializer}
             used = [t for t in used if t.name in names]
-        base = "" if self._folder is None else str(self._folder.resolve())
         self._rounding = change if isinstance(change, Change) else None
-        self._altered = {t.name: change(onnx.numpy_helper.to_array(t, base)) for t in used}
+        self._altered = {t.name: change(self._array(t)) for t in used}
         try:
             yield
         finally:
@@ -298,7 +301,7 @@ class OnnxRunner:
         _take(part, self._altered)
         round_products(part, self._rounding)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
-        return run_session(self.session(part), record["outputs"], feeds)
+        return run_session(self.session(part, once=True), record["outputs"], feeds)
 
     @contextmanager
     def run_unfused(self) -> Iterator[None]:
@@ -326,7 +329,7 @@ class OnnxRunner:
         return ratios_in(self._model)
 
     def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
-        return numpy_helper.to_array(tensor, str(self._folder or ""))
+        return values_of(tensor, self._shared, self._folder)
 
     def slack(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""

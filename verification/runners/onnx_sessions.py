@@ -16,9 +16,12 @@ _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 _SPINNING = "session.intra_op.allow_spinning"
 """Whether a session's threads wait busily; beside the many sessions of a comparison that takes the cores."""
 
+_NO_PREPACKING = "session.disable_prepacking"
+"""Whether weights stay as they are, and are not brought into the order in which kernels read them."""
+
 
 def session_options(
-    threads: int | None, folder: Path | None, *, optimised: bool
+    threads: int | None, folder: Path | None, *, optimised: bool, once: bool = False
 ) -> onnxruntime.SessionOptions:
     """Return the options of a session.
 
@@ -26,11 +29,17 @@ def session_options(
         threads: threads within an operator; None leaves the choice to ONNX Runtime.
         folder: where weights lie that are not in the model.
         optimised: whether ONNX Runtime may fuse and fold.
+        once: whether the session runs about once, so that it does not pay to bring weights into another
+            order for it.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # its errors come as exceptions
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    elif once:  # fused, in the usual layout
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if once:
+        options.add_session_config_entry(_NO_PREPACKING, "1")
     if threads is not None:
         options.intra_op_num_threads = threads
     options.add_session_config_entry(_SPINNING, "0")

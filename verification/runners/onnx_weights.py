@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
 
+from ...backends.onnx_model.lowering import EXPRESSING
+from ...backends.onnx_model.model import emit_model, lower_graph, used_parameters
+from ...backends.onnx_model.streaming import is_external
+from ...ir import Graph
 from .onnx_slices import values_read
 
 _SMALL = 1024
@@ -50,8 +56,39 @@ def split_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Weights]:
     _copy_fields(graph, light.graph, "initializer")
     values = {t.name: onnxruntime.OrtValue.ortvalue_from_numpy(numpy_helper.to_array(t)) for t in shared}
     for tensor in graph.initializer:
-        light.graph.initializer.append(_placeholder(tensor) if tensor.name in values else tensor)
+        size = len(tensor.raw_data)
+        light.graph.initializer.append(_placeholder(tensor, size) if tensor.name in values else tensor)
     return light, values
+
+
+def split_graph(graph: Graph) -> tuple[onnx.ModelProto, Weights]:
+    """Return the model of a graph with placeholders for larger parameters, and the values of these.
+
+    The values stay where the graph has them: in the memory of a live model, of which no copy is made.
+    """
+    legal = lower_graph(graph, EXPRESSING)
+    model = emit_model(legal, data=False)
+    data = {p.name: p.data for p in used_parameters(legal)}
+    values: dict[str, onnxruntime.OrtValue] = {}
+    left = [t for t in model.graph.initializer if not is_external(t)]
+    for tensor in filter(is_external, model.graph.initializer):
+        array = np.ascontiguousarray(data[tensor.name].numpy()).reshape(data[tensor.name].shape)
+        if tensor.data_type in _SHARED and array.nbytes > _SMALL:
+            values[tensor.name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+            left.append(_placeholder(tensor, array.nbytes))
+        else:
+            left.append(numpy_helper.from_array(array, tensor.name))
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(left)
+    return model, values
+
+
+def values_of(tensor: onnx.TensorProto, weights: Weights, folder: Path | None) -> np.ndarray:
+    """Return the values of an initializer: its own, those in `weights`, or those in a file of a folder."""
+    if tensor.name in weights:
+        found: np.ndarray = weights[tensor.name].numpy()
+        return found
+    return numpy_helper.to_array(tensor, "" if folder is None else str(folder.resolve()))
 
 
 def give_weights(options: onnxruntime.SessionOptions, model: onnx.ModelProto, weights: Weights) -> None:
@@ -62,10 +99,11 @@ def give_weights(options: onnxruntime.SessionOptions, model: onnx.ModelProto, we
         options.add_external_initializers(names, [weights[name] for name in names])
 
 
-def _placeholder(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _placeholder(tensor: onnx.TensorProto, size: int) -> onnx.TensorProto:
+    """Return an initializer of the same type, whose values of `size` bytes a session is given."""
     found = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     found.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", "in memory"), ("offset", "0"), ("length", str(len(tensor.raw_data)))):
+    for key, value in (("location", "in memory"), ("offset", "0"), ("length", str(size))):
         found.external_data.add(key=key, value=value)
     return found
 

@@ -13,6 +13,13 @@ from ...ir import Operator
 from .records import ValueStore
 
 
+ELUS = frozenset({"Celu", "Elu", "Selu"})
+"""Operators that runtimes compute as `alpha * (exp(x) - 1)`: off by units of alpha, however small the result.
+
+Torch's own are not, so its runs are measured with that error added (`torch_rounding`).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class CallRecord:
     """One module call: the tensors that entered and left it, in the runtime's order.

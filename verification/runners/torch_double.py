@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from contextlib import AbstractContextManager
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Graph, Operator
+from ...ir import Graph, ModelError, Operator
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +37,24 @@ def measure_unfolded(graph: Graph, node: Operator) -> int:
     sizes = [entering.shape[1], *kernel.shape[2:], *leaving[2:]]
     known = [size for size in sizes if isinstance(size, int)]
     return 8 * prod(known) if len(known) == len(sizes) and prod(known[1 : len(kernel.shape) - 1]) > 1 else 0
+
+
+def copy_in_double(model: Any) -> Any:
+    """Return a copy of a module with its floating-point parameters and buffers in float64.
+
+    Raises:
+        ModelError: E702 when the module cannot be copied.
+    """
+    import torch
+
+    try:  # .double() works in place, and a programme's module shares the programme's tensors
+        with warnings.catch_warnings():  # torch's own, about its own classes
+            warnings.simplefilter("ignore")
+            copied = copy.deepcopy(model)
+        # the class's own method: a user's module may have another of that name
+        return torch.nn.Module.double(copied)
+    except Exception as error:  # a user's module may refuse to be copied in any way
+        raise ModelError("E702", f"the module cannot be copied: {error}") from error
 
 
 def in_double() -> AbstractContextManager[object]:

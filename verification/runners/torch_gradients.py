@@ -59,7 +59,7 @@ def gradients_of(
             tensor.requires_grad_(required)
             tensor.grad = gradient
     return {
-        name: np.zeros(tuple(t.shape)) if g is None else np.array(array_of(g))
+        name: np.zeros(tuple(t.shape)) if g is None else array_of(g)
         for (name, t), g in zip(taken.items(), gradients, strict=True)
     }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
 from ...frontends.torch_module.modules.live_state import Changed, Untouched
-from ...ir import Graph, ModelError, ModuleTree, Operator
+from ...ir import Graph, ModelError, ModuleTree, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
-from .runs import CallRecord, Placeholder, Run
+from .runs import ELUS, CallRecord, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -34,10 +33,8 @@ class TorchRunner:
 
     Args:
         graph: what the frontend made of it: names of inputs, outputs and modules.
-        double: run a float64 copy, on float64 inputs, instead of the module itself.
-
-    Raises:
-        ModelError: when the module cannot be copied in float64.
+        double: run a float64 copy, on float64 inputs, instead of the module itself. It is made on first use,
+            as most comparisons need none; one that cannot be made is a ModelError then.
     """
 
     def __init__(self, graph: Graph, *, double: bool = False) -> None:
@@ -52,21 +49,32 @@ class TorchRunner:
                 model = model.module()
             except Exception as error:  # a file's program may contradict itself in any way
                 raise ModelError("E702", f"torch cannot make a module of the program: {error}") from error
-        if double:  # .double() works in place, and a programme's module shares the programme's tensors
-            try:
-                with warnings.catch_warnings():  # torch's own, about its own classes
-                    warnings.simplefilter("ignore")
-                    model = copy.deepcopy(model)
-            except Exception as error:  # a user's module may refuse to be copied in any way
-                raise ModelError("E702", f"the module cannot be copied: {error}") from error
-        # the class's own method: a user's module may have another of that name
-        self._model: Any = torch.nn.Module.double(model) if double else model
-        self._paths = {} if self._programme else module_paths(self._model, graph.modules)
+        self._given: Any = model
         self._arguments: dict[str, tuple[Any, list[Any], Any, list[Changed]]] = {}
         self._kept: list[tuple[Any, Any]] = []
         self._store = ValueStore()
         self._widens = double
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
+
+    @cached_property
+    def _model(self) -> Any:
+        """The module that runs: the live one, or a float64 copy of it."""
+        from .torch_double import copy_in_double
+
+        return copy_in_double(self._given) if self._double else self._given
+
+    @cached_property
+    def _paths(self) -> dict[Any, str]:
+        """Module object -> its path in the tree."""
+        return {} if self._programme else module_paths(self._model, self._graph.modules)
+
+    def require_model(self) -> None:
+        """Make the float64 copy now.
+
+        Raises:
+            ModelError: when the module cannot be copied.
+        """
+        _ = self._model
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
@@ -369,15 +377,17 @@ class _Frozen:
 
         self._fastpath = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
-        for module, _ in self._flags:
-            module.training = False
+        for module, flag in self._flags:
+            if flag:  # which is set slowly, and rarely needs to be
+                module.training = False
 
     def __exit__(self, *_: object) -> None:
         import torch
 
         torch.backends.mha.set_fastpath_enabled(self._fastpath)
         for module, flag in self._flags:
-            module.training = flag
+            if module.training is not flag:
+                module.training = flag
 
 
 def module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
@@ -438,7 +448,10 @@ def exact_runner(graph: Graph) -> TorchRunner | None:
 
     if any(measure_unfolded(graph, node) > DOUBLE_LIMIT for node in graph.operators()):
         return None
-    try:
-        return TorchRunner(graph, double=True)
-    except (ModelError, AttributeError):  # an exported programme has no .double() on every version
-        return None
+    runner = TorchRunner(graph, double=True)
+    if any(node.qualified_name in ELUS for _, node in walk_operators(graph)):
+        try:  # whether there is one decides what their arithmetic may cost, before anything is compared
+            runner.require_model()
+        except ModelError:
+            return None
+    return runner

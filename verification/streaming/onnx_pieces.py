@@ -310,9 +310,9 @@ class OnnxPieces(FixedWeights, OnnxRunner):
             found.append(run_session(session, outputs, {**{n: given[n] for n in fed}, **constants}))
         return found
 
-    def session_options(self) -> onnxruntime.SessionOptions:
+    def session_options(self, *, once: bool = False) -> onnxruntime.SessionOptions:
         """Return options by which memory is given back as soon as it is free."""
-        options = super().session_options()
+        options = super().session_options(once=once)
         options.enable_cpu_mem_arena = False
         options.enable_mem_pattern = False
         return options
