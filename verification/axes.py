@@ -51,9 +51,7 @@ def find_axes(source: Run, target: Run) -> dict[str, Axes]:
         own = source.calls.get(call)
         if own is not None:
             samples = _Samples()
-            axes = Axes(
-                samples.perms(own.inputs, record.inputs), samples.perms(own.outputs, record.outputs)
-            )
+            axes = Axes(samples.perms(own.inputs, record.inputs), samples.perms(own.outputs, record.outputs))
             if any((*axes.inputs, *axes.outputs)):
                 found[call] = axes
         source.release()
@@ -122,7 +120,7 @@ class _Samples:
         self._known: dict[int, tuple[np.ndarray, str, np.ndarray, float]] = {}
 
     def perms(self, wanted: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> tuple[Perm | None, ...]:
-        """Return, for each array, what turns it into one of those wanted; None where it is one, or nothing."""
+        """Return, for each array, what turns it into one of those wanted; None where nothing needs to."""
         return tuple(self._perm(wanted, array) for array in arrays)
 
     def _perm(self, wanted: Sequence[np.ndarray], array: np.ndarray) -> Perm | None:

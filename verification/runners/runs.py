@@ -12,7 +12,6 @@ import numpy as np
 from ...ir import Operator
 from .records import ValueStore
 
-
 ELUS = frozenset({"Celu", "Elu", "Selu"})
 """Operators that runtimes compute as `alpha * (exp(x) - 1)`: off by units of alpha, however small the result.
 

@@ -58,7 +58,7 @@ class TorchRunner:
 
     @cached_property
     def _model(self) -> Any:
-        """The module that runs: the live one, or a float64 copy of it."""
+        """The module that runs: the live one, or a float64 copy, which is a ModelError if it cannot be."""
         from .torch_double import copy_in_double
 
         return copy_in_double(self._given) if self._double else self._given
@@ -67,14 +67,6 @@ class TorchRunner:
     def _paths(self) -> dict[Any, str]:
         """Module object -> its path in the tree."""
         return {} if self._programme else module_paths(self._model, self._graph.modules)
-
-    def require_model(self) -> None:
-        """Make the float64 copy now.
-
-        Raises:
-            ModelError: when the module cannot be copied.
-        """
-        _ = self._model
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
@@ -130,7 +122,7 @@ class TorchRunner:
         """A with block in which the module may run: in eval mode, and unchanged behind it."""
         import torch
 
-        frozen = _Frozen(self._model, keep=self._programme)
+        frozen = _Frozen(self._modules)
         with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly():
             yield kept
 
@@ -159,8 +151,14 @@ class TorchRunner:
                 return [], tensors
         return list(tensors.values()), {}
 
+    @cached_property
+    def _modules(self) -> list[Any]:
+        """The modules that have a mode; a programme has lost it."""
+        return [] if self._programme else list(self._model.modules())
+
+    @cached_property
     def _named_tensors(self) -> dict[str, Any]:
-        """Return parameters and buffers by the names that the graph has for them."""
+        """Parameters and buffers by the names that the graph has for them."""
         held = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
         return {
             name: held[path]
@@ -180,14 +178,14 @@ class TorchRunner:
             arguments, keywords = self._bind(inputs)
             return self._model(*arguments, **keywords)
 
-        with _Frozen(self._model, keep=self._programme), Untouched(self._model), plainly():
-            return gradients_of(self._model, self._named_tensors(), forward, weights)
+        with _Frozen(self._modules), Untouched(self._model), plainly():
+            return gradients_of(self._model, self._named_tensors, forward, weights)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
         """Set parameters and buffers to other values, by name, until `close`."""
         import torch
 
-        named = self._named_tensors()
+        named = self._named_tensors
         with torch.no_grad():
             for name, value in values.items():
                 self._kept.append((named[name], named[name].detach().clone()))
@@ -205,7 +203,7 @@ class TorchRunner:
         module = self._arguments[call][0] if call else self._model
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         if only:
-            held = {0: self._named_tensors().get(only)}
+            held = {0: self._named_tensors.get(only)}
         tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
         with values_kept(tensors):
             with torch.no_grad():
@@ -278,8 +276,8 @@ class TorchRunner:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
         filled = [tensors[x.index] if isinstance(x, Placeholder) else x for x in leaves]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
-        frozen = _Frozen(self._model, keep=self._programme)
-        with frozen, Untouched(module), torch.no_grad(), plainly(), self._widening():
+        kept = Untouched(module)
+        with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._widening():
             for table, name, value in changed:  # by modules that were called before it in the recorded run
                 table[name].data = value.clone()
             try:
@@ -369,8 +367,8 @@ class _Frozen:
     key.
     """
 
-    def __init__(self, model: Any, *, keep: bool) -> None:
-        self._flags = [] if keep else [(module, module.training) for module in model.modules()]
+    def __init__(self, modules: Sequence[Any]) -> None:
+        self._flags = [(module, module.training) for module in modules]
 
     def __enter__(self) -> None:
         import torch
@@ -451,7 +449,7 @@ def exact_runner(graph: Graph) -> TorchRunner | None:
     runner = TorchRunner(graph, double=True)
     if any(node.qualified_name in ELUS for _, node in walk_operators(graph)):
         try:  # whether there is one decides what their arithmetic may cost, before anything is compared
-            runner.require_model()
+            _ = runner._model
         except ModelError:
             return None
     return runner
