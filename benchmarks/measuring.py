@@ -14,9 +14,17 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def in_turns(jobs: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, list[float]]:
-    """CPU seconds of every run of each job; they take turns, after one run each that is not counted."""
-    for job in jobs.values():
+def in_turns(
+    jobs: Mapping[str, Callable[[], object]], repeat: int, *, warm: bool = True
+) -> dict[str, list[float]]:
+    """CPU seconds of every run of each job; they take turns.
+
+    Args:
+        jobs: name -> job.
+        repeat: runs of each.
+        warm: whether each runs once before, which is not counted; processes of their own need none.
+    """
+    for job in jobs.values() if warm else ():
         job()
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(repeat):
@@ -32,8 +40,13 @@ RATIOS: dict[str, dict[str, float]] = {}
 
 
 def print_ratios(
-    title: str, times: Mapping[str, list[float]], unit: str = "seconds", scale: float = 1.0
-) -> None:
+    title: str,
+    times: Mapping[str, list[float]],
+    unit: str = "seconds",
+    scale: float = 1.0,
+    *,
+    keep: bool = True,
+) -> dict[str, float]:
     """Print one line a job: its median, and the median of its ratios to the first job's run of the same turn.
 
     Args:
@@ -41,10 +54,18 @@ def print_ratios(
         times: CPU seconds of every run of each job.
         unit: what is printed.
         scale: how many of it make a second.
+        keep: whether the ratios are kept, too.
+
+    Returns:
+        Job -> that ratio.
     """
+    found: dict[str, float] = {}
     base = next(iter(times.values()))
     print(f"{title}: CPU {unit}, median of {len(base)}, in turns")
     for name, runs in times.items():
         ratio = statistics.median(run / first for run, first in zip(runs, base, strict=True))
-        RATIOS.setdefault(title, {})[name] = round(ratio, 3)
+        found[name] = round(ratio, 3)
         print(f"  {name:42} {statistics.median(runs) * scale:9.2f}   {ratio:6.2f} x", flush=True)
+    if keep:
+        RATIOS.setdefault(title, {}).update(found)
+    return found

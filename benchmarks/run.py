@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
-    python benchmarks/run.py [export | cells | passes | memory | runtime | mindspore | mxnet]…
-        [--repeat N] [--model NAME]… [--store]
+    python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | mindspore |
+        mxnet]… [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -24,6 +24,7 @@ import history
 import memory
 import runtime
 import scaling
+import verified
 from measuring import RATIOS
 from models import NAMES, Missing
 
@@ -33,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    subjects = ("export", "cells", "passes", "memory", "runtime", "mindspore", "mxnet")
+    subjects = ("export", "verified", "load", "cells", "passes", "memory", "runtime", "mindspore", "mxnet")
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(subjects))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
@@ -51,6 +52,10 @@ def main() -> None:
                 match subject:
                     case "export":
                         exporting.run(models, options.repeat, Path(folder))
+                    case "verified":
+                        verified.run(options.repeat, Path(folder))
+                    case "load":
+                        verified.run_load(options.repeat)
                     case "cells":
                         cells.run(options.repeat, Path(folder))
                     case "passes":
