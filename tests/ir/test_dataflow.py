@@ -1,11 +1,12 @@
 """The canonical order follows every change of the dataflow, also those made with networkx's own methods."""
 
 import gc
+import weakref
 
 import pytest
 
 from regraft.ir import Builder, Graph, InvalidGraphError, Parameter, TensorData, TensorType, Value
-from regraft.ir.collector import pause_collector
+from regraft.ir.collector import pause_collector, spare_living
 
 
 def diamond():
@@ -108,3 +109,22 @@ def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if was else gc.disable)()
+
+
+def test_what_comes_to_be_in_cycles_is_freed_while_the_living_are_spared():
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+    before = weakref.ref(Cycle())  # garbage already, and left alone until the end
+    with spare_living():
+        assert gc.get_freeze_count() > 0
+        inside = weakref.ref(Cycle())
+        gc.collect()
+        assert inside() is None
+        with spare_living():
+            pass
+        assert gc.get_freeze_count() > 0  # the outer one's
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert before() is None

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.ir import ModelError
 from regraft.verification.runners.torch_runner import TorchRunner, exact_runner
 
 
@@ -134,3 +135,46 @@ def test_a_convolution_that_torch_would_unfold_beyond_memory_is_not_run_in_float
     assert (runner is not None) == cheap
     if runner is not None:
         runner.close()
+
+
+class Copied(nn.Module):
+    """Counts its copies, or refuses them."""
+
+    def __init__(self, inner: nn.Module, *, refuses: bool = False) -> None:
+        super().__init__()
+        self.inner, self.refuses = inner, refuses
+        self.copies: list[int] = []
+
+    def __deepcopy__(self, memo: object) -> nn.Module:
+        if self.refuses:
+            raise TypeError("there is one of me")
+        self.copies.append(1)
+        return Copied(self.inner)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_float64_copy_is_made_when_one_is_needed() -> None:
+    net = Copied(nn.Linear(4, 4)).eval()
+    graph = regraft.load(net, ("2x4",))
+    before = len(net.copies)
+    assert regraft.verify(graph, regraft.rewrite(graph).graph).passed
+    assert len(net.copies) == before
+    runner = exact_runner(graph)
+    assert runner is not None
+    runner.run({"x": np.ones((2, 4), np.float32)})
+    assert len(net.copies) == before + 1
+    runner.close()
+
+
+@pytest.mark.parametrize("inner", [nn.Linear(4, 4), nn.ELU()], ids=["linear", "elu"])
+def test_a_module_that_cannot_be_copied_has_no_float64_result(inner: nn.Module) -> None:
+    """What ELUs may cost depends on whether there is one, which is found out at once."""
+    graph = regraft.load(Copied(inner, refuses=True).eval(), ("2x4",))
+    runner = exact_runner(graph)
+    assert (runner is None) == isinstance(inner, nn.ELU)
+    if runner is not None:
+        with pytest.raises(ModelError, match="there is one of me"):
+            runner.run({"x": np.ones((2, 4), np.float32)})
+    assert regraft.verify(graph, regraft.rewrite(graph).graph).passed

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
+import regraft
 from regraft.ir import Builder, Graph, TensorType, validate
 from regraft.verification import verify
+from regraft.verification.runners.onnx_runner import OnnxRunner
 
 KIND = TensorType("float32", ("N", 4))
 
@@ -88,3 +91,18 @@ def test_recorded_outputs_are_compared_with_both_sides() -> None:
 
 def test_report_says_when_the_lowering_is_not_checked() -> None:
     assert any("lowered" in note for note in verify(nested(), nested()).notes)
+
+
+def test_a_graph_runs_with_the_weights_that_a_live_model_has() -> None:
+    """No copy is made of them, and they may be altered as those of a file."""
+    net = torch.nn.Linear(64, 32).eval()
+    graph = regraft.load(net, ("2x64",))
+    runner = OnnxRunner(graph)
+    shared = runner._shared["weight"].numpy()
+    assert np.shares_memory(shared, net.weight.detach().numpy())
+    inputs = {"input": np.ones((2, 64), np.float32)}
+    wanted = net(torch.ones(2, 64)).detach().numpy()
+    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5)
+    with runner.altered(np.zeros_like):
+        assert not runner.run(inputs).outputs[0][1].any()
+    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5)

@@ -41,6 +41,29 @@ def test_equal_values_are_one(budget: int) -> None:
     assert store.keep(np.asfortranarray(a)) is store.keep(a)
 
 
+@pytest.mark.parametrize("budget", [2**30, 0], ids=["memory", "disk"])
+def test_values_are_equal_by_their_bits(budget: int) -> None:
+    store = ValueStore(budget)
+    zeros, nans = np.zeros((64, 1024), np.float32), np.full((64, 1024), np.nan, np.float32)
+    assert store.keep(zeros) is not store.keep(-zeros)
+    assert store.keep(nans) is store.keep(nans.copy())
+    one = zeros.copy()
+    one[5, 5] = 1  # between the elements by which values are looked up
+    assert store.keep(one)[5, 5] == 1
+    assert store.keep(one) is not store.keep(zeros)
+
+
+def test_values_on_disk_share_parts_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_PART", 2**20)
+    store, given = ValueStore(0), values(9)
+    given.append(np.arange(2**19, dtype=np.float64))  # larger than a part
+    kept = [store.keep(array) for array in given]
+    assert len(store._maps) == 4
+    store.release()
+    for array, found in zip(given, kept, strict=True):
+        np.testing.assert_array_equal(found, array)
+
+
 def test_small_and_empty_values_are_kept_too() -> None:
     store = ValueStore(0)
     for array in (np.zeros((0, 3), np.float32), np.array(2.5), np.arange(3)):
