@@ -67,9 +67,10 @@ def models() -> list[str]:
     return found
 
 
-def print_medians(title: str, ratios: dict[str, list[float]]) -> None:
+def print_medians(title: str, names: Sequence[str], ratios: dict[str, list[float]]) -> None:
     """Print the median of each job's ratios over models, and keep it."""
-    title = f"{title}: median of {max(map(len, ratios.values()))} models of torchvision and timm"
+    libraries = " and ".join(sorted({NAMES[name] for name in names}, reverse=True))
+    title = f"{title}: median of {len(names)} models of {libraries}"
     print(title)
     for job, found in ratios.items():
         RATIOS.setdefault(title, {})[job] = round(statistics.median(found), 3)
@@ -85,7 +86,7 @@ def run(repeat: int, folder: Path) -> None:
         times = in_turns(_jobs(name, folder), repeat, warm=False)
         for job, ratio in print_ratios(f"{name} to ONNX", times, keep=False).items():
             ratios.setdefault(job, []).append(ratio)
-    print_medians("a file of ONNX in a process of its own", ratios)
+    print_medians("a file of ONNX in a process of its own", models(), ratios)
 
 
 def run_load(repeat: int) -> None:
@@ -108,7 +109,7 @@ def run_load(repeat: int) -> None:
         }
         for job, ratio in print_ratios(f"load of {name}", in_turns(jobs, repeat), keep=False).items():
             ratios.setdefault(job, []).append(ratio)
-    print_medians("load", ratios)
+    print_medians("load", models(), ratios)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,8 @@ def _factory(name: str, library: str) -> Callable[[], Any]:
 
         torch.manual_seed(0)
         if library == "timm":
+            if importlib.util.find_spec("torchvision"):
+                _torchvision()  # which timm imports, too
             import timm  # type: ignore[import-not-found]
 
             return timm.create_model(name, pretrained=False).eval()
