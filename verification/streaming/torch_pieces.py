@@ -88,6 +88,8 @@ class TorchPieces(FixedWeights, TorchRunner):
         except Exception:  # a user's module may refuse to be copied in any way
             return False
         self._paths = module_paths(self._model, self._graph.modules)
+        self._modules = list(self._model.modules())
+        self.__dict__.pop("_named_tensors", None)  # which is of the other module
         return True
 
     def exact_constants(self, inputs: Mapping[str, np.ndarray]) -> ExactConstants:
