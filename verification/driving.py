@@ -121,6 +121,7 @@ def _make_failed_row(row: ModuleRow, worst: Comparison, words: str) -> ModuleRow
         isolated_passed=False,
         isolated_max_abs=worst.max_abs,
         tolerance=worst.tolerance,
+        driven=True,
         reason=f"alone, on the source's own inputs {words}: {worst.reason}",
     )
 

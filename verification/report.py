@@ -62,6 +62,7 @@ class ModuleRow:
         isolated_tolerance: what was allowed when it runs alone.
         unproven: why agreement at its boundary proves nothing; empty where it proves something.
         isolated_unproven: why its agreement alone proves nothing.
+        driven: whether it agreed alone on the recorded inputs, and not on inputs made of these.
     """
 
     call: str
@@ -77,6 +78,7 @@ class ModuleRow:
     isolated_tolerance: float | None = None
     unproven: str = ""
     isolated_unproven: str = ""
+    driven: bool = False
 
     @property
     def verdict(self) -> str:

@@ -467,6 +467,51 @@ def test_boundary_that_lies_elsewhere_is_no_divergence() -> None:
     assert str(report.nets.settings[0]) == "alpha 0 against 0.3"
 
 
+class Squashed(tnn.Module):
+    """An activation whose inputs are small, whatever the net's are."""
+
+    def __init__(self, act: type[tnn.Module] = tnn.ReLU) -> None:
+        super().__init__()
+        self.fc = tnn.Linear(4, 4)
+        self.act = act()
+        self.out = tnn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.act(torch.tanh(self.fc(x))))
+
+
+def test_another_activation_is_named_where_the_values_of_the_net_do_not_show_it() -> None:
+    inputs = (torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),)
+    assert regraft.verify(Squashed(), Squashed(), inputs).passed
+    report = regraft.verify(Squashed(), Squashed(tnn.ReLU6), inputs)
+    assert not report.passed
+    assert all(row.passed for row in report.outputs)
+    assert report.nets.blamed(report.first_divergence)[0] == "act#1: layer ReLU against ReLU6"
+    assert "write: what computes the source's `ReLU`" in report.render(brief=True)
+
+
+class Attending(tnn.Module):
+    """Attention in one function, or written out without its scale."""
+
+    def __init__(self, written: bool = False) -> None:
+        super().__init__()
+        self.written = written
+        self.qkv = tnn.Linear(4, 12)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        if self.written:
+            return torch.softmax(q @ k.transpose(1, 2), -1) @ v
+        return tnn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def test_operators_of_what_one_side_has_in_one_function_are_not_counted() -> None:
+    inputs = (torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)),)
+    report = regraft.verify(Attending(), Attending(written=True), inputs)
+    assert not report.passed
+    assert not report.nets.settings
+
+
 def test_a_kernel_of_an_unknown_size_leaves_the_padding_open() -> None:
     net = parse(
         """

@@ -94,6 +94,7 @@ def compare_attributes(
             )
             (equal if agree else rows).append(_advised(row, target, mine.whole, theirs.operator))
         if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
+            rows += _functions(path, other, source, target, sides)
             continue
         for op_type, a, b in _numbers(*sides):
             at = list(dict.fromkeys(line for o in sides[0].counted(op_type) if (line := line_of(o))))
@@ -205,8 +206,33 @@ def _is_padded(read: Read) -> bool:
     return any(padding) if isinstance(padding, list) else padding is not None
 
 
+def _functions(
+    path: str, other: str, source: Graph, target: Graph, sides: tuple[Side, Side]
+) -> Iterator[AttributeRow]:
+    """Two layers without parameters that are one operator each, and another one: a ReLU6 for a ReLU."""
+    kinds = [[(o.domain, o.op_type) for o in side.operators] for side in sides]
+    held = [m.parameters for m in (source.modules.find(path), target.modules.find(other)) if m is not None]
+    if [len(found) for found in kinds] == [1, 1] and kinds[0] != kinds[1] and not any(held):
+        names = _class_name(source, path), _class_name(target, other)
+        yield AttributeRow(
+            path,
+            other,
+            names[1],
+            "layer",
+            *names,
+            structure=True,
+            statement=f"what computes the source's `{names[0]}`",
+            place=place_of(target, other, sides[1].operators[0]),
+        )
+
+
 def _numbers(source: Side, target: Side) -> Iterator[tuple[str, int, int]]:
-    """(operator, how many the source has, the target) where one of two modules has more."""
+    """(operator, how many the source has, the target) where one of two modules has more.
+
+    Nothing is told of modules of which one has in one operator (attention) what the other may write out.
+    """
+    if source.whole() != target.whole():
+        return
     for op_type in COUNTED:
         a, b = source.count(op_type), target.count(op_type)
         if a != b:

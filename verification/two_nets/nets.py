@@ -168,12 +168,15 @@ class NetComparison:
             agree: whether the nets' outputs do.
         """
         known = {row.module for row in self.nets.settings if not row.structure}
+        made_otherwise = {row.module for row in self.nets.settings}
         out: list[ModuleRow] = []
         for row in rows:
             path = row.call.rpartition("#")[0]
             if path not in self.modules:
                 where = "its boundary lies elsewhere" if path in self.moved else "it has no counterpart"
                 row = replace(row, reason=f"{where} in the target")
+            elif row.driven and path in made_otherwise:
+                known.add(path)  # its boundary agreed: it is the module that gives something else
             elif agree and row.passed is False and path not in known:
                 row = replace(row, passed=None, reason="its boundary lies elsewhere in the target")
             out.append(row)

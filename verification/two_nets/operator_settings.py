@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose
@@ -27,6 +28,7 @@ READ: dict[str, tuple[str, ...]] = {
 }
 """Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
 
+_NEVER_NEGATIVE = ("Abs", "Relu", "Sigmoid", "Softmax", "Sqrt", "Exp")
 COUNTED = (*READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
 
 
@@ -63,15 +65,26 @@ class Side:
         """The operators that count as one of a type."""
         return [o for o in self.operators if _counts(self.graph, o, op_type)]
 
+    def whole(self) -> Counter[str]:
+        """How many composites of each type there are that are several counted operators when written out."""
+        return Counter(o.op_type for o in self.operators if o.domain == "regraft" and o.op_type != "Linear")
+
 
 def _is(operator: Operator, op_type: str) -> bool:
     return operator.op_type == op_type and operator.domain == ""
 
 
 def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
-    """Whether an operator counts as one of its type: an Add of two computed values is a shortcut."""
+    """Whether an operator counts as one of its type: an Add of two computed values is a shortcut.
+
+    The Relu of what is never negative changes nothing.
+    """
     if not _is(operator, op_type):
         return False
+    if op_type == "Relu":
+        value = graph.operands(operator.key)[0]
+        before = None if value is None else graph.node(value.node)
+        return not (isinstance(before, Operator) and before.op_type in _NEVER_NEGATIVE)
     if op_type != "Add":
         return True
     return all(
