@@ -23,6 +23,11 @@ _TYPES = "expected element type"
 Row = TypeVar("Row")
 
 
+def name_call(call: str | None) -> str:
+    """Return a module call as it is printed: the root has no path; empty for None."""
+    return f"(root){call}" if call is not None and call.startswith("#") else call or ""
+
+
 def render(report: Report, *, brief: bool) -> str:
     """Return the report as text.
 
@@ -67,7 +72,9 @@ def _divergence(report: Report) -> list[str]:
         known = [report.first_divergence]
         if report.nets is not None:
             known = report.nets.blamed(report.first_divergence)
-        lines += [f"first divergence: {known[0]}", *known[1:]]
+        lines += [f"first divergence: {name_call(known[0])}", *known[1:]]
+        if any(row.call == report.first_divergence and row.isolated_passed for row in report.modules):
+            lines.append(f"  `{report.first_divergence}` is right alone: what enters it differs")
     frozen = _frozen(report)
     lines += frozen
     told = all(row.frozen for row in report.training if row.passed is False)

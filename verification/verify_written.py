@@ -12,6 +12,7 @@ from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
 from .recipes.comparing import Recipes
 from .report import Report
+from .report_text import name_call
 from .verifying import verify
 
 
@@ -28,7 +29,7 @@ class VerificationError(MismatchError):
         super().__init__(
             "E701",
             f"expected the output to compute what the source computes, and {proof}",
-            place=report.first_divergence or str(path),
+            place=name_call(report.first_divergence) or str(path),
             hint="nothing was written; --no-verify writes it all the same",
         )
 
