@@ -1,4 +1,4 @@
-"""Converts and proves a Llama-like decoder that is larger than the memory it may use, beside a copy of its files.
+"""Converts and proves a Llama-like decoder larger than the memory it may use, beside a copy of its files.
 
     python benchmarks/large.py --gigabytes 30 --held 4 [--to onnx --to mindspore] [--folder FOLDER]
 
@@ -132,7 +132,7 @@ def run(command: Sequence[str], held: int | None = None) -> Cost:
             resource.setrlimit(resource.RLIMIT_DATA, (held, held))
 
     start, before, most = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN), 0
-    with subprocess.Popen(command, preexec_fn=hold) as process:  # noqa: PLW1509 - no threads yet
+    with subprocess.Popen(command, preexec_fn=hold) as process:
         status = Path(f"/proc/{process.pid}/status")
         while process.poll() is None:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn.functional import scaled_dot_product_attention, silu
 
 
 class Attention(nn.Module):
@@ -25,7 +25,7 @@ class Attention(nn.Module):
             for p in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-        found = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        found = scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.o_proj(found.transpose(1, 2).flatten(2))
 
 
@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return values of the shape of `x`."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return self.down_proj(silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Layer(nn.Module):

@@ -13,7 +13,7 @@ import numpy as np
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
 from ...frontends.torch_module.modules.live_state import Changed, Untouched
-from ...ir import Graph, ModelError, ModuleTree, Operator, walk_operators
+from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
 from .runs import ELUS, CallRecord, Placeholder, Run
@@ -66,6 +66,8 @@ class TorchRunner:
     @cached_property
     def _paths(self) -> dict[Any, str]:
         """Module object -> its path in the tree."""
+        from ..training.torch_step import module_paths
+
         return {} if self._programme else module_paths(self._model, self._graph.modules)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
@@ -386,22 +388,6 @@ class _Frozen:
         for module, flag in self._flags:
             if module.training is not flag:
                 module.training = flag
-
-
-def module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
-    """Return module object -> canonical path in the tree, following the registrations of both."""
-    found: dict[Any, str] = {}
-    stack = [(model, 0)]
-    while stack:
-        module, key = stack.pop()
-        if module in found or key not in tree:
-            continue
-        found[module] = tree.path(key)
-        for name, child in module._modules.items():
-            registered = tree.module(key).children.get(name)
-            if child is not None and registered is not None:
-                stack.append((child, registered))
-    return found
 
 
 def _is_alterable(tensor: Any) -> bool:

@@ -32,7 +32,7 @@ class ExactConstants:
         self._tables[key] = flat if same else None  # of two, nothing tells which one was rounded
 
     def find(self, narrow: np.ndarray) -> np.ndarray | None:
-        """Return in float32 what an array was rounded from, which has these bits in bfloat16; None without it."""
+        """Return in float32 what was rounded to these bits of bfloat16; None where it is not known."""
         if narrow.dtype.name != "bfloat16" or narrow.size > _MOST:
             return None
         found = self._tables.get(narrow.tobytes())
@@ -41,7 +41,7 @@ class ExactConstants:
 
 @contextmanager
 def recording_constants(found: ExactConstants) -> Iterator[None]:
-    """Add to `found` what torch computes in a with block from tensors none of which is on the device ``meta``.
+    """Add to `found` what torch computes in a with block from tensors of which none is on ``meta``.
 
     Operators with an operand on ``meta`` have all of them there.
     """

@@ -44,14 +44,17 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
 
     moved: dict[str, float]
     calls: dict[str, dict[str, list[str]]]
-    read: Read
-    has_read: Callable[[str], None]
     _others: list[MindSporePieces]
     _values: Mapping[str, TensorData]
     _names: dict[int, str]
     _exact: dict[str, np.ndarray]
     _budget: int
     _wide: bool
+
+    def __init__(self, net: Any, paths: Mapping[int, str | tuple[str, ...]], *, imported: str = "") -> None:
+        super().__init__(net, paths, imported=imported)
+        self.read: Read = unpaced
+        self.has_read: Callable[[str], None] = unwatched
 
     @staticmethod
     def of_output(
@@ -109,7 +112,6 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint, wide=wide)
         runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
-        runner.read, runner.has_read = unpaced, unwatched
         runner.runtime += " in float32, in pieces" if wide else " in pieces"
         return runner
 

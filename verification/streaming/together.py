@@ -1,4 +1,4 @@
-"""Runs a source, the source in float64, and a target at the same time, so that weights come from disk once."""
+"""Runs a source, the source in float64, and a target at once, so that weights come from disk once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _APART = 1 << 28
 
 
 class RunTogether:
-    """One run of a source and of its target, in which the target's weights are compared with the source's too.
+    """One run of a source and its target, in which the target's weights are compared with the source's too.
 
     Args:
         source: the source.
@@ -42,7 +42,8 @@ class RunTogether:
         sides = [self._source, *([self._exact] if self._exact.separate() else [])]
         numbers = [pace.join() for _ in (*sides, self.target)]
         with ThreadPoolExecutor(len(sides)) as threads:
-            runs = [threads.submit(_run, pace, n, side, inputs) for n, side in zip(numbers, sides, strict=False)]
+            own = zip(numbers, sides, strict=False)  # the last number is the target's
+            runs = [threads.submit(_run, pace, n, side, inputs) for n, side in own]
             if self._values is not None:
                 self.target.has_read = self._values.look_at
             try:

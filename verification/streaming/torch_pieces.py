@@ -81,7 +81,7 @@ class TorchPieces(FixedWeights, TorchRunner):
 
     def separate(self) -> bool:
         """Make this runner run a copy of the module that shares its weights; return whether there is one."""
-        from ..runners.torch_runner import module_paths
+        from ..training.torch_step import module_paths
 
         try:
             self._model = copied_module(self._model)

@@ -333,6 +333,22 @@ def _refuse_other_dropouts(dropped: _Dropped) -> None:
         )
 
 
+def module_paths(model: Any, tree: ModuleTree) -> dict[Any, str]:
+    """Return module object -> canonical path in the tree, following the registrations of both."""
+    found: dict[Any, str] = {}
+    stack = [(model, 0)]
+    while stack:
+        module, key = stack.pop()
+        if module in found or key not in tree:
+            continue
+        found[module] = tree.path(key)
+        for name, child in module._modules.items():
+            registered = tree.module(key).children.get(name)
+            if child is not None and registered is not None:
+                stack.append((child, registered))
+    return found
+
+
 def tree_paths(paths: Mapping[Any, str], tree: ModuleTree) -> dict[Any, str]:
     """Return the same mapping in the tree's registration order."""
     order = {tree.path(module.key): i for i, module in enumerate(tree)}
