@@ -79,7 +79,9 @@ def of_torch(
             return None
         found = {str(term): handle(value) for term, value in values.items() if value is not None}
         if "step" in values:
-            steps.add(_count(values["step"]))
+            step = found.get("step")
+            counted = step.numpy().reshape(-1)[0] if step is not None and step.shape in ((), (1,)) else None
+            steps.add(_count(values["step"] if step is None else counted))
         unknown = set(found) - {"step", "momentum_buffer", *_SAVED}
         if unknown:
             made.missing = (

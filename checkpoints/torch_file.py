@@ -20,6 +20,7 @@ from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
 from ..ir.types import DTYPES
 from .optimizer_state import OptimizerState, of_torch
+from .torch_records import TorchRecords, find_records
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +49,7 @@ _ALIGNMENT = 64  # torch's own, so that storages can be mapped
 
 
 class TorchFile:
-    """A file of ``torch.save``, read once and mapped where its format allows it; nothing in it is executed.
+    """A file of ``torch.save``; its tensors stay in it where the format allows it, and nothing is executed.
 
     Raises:
         ModelError: when the file is missing or malformed.
@@ -62,7 +63,9 @@ class TorchFile:
                 "E105", "PyTorch is needed to read its checkpoints", hint='pip install "regraft[torch]"'
             ) from error
         require_file(path)
-        self.path, self._content = path, _loaded(path)
+        records = find_records(path)
+        self.path, self._content = path, _loaded(path, "cpu" if records is None else "meta")
+        self._records = None if records is None else TorchRecords(path, records)
 
     def tensors(self, notes: list[str]) -> dict[str, TensorData]:
         """The tensors of the state dict.
@@ -74,7 +77,7 @@ class TorchFile:
             ModelError: when the file holds anything but tensors by name.
         """
         state = _state(self._content, self.path, notes)
-        return {name: _handle(name, tensor, self.path) for name, tensor in state.items()}
+        return {name: self._handle(name, tensor) for name, tensor in state.items()}
 
     def optimizer(self, tensors: Mapping[str, TensorData]) -> OptimizerState | None:
         """What an optimizer keeps of the file's tensors; None where there is none."""
@@ -83,25 +86,38 @@ class TorchFile:
             found = content.get(key)
             found = found[0] if isinstance(found, list) and len(found) == 1 else found
             if isinstance(found, Mapping):
-                return of_torch(found, tensors, lambda value: _slot(value, self.path))
+                return of_torch(found, tensors, self._slot)
         return None
 
+    def _slot(self, value: object) -> TensorData | None:
+        import torch
 
-def _slot(value: object, path: Path) -> TensorData | None:
-    import torch
+        return self._handle("slot", value) if isinstance(value, torch.Tensor) else None
 
-    return _handle("slot", value, path) if isinstance(value, torch.Tensor) else None
+    def _handle(self, name: str, tensor: torch.Tensor) -> TensorData:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        require_name(name, "the name of a tensor", str(self.path))
+        found: TensorData | None = None
+        if tensor.layout == _strided() and not tensor.is_quantized and dtype in DTYPES:
+            if self._records is not None:
+                found = self._records.tensor(name, dtype, tensor)
+            elif tensor.device.type == "cpu":
+                storage = ("torch", tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+                found = TensorData(dtype, tuple(tensor.shape), lambda: array_of(tensor), storage)
+        if found is None:
+            what = f"`{name}` {tensor.dtype} {tensor.layout}"
+            raise ModelError("E101", f"expected a plain tensor, got {what}", place=str(self.path))
+        return found
 
 
-def _loaded(path: Path) -> object:
-    """What `torch.load` reads of a file, as weights only."""
+def _loaded(path: Path, device: str) -> object:
+    """What `torch.load` reads of a file, as weights only; on ``meta`` nothing of the tensors."""
     import torch
 
     try:
-        mapped = zipfile.is_zipfile(path)  # files from before torch 1.6 cannot be mapped
         with warnings.catch_warnings(), _bounded():
             warnings.simplefilter("ignore")  # torch's, about its own formats
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            return torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch's reader raises whatever its parsers do
         raise ModelError(
             "E101",
@@ -174,22 +190,6 @@ def _is_state(value: object) -> bool:
         and len(value) > 0
         and all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in value.items())
     )
-
-
-def _handle(name: str, tensor: torch.Tensor, path: Path) -> TensorData:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if (
-        tensor.layout != _strided()
-        or tensor.is_quantized
-        or tensor.device.type != "cpu"
-        or dtype not in DTYPES
-    ):
-        raise ModelError(
-            "E101", f"expected a plain tensor, got `{name}` {tensor.dtype} {tensor.layout}", place=str(path)
-        )
-    require_name(name, "the name of a tensor", str(path))
-    storage = ("torch", tensor.untyped_storage().data_ptr(), tensor.storage_offset())
-    return TensorData(dtype, tuple(tensor.shape), lambda: array_of(tensor), storage)
 
 
 def _strided() -> Any:
