@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Iterator
@@ -97,6 +98,7 @@ class ElementWriters:
         """
         rows, columns = stored.shape
         size = stored.itemsize
+        _read_ahead(stored)
         count = max(1, BAND // (rows * size))
         if count >= columns or count * size >= _PAGE:
             for first in range(0, columns, count):
@@ -193,6 +195,19 @@ def _write_at(raw: Any, chunks: Iterator[memoryview] | list[memoryview], at: int
                     raw.seek(at)
                     written = raw.write(chunk)
             chunk, at = chunk[written:], at + written
+
+
+def _read_ahead(stored: Array) -> None:
+    """Let the system begin to read elements that lie in a mapped file in order, as their use is not."""
+    mapped: Any = stored
+    while isinstance(mapped, np.ndarray):
+        mapped = mapped.base
+    if isinstance(mapped, memoryview):
+        mapped = mapped.obj
+    if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
+        start = stored.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+        early = start % mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_WILLNEED, start - early, stored.nbytes + early)
 
 
 def _require_size(data: TensorData, array: Array) -> None:

@@ -137,7 +137,7 @@ def release_values(module: Module) -> None:
 
 
 def prefetch_values(module: Module) -> int:
-    """Let the system begin to read a module's own mapped parameters; return the bytes of its own ones."""
+    """Let the system begin to read a module's own mapped parameters; return the bytes of all its own."""
     size = 0
     for tensor in module._parameters.values():
         if tensor is None:

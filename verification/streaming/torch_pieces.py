@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Literal
@@ -35,6 +36,7 @@ class TorchPieces(FixedWeights, TorchRunner):
         super().__init__(graph)
         self._real, self.read = real, unpaced
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
+        self._model = self._given  # as it is: its values are widened where it uses them
         self._double = real == "float64"
         self.runtime += f" in {real}, in pieces" if real else " in pieces"
 
@@ -72,8 +74,10 @@ class TorchPieces(FixedWeights, TorchRunner):
         import torch
 
         threads = torch.get_num_threads()
-        with self._ready():
+        with self._ready(), warnings.catch_warnings():
             torch.set_num_threads(1)  # one thread a run
+            # torch's own, about an input that is wider than a weight
+            warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
             try:
                 yield
             finally:

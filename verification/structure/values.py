@@ -70,7 +70,7 @@ class ValueComparison:
         return list(rows.values()), len({self._mapping.rows[number].target for number in self._found})
 
     def _compare(self, number: int) -> ValueRow | None:
-        """Return the difference that a row of the map shows; None where there is none or it is not compared."""
+        """Return the difference that a row of the map shows; None without one or if none was looked for."""
         if number in self._found:
             return self._found[number]
         row = self._mapping.rows[number]
