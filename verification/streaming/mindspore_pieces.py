@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from ...checkpoints import read_checkpoint
 from ...ir import ModelError, TensorData
+from ...ir.outside.memory_limits import data_limit
 from ..runners.emitted_net import emitted_net_without_values
-from ..runners.mindspore_cells import cells_of
+from ..runners.mindspore_cells import cells_of, start
 from ..runners.mindspore_runner import MindSporeRunner
 from ..runners.runs import Run
 from ..structure.sharing import Held
@@ -21,9 +22,12 @@ from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
 from .pace import Read, unpaced, unwatched
-from .widening import half_unit, largest_move, widen_array
+from .widening import Recycled, half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
+
+_BLOCK = "0.1GB"
+"""What MindSpore's memory pool takes at a time."""
 
 _LARGE = 1 << 20
 """Bytes of a constant up to which it may be one that was rounded."""
@@ -80,6 +84,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         Raises:
             ModelError: when its files cannot be used, or the checkpoint does not fit the net.
         """
+        _take_memory_in_small_blocks()
         known = Literals(literals)
         runner = MindSporePieces._of(folder, known, wide=wide, budget=budget)
         if not wide:
@@ -198,6 +203,7 @@ class _Reader:
         self._pieces, self._values, self._names = pieces, pieces._values, pieces._names
         self._exact, self._budget, self._wide = pieces._exact, pieces._budget, pieces._wide
         self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._memory = Recycled(self._budget)
 
     def __call__(self, parameter: Any) -> Any:
         """Return a Tensor with the values of a Parameter; itself where it is none of the net's."""
@@ -210,15 +216,35 @@ class _Reader:
             self._kept.move_to_end(name)
             return self._kept[name][0]
         self._pieces.read(self._values[name].nbytes)
-        array = self._exact[name] if name in self._exact else self._values[name].numpy()
-        array = widen_array(array) if self._wide else array
-        self._pieces.has_read(name)
-        size = array.nbytes
+        stored = self._values[name].numpy()
+        array = self._exact.get(name, stored)
+        widens = self._wide and array.dtype.name == "bfloat16"
+        size = array.nbytes * (2 if widens else 1)
         while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
             self._kept.popitem(last=False)
-        tensor = Tensor(np.ascontiguousarray(array))
+        if widens:
+            own = self._memory.take(array.shape)  # as long as a Tensor is on it
+            widen_array(array, own)
+            tensor = Tensor.from_numpy(own)
+        else:
+            tensor = Tensor(np.ascontiguousarray(widen_array(array) if self._wide else array))
+        self._pieces.has_read(name)
         self._kept[name] = tensor, size
         return tensor
+
+
+def _take_memory_in_small_blocks() -> None:
+    """Make MindSpore's pool take 100 MB at a time, and not one GB, where memory is limited for this process.
+
+    It can be set once, before the pool is used.
+    """
+    if data_limit() is None:
+        return
+    start()
+    from mindspore import runtime
+
+    with suppress(RuntimeError, ValueError):
+        runtime.set_memory(init_size=_BLOCK, increase_size=_BLOCK)
 
 
 def _is_table(data: TensorData) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from math import prod
 
@@ -38,6 +39,31 @@ class Scratch:
             return self._memory[start : self._end].reshape(shape)
         self._end = start
         return np.empty(shape, np.float32)
+
+
+class Recycled:
+    """Memory for widened weights that is used again when nothing refers to an array on it any more.
+
+    Args:
+        size: bytes that are kept for later use at most.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._room, self._free = size // 4, list[np.ndarray]()
+
+    def take(self, shape: Sequence[int]) -> np.ndarray:
+        """Return an array of float32 of any values; what views of it are made of must be this very object."""
+        wanted = prod(shape)
+        fitting = [at for at, memory in enumerate(self._free) if wanted <= memory.size <= 2 * wanted]
+        memory = self._free.pop(fitting[-1]) if fitting else np.empty(wanted, np.float32)
+        array = memory[:wanted].reshape(shape)
+        weakref.finalize(array, self._give_back, memory).atexit = False
+        return array
+
+    def _give_back(self, memory: np.ndarray) -> None:
+        self._free.append(memory)
+        while sum(each.size for each in self._free) > self._room:
+            self._free.pop(0)
 
 
 def widen_array(array: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
