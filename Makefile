@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests write no bytecode, and start hundreds of processes that read it.
 COMPILE := $(BIN)/python -m compileall -q -j 2 -x '/(\.venv|out|build|benchmarks|tests|docs)[^/]*/' .
 
-.PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
+.PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ bench: $(READY)  ## ratios to what a user would run instead, kept beside earlier
 
 # A sweep of a suite ends with 1 where cases are not equal: the table comes then, too. ONLY=REGEX, SAMPLE=cases of each kind.
 SWEEP = $(BIN)/regraft sweep benchmarks/suites/$(1).toml -o out/$(1) --only "$(ONLY)" $(if $(SAMPLE),--sample $(SAMPLE)) || test $$? -eq 1
+
+large: $(READY)  ## a decoder larger than its memory, converted and proved, beside a copy of it: GB=30 HELD=4 (of 1e9 bytes), on TMPDIR
+	$(BIN)/python benchmarks/large.py --gigabytes $(or $(GB),3) --held $(or $(HELD),1.5)
 
 corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora ONLY=REGEX SAMPLE=cases of each kind
 	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,torch)

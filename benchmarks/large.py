@@ -119,6 +119,15 @@ class Cost:
         """Seconds of the processor."""
         return self.user + self.system
 
+    def plus(self, other: Cost) -> Cost:
+        """Return what two commands took, one after the other."""
+        return Cost(
+            self.clock + other.clock,
+            self.user + other.user,
+            self.system + other.system,
+            max(self.private, other.private),
+        )
+
 
 def run(command: Sequence[str], held: int | None = None) -> Cost:
     """Run a command, held to so many bytes of private memory.
@@ -160,6 +169,11 @@ def main() -> None:
     options = parser.parse_args()
     size, held = Size.of(options.gigabytes), int(options.held * 1e9)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        needed, free = int(2.1e9 * options.gigabytes), shutil.disk_usage(folder).free
+        if free < needed:
+            raise SystemExit(
+                f"expected {needed / 1e9:.0f} GB free for the model and a copy, got {free / 1e9:.0f}"
+            )
         measure(size, held, options.to or ["onnx", "mindspore"], Path(folder))
 
 
@@ -181,8 +195,7 @@ def measure(size: Size, held: int, targets: Sequence[str], folder: Path) -> None
         report(f"to {to}", written, copied)
         proved = run([*python, "verify", *source[:1], str(target), *source[1:], "--stream"], held)
         report(f"{to} proved", proved, copied)
-        sums = [getattr(written, n) + getattr(proved, n) for n in ("clock", "user", "system")]
-        report("both", Cost(*sums, max(written.private, proved.private)), copied)
+        report("both", written.plus(proved), copied)
         shutil.rmtree(out)
 
 

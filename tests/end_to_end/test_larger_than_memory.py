@@ -1,9 +1,10 @@
-"""Weights that are larger than the memory that a process may use: written in shards and read back."""
+"""Weights that are larger than the memory that a process may use: written in shards, read back and proved."""
 
 import json
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,14 @@ WIDTH, LAYERS = 4096, 6
 ALLOWED = 90_000_000
 """Bytes that a conversion of 201 MB of weights may use above what the libraries have taken."""
 
+PROVED = ["equal True", "equal True"]
+"""What is said of ONNX and MindSpore: the verdict, and whether there was a result in float64."""
+
+PROVED_IN = 200_000_000
+"""Bytes that the comparisons may allocate besides: less than the weights are, and half of them in float32."""
+
 CODE = f"""
+import resource
 import sys
 from pathlib import Path
 import torch
@@ -40,14 +48,28 @@ def write(graph, folder, **options):
     regraft.save(rewritten, folder / "net.onnx", **options)
     regraft.save(rewritten, folder / "mindspore", to="mindspore", **options)
 
+def verify(graph, folder):
+    for target in (folder / "net.onnx", folder / "mindspore"):
+        report = regraft.verify(graph, target, pieces=True)
+        print(report.verdict, not any("no float64" in note for note in report.notes), flush=True)
+
 if __name__ == "__main__":
     folder = Path(__file__).parent
-    write(regraft.load(Net(2, 2), ("1x2x2:bfloat16",)), folder / "small")  # loads libraries
+    small = regraft.load(Net(2, 2), ("1x2x2:bfloat16",))
+    write(small, folder / "small")  # loads libraries
+    verify(small, folder / "small")
     print("begins", flush=True)
     sys.stdin.readline()
     inputs = ("1x2x{WIDTH}:bfloat16",)  # of three axes: ONNX then has the weights transposed
     graph = regraft.load(f"{{__file__}}:Net", inputs, params=folder / "weights", meta=True)
     write(graph, folder / "out", max_shard_size="80MB")
+    print("written", flush=True)
+    sys.stdin.readline()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    private = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
+    held = private + {PROVED_IN}
+    resource.setrlimit(resource.RLIMIT_DATA, (held, held))
+    verify(graph, folder / "out")
 """
 
 
@@ -92,18 +114,30 @@ def test_weights_are_written_in_less_memory_than_they_are(source: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline().strip() == "begins"
+        assert [process.stdout.readline().strip() for _ in range(3)] == [*PROVED, "begins"]
         base, most = own_memory(process.pid), 0
         process.stdin.write("\n")
         process.stdin.flush()
-        while process.poll() is None:
+        written, said = threading.Event(), list[str]()
+
+        def listen() -> None:
+            assert process.stdout is not None
+            said.append(process.stdout.readline())
+            written.set()
+
+        threading.Thread(target=listen, daemon=True).start()
+        while not written.is_set():
             with suppress(OSError):
                 most = max(most, own_memory(process.pid) - base)
             if most > ALLOWED:
                 process.kill()
             time.sleep(0.002)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        proofs = [line.strip() for line in process.stdout]
     assert most <= ALLOWED, f"used {most / 1e6:.0f} MB above its libraries"
-    assert process.returncode == 0
+    assert (said, process.returncode) == (["written\n"], 0)
+    assert proofs == PROVED
     values = read_checkpoint(source / "weights")
     assert sum(data.nbytes for data in values.values()) > 2 * ALLOWED
 

@@ -138,6 +138,9 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         moved = max(map(largest_move, arrays, others), default=0.0)
         self.moved[name] = self.moved.get(name, 0.0) + moved
 
+    def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
+        return super()._bind({n: widen_array(a) for n, a in inputs.items()} if self._wide else inputs)
+
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:

@@ -140,6 +140,10 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         """Return the element types of the outputs as the file states them."""
         return [dtype_of_onnx(o.type.tensor_type.elem_type) for o in self._model.graph.output]
 
+    def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        feeds = super()._feeds(inputs)
+        return {name: widen_array(array) for name, array in feeds.items()} if self._wide else feeds
+
     def _edges(self) -> list[str]:
         return list(dict.fromkeys(n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]))
 

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 import regraft
 from regraft.ir import Graph, UsageError
 from regraft.verification.streaming import deciding
+from regraft.verification.streaming.torch_pieces import TorchPieces
 
 
 class Residual(nn.Module):
@@ -68,9 +69,22 @@ class Tied(nn.Module):
         return F.linear(self.norm(x), self.embed.weight)
 
 
+class Turned(nn.Module):
+    """A layer between tables that its code computes, each rounded in a file of bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.proj = nn.LayerNorm(12), nn.Linear(12, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.arange(5.0)[:, None] / 7.0 ** torch.arange(12.0)
+        return self.proj(self.norm(x) * angles.cos().to(x.dtype)) * angles.sin().to(x.dtype)
+
+
 NETS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "resnet": (ResNet, "2x3x16x16"),
     "tied": (Tied, "2x5:int64"),
+    "turned": (Turned, "2x5x12"),
 }
 
 
@@ -84,7 +98,8 @@ def loaded(name: str, dtype: torch.dtype = torch.float32) -> Graph:
             if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
                 module.weight.uniform_(0.5, 1.5)
                 module.bias.normal_()
-    return regraft.load(net, [regraft.InputSpec.parse(inputs)])
+    example = regraft.InputSpec.parse(inputs if ":" in inputs else f"{inputs}:{str(dtype)[6:]}")
+    return regraft.load(net, [example])
 
 
 def written(name: str, path: Path, dtype: torch.dtype = torch.float32) -> tuple[Graph, Path]:
@@ -202,6 +217,24 @@ def test_bfloat16_is_compared_in_float32(file: str, tmp_path: Path) -> None:
     assert report.passed, report.render()
     assert report.summary().startswith("equal in the forward pass in pieces, in float32: 1 output")
     assert max(row.max_rel for row in report.outputs) < 1e-3  # 3.46 is 3.453125 in the file
+
+
+@pytest.mark.parametrize("file", ["net.onnx", "net"])
+def test_a_rounded_table_is_taken_as_the_source_computes_it(file: str, tmp_path: Path) -> None:
+    graph, path = written("turned", tmp_path / file, torch.bfloat16)
+    report = regraft.verify(graph, path, pieces=True)
+    assert report.passed, report.render()
+    assert max(row.max_rel for row in report.outputs) < 1e-5
+
+
+def test_the_run_in_float64_has_no_weights_of_its_own() -> None:
+    graph = loaded("tied")
+    model = graph.origin.model
+    assert isinstance(model, nn.Module)
+    runner = TorchPieces(graph, "float64")
+    assert runner.separate()
+    assert runner._model is not model
+    assert [p.data_ptr() for p in runner._model.parameters()] == [p.data_ptr() for p in model.parameters()]
 
 
 def test_pieces_are_for_the_forward_pass_of_torch_alone(tmp_path: Path) -> None:
