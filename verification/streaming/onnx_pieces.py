@@ -99,7 +99,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         narrow = [
             t for n, t in self._sliced.initializers.items() if t.data_type in NARROW and n not in weights
         ]
-        found = {t.name: numpy_helper.to_array(t) for t in narrow if self._size(t.name) <= _LARGE}
+        found = {t.name: self._stored(t) for t in narrow if self._size(t.name) <= _LARGE}
         steps = {name: step for name, array in found.items() if (step := half_unit(array)).any()}
         for name, step in list(steps.items()):
             number = rounded_from(float(found[name]), float(step), literals) if not step.shape else None
