@@ -100,8 +100,11 @@ def identifier(name: str) -> str:
 
 
 def attribute_name(name: str, taken: Container[str] = ()) -> str:
-    """Return an attribute name for a Cell: `name`, with a trailing ``_`` where that is reserved or taken."""
-    found = identifier(name)
+    """Return an attribute name for a Cell: `name`, with a trailing ``_`` where that is reserved or taken.
+
+    MindSpore refuses parameters whose names are not ASCII; such characters become their numbers.
+    """
+    found = identifier("".join(c if c.isascii() else f"u{ord(c):04x}" for c in name))
     while found in reserved_attributes() or found in taken:
         found += "_"
     return found

@@ -631,3 +631,15 @@ def test_a_small_loss_of_large_logits(tmp_path: Path) -> None:
     text = assert_same(loss, tmp_path / "out", x)
     assert "def log_softmax(x, axis):" in text
     assert "def log_softmax" not in assert_same(lambda x: x.log_softmax(1), tmp_path / "plain", x)
+
+
+def test_an_index_that_is_computed_of_a_size_is_a_subscript(tmp_path: Path) -> None:
+    source = assert_same(lambda x: x[x.shape[0] - 1] * 2, tmp_path, floats(2, 4))
+    assert ".shape[0] - 1)]" in source
+
+
+def test_parameters_of_modules_with_chinese_names_have_names_that_mindspore_takes(tmp_path: Path) -> None:
+    model = torch.nn.Sequential()
+    model.add_module("名", torch.nn.Linear(4, 3))
+    source = assert_same(model, tmp_path, floats(2, 4))
+    assert "self.u540d = nn.Dense(" in source

@@ -135,6 +135,8 @@ def gather(view: View) -> Expression:
         if start >= 0 or stop <= 0:
             bounds = [Literal(start, "start")] * bool(start) + [":"] + [Literal(stop, "stop")] * bool(stop)
             return _subscript(view, axis, view.rank(), Expression(tuple(bounds)))
+    if view.host(1) == "int":  # computed of sizes, in Python
+        return _subscript(view, axis, view.rank(), view.use(1))
     if indices is not None and indices.size and int(indices.min()) < 0:
         raise Refused  # ops.gather gives zeros for a negative index
     return call("ops.gather", view.tensor(0), view.tensor(1), axis)
