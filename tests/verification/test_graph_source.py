@@ -102,7 +102,7 @@ def test_a_graph_runs_with_the_weights_that_a_live_model_has() -> None:
     assert np.shares_memory(shared, net.weight.detach().numpy())
     inputs = {"input": np.ones((2, 64), np.float32)}
     wanted = net(torch.ones(2, 64)).detach().numpy()
-    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5)
+    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5, atol=1e-6)
     with runner.altered(np.zeros_like):
         assert not runner.run(inputs).outputs[0][1].any()
-    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5)
+    np.testing.assert_allclose(runner.run(inputs).outputs[0][1], wanted, rtol=1e-5, atol=1e-6)
