@@ -18,7 +18,7 @@ from .registry import Frontend, file_names, frontend, frontend_of_file, frontend
 
 __all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
 
-_REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)\Z")
+_REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[^\W\d][\w.]*)\Z")
 
 
 def resolve(model: object, options: LoadOptions) -> tuple[str, object]:

@@ -248,3 +248,10 @@ def test_a_framework_that_is_not_installed_is_told_with_what_to_install(
     assert "E105 expected `mindspore` to be installed, got no such module - at " in str(caught.value)
     assert f"net.py:{len(text.splitlines()) if 'def' in text else 1}" in str(caught.value)
     assert 'pip install "regraft[mindspore]"' in str(caught.value)
+
+
+def test_a_model_may_have_a_chinese_name(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("import torch\nclass 网络(torch.nn.ReLU):\n    pass\n", encoding="utf-8")
+    graph = regraft.load(f"{path}:网络", ("2x3",))
+    assert graph.modules.root.class_name == "网络"
