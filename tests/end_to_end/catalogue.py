@@ -193,6 +193,7 @@ CASES = [
     Case("torch_odd", "InPlace", _image(3, 6, 6)),
     Case("torch_odd", "TwoOutputs", _image(3, 8, 8)),
     Case("torch_odd", "DictOutput", _image(3, 9, 12)),
+    Case("torch_odd", "AlignedCorners", _image(3, 6, 5)),
     Case("torch_odd", "Normalisations", _image(3, 6, 6)),
     Case("torch_odd", "Activations", _image(3, 5, 5)),
     Case("torch_odd", "Buffers", _image(3, 8, 8)),

@@ -20,10 +20,12 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
     wanted = call.result_shape[2:]
     if scales is None:
         return _resized_to_size(call, x, **attributes)
+    if attributes["coordinate_transformation_mode"] == "align_corners" and not all(
+        map(_is_whole, scales, sizes)
+    ):
+        return _resized_to_size(call, x, **attributes)  # ONNX's places depend on the fraction, torch's do not
     factors = [_factor(*row) for row in zip(scales, sizes, wanted, strict=True)]
     found = [_scaled(*row) for row in zip(factors, sizes, wanted, strict=True)]
-    if found != list(wanted) and attributes["coordinate_transformation_mode"] == "align_corners":
-        return _resized_to_size(call, x, **attributes)  # the scales have no part in it
     given = call.type.with_shape(tuple(as_dim(s) for s in (*call.result_shape[:2], *found)))
     scale = call.constant([1.0, 1.0, *factors], "float32")
     y = call.op("Resize", x, None, scale, None, types=[given], **attributes)
@@ -37,6 +39,11 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
 
 def _resized_to_size(call: Call, x: Value, **attributes: Any) -> Value:
     return call.op("Resize", x, None, None, call.shape_value(call.result_shape), **attributes)
+
+
+def _is_whole(scale: float, size: Size) -> bool:
+    """Whether a scale makes a whole number of places of a size; of any size where it is symbolic."""
+    return (scale * size if isinstance(size, int) else scale).is_integer()
 
 
 def _factor(scale: float, size: Size, wanted: Size) -> np.float32:

@@ -152,6 +152,14 @@ class DictOutput(nn.Module):
         return result
 
 
+class AlignedCorners(nn.Module):
+    """Sizes by scales that are no whole numbers, with aligned corners."""
+
+    def forward(self, x):
+        y = F.interpolate(x, scale_factor=1.7, mode="bilinear", align_corners=True)
+        return F.interpolate(y, scale_factor=(0.6, 1.3), mode="bicubic", align_corners=True)
+
+
 class Normalisations(nn.Module):
     """LayerNorm over two axes, GroupNorm, InstanceNorm, LayerNorm and BatchNorm without affine."""
 

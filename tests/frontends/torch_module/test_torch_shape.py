@@ -158,6 +158,17 @@ def test_interpolate_with_aligned_corners(check, mode):
     )
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("scales", [(1.7, 0.6), (2, 1.5), (1.4, 1.7)])
+def test_aligned_corners_do_not_depend_on_the_fraction_of_a_scale(check, mode, scales):
+    def resize(x):
+        return F.interpolate(x, scale_factor=scales, mode=mode, align_corners=True)
+
+    graph = check(resize, floats(2, 3, 6, 5), atol=1e-4)
+    (operator,) = [o for o in graph.operators() if o.op_type == "Resize"]
+    assert graph.operands(operator.key)[2] is None  # it has sizes, and no scales
+
+
 def test_interpolate_1d_and_3d(check):
     check(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), floats(2, 3, 6))
     check(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), floats(2, 3, 4, 3, 2))
