@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi
+from typing import Any
 
 import numpy as np
 
@@ -202,3 +203,15 @@ def patches(
             "Gather", x, call.constant((np.arange(kernel[at]) * dilate[at])[:, None] + starts), axis=axis
         )
     return call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5])
+
+
+def scales_make_sizes(scales: Sequence[float], sizes: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Return whether scales make exactly the wanted sizes, without a fraction that is cut off.
+
+    Where corners are aligned, ONNX's definition has the fraction in its places, and PyTorch and MindSpore
+    have the sizes alone. A symbolic size is taken to be what a whole scale makes of it.
+    """
+    return all(
+        scale * size == result if isinstance(size, int) and isinstance(result, int) else scale.is_integer()
+        for scale, size, result in zip(scales, sizes, wanted, strict=True)
+    )

@@ -214,6 +214,7 @@ CASES = [
     Case("mindspore_vision", "Activations", _image(3, 4, 4)),
     Case("mindspore_vision", "NormAxes", _image(2, 5, 6)),
     Case("mindspore_vision", "Segmentation", _image(3, 16, 16)),
+    Case("mindspore_vision", "AlignedCorners", _image(2, 6, 5, 4)),
     Case("mindspore_text", "LibraryEncoder", _text(50, 7)),
     Case("mindspore_text", "LibraryLayer", _image(6, 16)),
     Case("mindspore_text", "HandEncoder", _text(40, 12)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....ir import Value
+from ...formulas import scales_make_sizes
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -15,9 +17,13 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 def _resize(call: Call, **attributes: Any) -> Value:
     """To the size of argument 1, over the axes behind the first two."""
+    return _resize_to(call, call.ints(1), **attributes)
+
+
+def _resize_to(call: Call, wanted: Sequence[int], **attributes: Any) -> Value:
     x = call.value(0)
     batch = call.op("Shape", x, start=0, end=2)
-    sizes = call.op("Concat", batch, call.constant(call.ints(1)), axis=0)
+    sizes = call.op("Concat", batch, call.constant(wanted), axis=0)
     return call.op("Resize", x, None, None, sizes, **attributes)
 
 
@@ -72,8 +78,13 @@ def _upsample(call: Call, **attributes: Any) -> Value:
     if call.arg(1, None) is not None:
         call.ignore(2)
         return _resize(call, **attributes)
-    scales = call.constant([1.0, 1.0, *call.floats(2)], "float32")
-    return call.op("Resize", call.value(0), None, scales, **attributes)
+    factors, x = call.floats(2), call.value(0)
+    wanted = [d for d in (call.type.shape or ())[2:] if isinstance(d, int)]
+    is_aligned = attributes["coordinate_transformation_mode"] == "align_corners"
+    is_known = len(wanted) == len(factors)
+    if is_aligned and is_known and not scales_make_sizes(factors, call.shape(x)[2:], wanted):
+        return _resize_to(call, wanted, **attributes)
+    return call.op("Resize", x, None, call.constant([1.0, 1.0, *factors], "float32"), **attributes)
 
 
 @TABLE.op("UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")

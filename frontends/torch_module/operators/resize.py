@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....ir import Value
+from ...formulas import scales_make_sizes
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 from ..symbols import Size, as_dim
@@ -20,10 +21,9 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
     wanted = call.result_shape[2:]
     if scales is None:
         return _resized_to_size(call, x, **attributes)
-    if attributes["coordinate_transformation_mode"] == "align_corners" and not all(
-        map(_is_whole, scales, sizes)
-    ):
-        return _resized_to_size(call, x, **attributes)  # ONNX's places depend on the fraction, torch's do not
+    is_aligned = attributes["coordinate_transformation_mode"] == "align_corners"
+    if is_aligned and not scales_make_sizes(scales, sizes, wanted):
+        return _resized_to_size(call, x, **attributes)
     factors = [_factor(*row) for row in zip(scales, sizes, wanted, strict=True)]
     found = [_scaled(*row) for row in zip(factors, sizes, wanted, strict=True)]
     given = call.type.with_shape(tuple(as_dim(s) for s in (*call.result_shape[:2], *found)))
@@ -39,11 +39,6 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
 
 def _resized_to_size(call: Call, x: Value, **attributes: Any) -> Value:
     return call.op("Resize", x, None, None, call.shape_value(call.result_shape), **attributes)
-
-
-def _is_whole(scale: float, size: Size) -> bool:
-    """Whether a scale makes a whole number of places of a size; of any size where it is symbolic."""
-    return (scale * size if isinstance(size, int) else scale).is_integer()
 
 
 def _factor(scale: float, size: Size, wanted: Size) -> np.float32:

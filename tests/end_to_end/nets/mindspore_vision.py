@@ -352,3 +352,11 @@ class Segmentation(nn.Cell):
         b = ops.interpolate(b, size=(8, 8), mode="bilinear", align_corners=True)
         y = self.out(a + b)
         return y, ops.argmax(y, 1).astype(ms.int32)
+
+
+class AlignedCorners(nn.Cell):
+    """Volumes by scales that are no whole numbers, with aligned corners."""
+
+    def construct(self, x):
+        scales = (1.7, 1.4, 0.6)
+        return ops.interpolate(x, scale_factor=scales, mode="trilinear", align_corners=True)

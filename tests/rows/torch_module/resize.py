@@ -26,6 +26,11 @@ INTERPOLATED = Group(
             Case(f"aten.upsample_{kind}.vec", _SIZES[rank][0], None, False, _SCALES[rank])
             for kind, rank in _KINDS.items()
         ),
+        *(
+            Case(f"aten.upsample_{kind}.vec", _SIZES[rank][0], None, True, [1.7, 1.3, 0.7][:rank])
+            for kind, rank in _KINDS.items()
+        ),
+        Case("aten.upsample_bilinear2d.default", _IMAGE, [9, 7], True, 2.0, 2.0),  # the size counts
         *(Case(f"aten.{name}.default", _IMAGE, [3, 4], False) for name in _SMOOTHED),
         *(Case(f"aten.{name}.vec", _IMAGE, [3, 4], False, None) for name in _SMOOTHED),
     ]
