@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -21,6 +22,7 @@ from .backends import (
 )
 from .backends.files import settle, staged
 from .backends.renames import Rename
+from .backends.written_behind import writing_behind
 from .frontends.registry import is_installed
 from .frontends.training_script import RecipeFunction
 from .guarding import guarded
@@ -269,10 +271,14 @@ def rewrite_file(
 
     if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
         raise _no_recipe(target)
-    if target == "onnx" and (pieces or (pieces is None and is_large(graph))):
+    in_pieces = pieces or (pieces is None and is_large(graph))
+    if target == "onnx" and in_pieces:
         options.setdefault("external_data", True)  # from a file of their own they are mapped
     names: list[str] = []
-    with staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage:
+    with (
+        staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage,
+        writing_behind() if in_pieces and recipe is None else nullcontext() as behind,
+    ):
         inner = stage / final.name if row.suffix else stage
         with phase("write"), verifying_each(verify_each):
             emitted = _prepared(rewritten.graph, target, options)
@@ -285,9 +291,13 @@ def rewrite_file(
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
         with phase("verify"):
-            report = verify_written(graph, rewritten.graph, files, inner, target, oracle, scripts, pieces)
+            report = verify_written(
+                graph, rewritten.graph, files, inner, target, oracle, scripts, pieces, behind
+            )
         if not report.passed:
             raise VerificationError(report, final)
+        if behind is not None:
+            behind.finish()
         if emit_tests:
             from .verification.recording import record_calls
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from ..ir import BackendError, TensorData
 from ..ir.outside.memory_limits import memory_limit
 from ..ir.types import Array
+from .written_behind import behind
 
 BAND = 1 << 26
 """Bytes of a transposed matrix in memory at a time, once a thread."""
@@ -42,10 +45,12 @@ It is copied first, to rows that are not a power of two of bytes apart: those li
 class ElementWriters:
     """Threads that write tensors, each with the memory for a part of a transposed one.
 
-    Use as a context manager; files are opened inside it, one after another.
+    Use as a context manager; files are opened inside it, one after another. Inside `writing_behind` the
+    threads go on behind it.
     """
 
     def __init__(self) -> None:
+        self._behind = behind()
         limit = memory_limit() // (8 * BAND)
         self._threads = ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, _THREADS, limit)))
         self._scratch = threading.local()
@@ -54,30 +59,44 @@ class ElementWriters:
     def __enter__(self) -> ElementWriters:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._threads.shutdown(cancel_futures=True)
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._behind is not None and kind is None:
+            self._behind.at_end(self._threads.shutdown)
+        else:
+            self._threads.shutdown(cancel_futures=True)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[TensorFile]:
         """A with block in which a file is written; at its end all is there, or the first error is raised.
 
+        Inside `writing_behind` the file has its size at the end, and all of it but tensors still to come.
+
         Raises:
             BackendError: E602 when a tensor does not have as many bytes as its type and shape say.
             OSError: when the system refuses.
         """
-        with path.open("wb", buffering=0) as raw:
-            file = TensorFile(raw, self)
-            try:
-                yield file
+        with ExitStack() as held:
+            raw = held.enter_context(path.open("wb", buffering=0))
+            file = TensorFile(raw, path, self)
+            held.callback(file.stop)
+            yield file
+            if self._behind is None:
                 file.finish()
-            finally:
-                file.stop()
+            else:
+                file.leave()
+                self._behind.at_end(held.pop_all().close)
 
-    def submit(self, data: TensorData, raw: Any, at: int) -> Future[None]:
+    def submit(self, data: TensorData, path: Path, raw: Any, at: int) -> Future[None]:
         """Have the elements of a tensor written to a file from a byte on."""
-        return self._threads.submit(self._write, data, raw, at)
+        if self._behind is None:
+            return self._threads.submit(self.write, data, raw, at)
+        return self._behind.submit(self._threads, partial(self.write, data, raw, at), path, at, data.nbytes)
 
-    def _write(self, data: TensorData, raw: Any, at: int) -> None:
+    def write(self, data: TensorData, raw: Any, at: int) -> None:
+        """Write the elements of a tensor to a file from a byte on, in the caller's thread."""
+        place = data.find_place()
+        if place is not None and _is_copied(*place, data.nbytes, raw, at):
+            return
         # elements that lie nowhere yet are computed, and one such tensor is in memory at a time
         with self._one if data.storage is None and data.nbytes > BAND else nullcontext():
             array = data.numpy()
@@ -128,9 +147,9 @@ class TensorFile:
         at: the byte that comes next.
     """
 
-    def __init__(self, raw: Any, writers: ElementWriters) -> None:
+    def __init__(self, raw: Any, path: Path, writers: ElementWriters) -> None:
         self.at = 0
-        self._raw, self._writers = raw, writers
+        self._raw, self._path, self._writers = raw, path, writers
         self._waiting = bytearray()
         self._jobs: list[Future[None]] = []
 
@@ -148,7 +167,7 @@ class TensorFile:
                 self.write(chunk)
             return
         self._flush()
-        self._jobs.append(self._writers.submit(data, self._raw, self.at))
+        self._jobs.append(self._writers.submit(data, self._path, self._raw, self.at))
         self.at += data.nbytes
 
     def finish(self) -> None:
@@ -156,6 +175,11 @@ class TensorFile:
         self._flush()
         for job in self._jobs:
             job.result()
+
+    def leave(self) -> None:
+        """Write what stands between tensors, and give the file its size; tensors may come later."""
+        self._flush()
+        self._raw.truncate(self.at)
 
     def stop(self) -> None:
         """Wait until no thread writes to the file; what has not begun is left out."""
@@ -179,6 +203,37 @@ def element_chunks(data: TensorData) -> Iterator[memoryview]:
     _require_size(data, array)
     for part in _matrices(array):
         yield from _chunks(part)
+
+
+_UNABLE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+"""What a system answers that does not copy between such files."""
+
+
+def _is_copied(path: Path, start: int, size: int, raw: Any, at: int) -> bool:
+    """Let the system copy bytes from one file to another; return False if it cannot.
+
+    No page of them enters this process. The caller writes them then, from the first on. A file that has
+    become too short is left to what reads it otherwise.
+    """
+    if not hasattr(os, "copy_file_range"):  # not Linux
+        return False
+    with path.open("rb", buffering=0) as source:
+        if os.fstat(source.fileno()).st_size < start + size:
+            return False
+        done = 0
+        while done < size:
+            try:
+                moved = os.copy_file_range(
+                    source.fileno(), raw.fileno(), min(size - done, BAND), start + done, at + done
+                )
+            except OSError as error:
+                if error.errno in _UNABLE:
+                    return False
+                raise
+            if not moved:
+                return False
+            done += moved
+    return True
 
 
 _moving = threading.Lock()

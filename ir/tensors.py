@@ -23,7 +23,8 @@ class TensorData:
         storage: identity of the memory behind it, equal for views of one storage; None when unknown, or when
             `load` computes it.
         digest: content digest, known beforehand only for data parsed from text (which has none).
-        place: file and byte at which its elements lie as they are; None elsewhere.
+        place: file and byte at which its elements lie as they are; None elsewhere. See `find_place`.
+        stays: whether its elements are still those at `place`; None where nothing here writes to them.
     """
 
     dtype: str
@@ -32,6 +33,7 @@ class TensorData:
     storage: object = None
     digest: str = field(default="", repr=False)
     place: tuple[Path, int] | None = field(default=None, repr=False, compare=False)
+    stays: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(array: Array, storage: object = None) -> TensorData:
@@ -57,6 +59,10 @@ class TensorData:
         if self.load is None:
             raise ValueError("this tensor has a type but no data: it was parsed from the text form")
         return self.load()
+
+    def find_place(self) -> tuple[Path, int] | None:
+        """Return the file and byte at which its elements lie now; None where they lie nowhere as they are."""
+        return self.place if self.place is not None and (self.stays is None or self.stays()) else None
 
     def transposed(self) -> TensorData:
         """Return a handle on the transpose of this matrix, without a copy of it."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backends import find_target
+from ..backends.written_behind import WritingBehind
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError, ModelError, UsageError
 from ..ir.analysis.ending import end_at
@@ -78,6 +79,7 @@ def verify_written(
     oracle: str | Path | None = None,
     recipes: Recipes | None = None,
     pieces: bool | None = None,
+    behind: WritingBehind | None = None,
 ) -> Report:
     """Compare what was written with the source, or with the rewritten graph if passes added inputs.
 
@@ -90,7 +92,10 @@ def verify_written(
         oracle: a Python in which the source runs itself; see `verify`.
         recipes: the source's training script and the one that was written; see `verify`.
         pieces: whether both sides run in pieces; see `verify`.
+        behind: what is still to be written of the files.
     """
+    if behind is not None and find_target(target).is_read_back:
+        behind.finish()
     written: Graph | Path = out
     renames: Path | None = None
     if find_target(target).is_read_back:  # what the target would read
@@ -100,8 +105,17 @@ def verify_written(
     if choose_comparable(graph, rewritten) is graph:
         train = recipes is not None
         return verify(
-            graph, written, renames=renames, oracle=oracle, train=train, recipes=recipes, pieces=pieces
+            graph,
+            written,
+            renames=renames,
+            oracle=oracle,
+            train=train,
+            recipes=recipes,
+            pieces=pieces,
+            behind=behind,
         )
+    if behind is not None:
+        behind.finish()
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
     return verify(rewritten, written, renames=renames) if report.passed else report
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ..backends.written_behind import WritingBehind, all_there
 from ..checkpoints.mapping import read_map
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
@@ -75,6 +76,7 @@ def verify(
     write_map: Path | None = None,
     recipes: Recipes | None = None,
     pieces: bool | None = None,
+    behind: WritingBehind | None = None,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -105,6 +107,7 @@ def verify(
         recipes: with `train`, the training script of each side, to be compared and followed; **runs them**.
         pieces: whether both sides run in pieces, see `verify_in_pieces`; None where the weights are more than
             half of the memory and the sides can.
+        behind: what is still to be written of the target's files.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -116,7 +119,12 @@ def verify(
         require_pieces(source, target, (train, oracle, expected, recipes))
         from .streaming.comparing import verify_in_pieces
 
-        return verify_in_pieces(source, Path(str(target)), inputs, seed=seed, threads=threads)
+        wait_for = all_there if behind is None else behind.wait_for
+        return verify_in_pieces(
+            source, Path(str(target)), inputs, seed=seed, threads=threads, wait_for=wait_for
+        )
+    if behind is not None:
+        behind.finish()
     alike = None
     if own and oracle is None and isinstance(target, Graph):
         alike = draw_values(source, target)

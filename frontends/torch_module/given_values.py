@@ -7,7 +7,9 @@ import mmap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,9 +133,15 @@ def _set(module: Module, tensors: Mapping[str, torch.Tensor]) -> None:
 def release_values(module: Module) -> None:
     """Let go of the pages that reading a module's mapped parameters filled; they are read again when used."""
     for tensor in module.parameters():
-        mapped = _mapped_files().get(tensor)
-        if mapped is not None and tensor._version == 0:  # else they hold what was written since
-            mapped.madvise(mmap.MADV_DONTNEED)
+        lies = _mapped_files().get(tensor)
+        if lies is not None and tensor._version == 0:  # else they hold what was written since
+            lies.mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def place_of(tensor: torch.Tensor) -> tuple[Path, int] | None:
+    """Return the file and byte at which a parameter lies, unless it was written to since; None elsewhere."""
+    lies = _mapped_files().get(tensor)
+    return None if lies is None else (lies.path, lies.start)
 
 
 def prefetch_values(module: Module) -> int:
@@ -143,15 +151,24 @@ def prefetch_values(module: Module) -> int:
         if tensor is None:
             continue
         size += tensor.nbytes
-        mapped = _mapped_files().get(tensor)
-        if mapped is not None:
-            mapped.madvise(mmap.MADV_WILLNEED)
+        lies = _mapped_files().get(tensor)
+        if lies is not None:
+            lies.mapped.madvise(mmap.MADV_WILLNEED)
     return size
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """Elements of a file from a byte on, as they are mapped."""
+
+    path: Path
+    start: int
+    mapped: Any
 
 
 @cache
 def _mapped_files() -> Any:
-    """Parameter -> the file's elements that it lies on, as long as it lives."""
+    """Parameter -> the `_Mapped` elements that it lies on, as long as it lives."""
     from torch.utils.weak import WeakIdKeyDictionary
 
     return WeakIdKeyDictionary()
@@ -179,7 +196,7 @@ def _mapped(data: TensorData, old: torch.Tensor, *, private: bool) -> torch.Tens
             warnings.simplefilter("ignore")  # that writing to what cannot be written is undefined
             found = torch.from_numpy(bits)
         found = found.view(torch.bfloat16) if data.dtype == "bfloat16" else found
-        _mapped_files()[found] = mapped._mmap  # type: ignore[attr-defined]
+        _mapped_files()[found] = _Mapped(path, start, mapped._mmap)  # type: ignore[attr-defined]
     else:
         found = tensor_of(data.numpy())
     if old.is_meta and old.is_floating_point() == found.is_floating_point():

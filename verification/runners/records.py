@@ -8,8 +8,13 @@ from typing import IO
 
 import numpy as np
 
+from ...ir.outside.memory_limits import memory_limit
+
 IN_MEMORY = 128 * 2**20
-"""Bytes of recorded values that one runner holds in memory; further ones lie in a temporary file."""
+"""Bytes of recorded values that one runner holds in memory at most; further ones lie in a temporary file."""
+
+_OF_LIMIT = 32
+"""The part of this process's memory that they are at most: as many runners as there may be take a tenth."""
 
 _SHARED = 2**16
 """Bytes above which a value is looked up among those kept, because a call's output is another's input."""
@@ -31,11 +36,11 @@ class ValueStore:
     The file for values beyond the budget is unlinked, so that it goes with the process, however that ends.
 
     Args:
-        budget: bytes that may be held in memory.
+        budget: bytes that may be held in memory; None for `IN_MEMORY`, or less where memory is limited.
     """
 
-    def __init__(self, budget: int = IN_MEMORY) -> None:
-        self._budget = budget
+    def __init__(self, budget: int | None = None) -> None:
+        self._budget = min(IN_MEMORY, memory_limit() // _OF_LIMIT) if budget is None else budget
         self._held = 0
         self._known: dict[tuple[str, tuple[int, ...], bytes], list[np.ndarray]] = {}
         self._file: IO[bytes] | None = None

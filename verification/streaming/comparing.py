@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...backends.written_behind import Await, all_there
 from ...checkpoints.mapping import read_map
 from ...ir import Array, Graph
 from ..cases import case_of
@@ -38,6 +39,7 @@ def verify_in_pieces(
     *,
     seed: int = 0,
     threads: int | None = None,
+    wait_for: Await = all_there,
 ) -> Report:
     """Compare the forward pass on one draw, with the weights of one piece of either side in memory at a time.
 
@@ -52,6 +54,7 @@ def verify_in_pieces(
         inputs: arrays by input name; None for the user's own, else for drawn ones.
         seed: of the draw.
         threads: for ONNX Runtime.
+        wait_for: called before bytes of the target's files are read, which may still be written.
 
     Raises:
         ModelError: when one side cannot be run (E702).
@@ -70,6 +73,7 @@ def verify_in_pieces(
         weights=weights,
         literals=literals_of(source) if wide else (),
         constants=runners[0].exact_constants(draw.inputs) if wide else ExactConstants(),
+        wait_for=wait_for,
     )
     exact = TorchPieces(source, "float64")
     held = runner.held()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...backends.written_behind import Await
 from ...checkpoints import read_checkpoint
 from ...ir import ModelError, TensorData
 from ...ir.outside.memory_limits import data_limit
@@ -21,12 +23,13 @@ from ..structure.sharing import Held
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
+from .mindspore_reading import CheckpointReader, reading, waiting_for_operators
 from .pace import Read, unpaced, unwatched
-from .widening import Recycled, half_unit, largest_move, widen_array
+from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
 
-_BLOCK = "0.1GB"
+_BLOCK = "0.03GB"
 """What MindSpore's memory pool takes at a time."""
 
 _LARGE = 1 << 20
@@ -69,6 +72,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         weights: Collection[str],
         literals: Sequence[float],
         constants: ExactConstants,
+        wait_for: Await,
     ) -> MindSporePieces:
         """Return a runner of an emitted folder's net.
 
@@ -80,13 +84,15 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
             literals: numbers of the source, which those of the net may be rounded from and, with `wide`, give
                 way to.
             constants: arrays of the source, likewise.
+            wait_for: called before bytes of the checkpoint are read, which may still be written.
 
         Raises:
             ModelError: when its files cannot be used, or the checkpoint does not fit the net.
         """
         _take_memory_in_small_blocks()
         known = Literals(literals)
-        runner = MindSporePieces._of(folder, known, wide=wide, budget=budget)
+        make = partial(MindSporePieces._of, folder, wide=wide, budget=budget, wait_for=wait_for)
+        runner = make(known)
         if not wide:
             return runner
         narrow = {n: d.numpy() for n, d in runner._values.items() if n not in weights and _is_table(d)}
@@ -97,7 +103,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
                 runner._exact[name] = exact
                 del steps[name]
         for sign in (1, -1) if known.unknown or steps else ():
-            other = MindSporePieces._of(folder, Literals(literals, sign), wide=wide, budget=budget)
+            other = make(Literals(literals, sign))
             moved = enumerate(steps.items(), 1)
             off = {n: widen_array(narrow[n]) + step * sign**number for number, (n, step) in moved}
             other._exact = {**runner._exact, **{n: a.astype(np.float32) for n, a in off.items()}}
@@ -105,14 +111,16 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         return runner
 
     @staticmethod
-    def _of(folder: Path, literals: Literals, *, wide: bool, budget: int) -> MindSporePieces:
+    def _of(folder: Path, literals: Literals, *, wide: bool, budget: int, wait_for: Await) -> MindSporePieces:
         with _in_float32(wide):
             edit = literals if wide else lambda _: None
             net, paths, imported, checkpoint = emitted_net_without_values(folder, edit)
         runner = MindSporePieces(net, paths, imported=imported)
         for _, cell in cells_of(net):
             cell._init_flag = True  # else its first call draws values for its Parameters
-        runner._values = read_checkpoint(checkpoint)
+        runner._values = {
+            n: _awaited(d, checkpoint, wait_for) for n, d in read_checkpoint(checkpoint).items()
+        }
         runner._names = {id(p): name for name, p in net.parameters_and_names()}
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint, wide=wide)
@@ -144,12 +152,12 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:
-        with _in_float32(self._wide), self._reading():
+        with self._reading():
             return super()._run(inputs, calls, given)
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one Cell; see `Runner`."""
-        with _in_float32(self._wide), self._reading():
+        with self._reading():
             found = super().run_module(call, inputs)
         self.moved.pop(f"{call} outputs", None)
         for other in self._others:
@@ -178,66 +186,15 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """Make Cells find Tensors of the checkpoint in place of their Parameters in a with block."""
-        from mindspore import Parameter, ParameterTuple
-        from mindspore.nn import Cell
-
-        original: Any = Cell.__getattr__
-        read = _Reader(self)
-
-        def look_up(cell: Any, name: str) -> Any:
-            found = original(cell, name)
-            if isinstance(found, Parameter):
-                return read(found)
-            if isinstance(found, ParameterTuple):
-                return tuple(map(read, found))
-            return found
-
-        Cell.__getattr__ = look_up  # type: ignore[method-assign]
-        try:
+        read = CheckpointReader(
+            self, self._values, self._names, self._exact, budget=self._budget, wide=self._wide
+        )
+        with _in_float32(self._wide), waiting_for_operators(), reading(read):
             yield
-        finally:
-            Cell.__getattr__ = original
-
-
-class _Reader:
-    """Gives Tensors of a checkpoint in place of Parameters, of which the last ones stay in memory."""
-
-    def __init__(self, pieces: MindSporePieces) -> None:
-        self._pieces, self._values, self._names = pieces, pieces._values, pieces._names
-        self._exact, self._budget, self._wide = pieces._exact, pieces._budget, pieces._wide
-        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._memory = Recycled(self._budget)
-
-    def __call__(self, parameter: Any) -> Any:
-        """Return a Tensor with the values of a Parameter; itself where it is none of the net's."""
-        from mindspore import Tensor
-
-        name = self._names.get(id(parameter))
-        if name is None:
-            return parameter
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            return self._kept[name][0]
-        self._pieces.read(self._values[name].nbytes)
-        stored = self._values[name].numpy()
-        array = self._exact.get(name, stored)
-        widens = self._wide and array.dtype.name == "bfloat16"
-        size = array.nbytes * (2 if widens else 1)
-        while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
-            self._kept.popitem(last=False)
-        if widens:
-            own = self._memory.take(array.shape)  # as long as a Tensor is on it
-            widen_array(array, own)
-            tensor = Tensor.from_numpy(own)
-        else:
-            tensor = Tensor(np.ascontiguousarray(widen_array(array) if self._wide else array))
-        self._pieces.has_read(name)
-        self._kept[name] = tensor, size
-        return tensor
 
 
 def _take_memory_in_small_blocks() -> None:
-    """Make MindSpore's pool take 100 MB at a time, and not one GB, where memory is limited for this process.
+    """Make MindSpore's pool take 30 MB at a time, and not one GB, where memory is limited for this process.
 
     It can be set once, before the pool is used.
     """
@@ -248,6 +205,19 @@ def _take_memory_in_small_blocks() -> None:
 
     with suppress(RuntimeError, ValueError):
         runtime.set_memory(init_size=_BLOCK, increase_size=_BLOCK)
+
+
+def _awaited(data: TensorData, checkpoint: Path, wait_for: Await) -> TensorData:
+    """Return a handle that waits for its elements, which may still be written."""
+    place, size = data.find_place(), data.nbytes
+    if place is None:  # then it is somewhere in the file
+        place, size = (checkpoint, 0), 1 << 62
+
+    def load() -> np.ndarray:
+        wait_for(*place, size)
+        return data.numpy()
+
+    return replace(data, load=load)
 
 
 def _is_table(data: TensorData) -> bool:

@@ -12,6 +12,7 @@ import onnxruntime
 from onnx import numpy_helper
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 
+from ...backends.written_behind import Await, all_there
 from ...ir import ModelError
 from ...ir.types import dtype_of_onnx
 from ..runners.onnx_runner import OnnxRunner
@@ -27,6 +28,9 @@ from .widening import Scratch, half_unit, largest_move, rounded_from, widen_arra
 
 _LARGE = 1 << 20
 """Bytes of an initializer above which it is handed to a piece, and not copied into its model."""
+
+_WHOLE = 1 << 62
+"""More bytes than a file has."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         weights: the initializers that are the source's tensors; others are constants of the program.
         literals: numbers of the source, which constants may be rounded from and, with `wide`, give way to.
         constants: arrays of the source, likewise.
+        wait_for: called before bytes of external data are read, which may still be written.
 
     Attributes:
         moved: how far constants that were rounded to a narrow type may move each value of the last run.
@@ -72,9 +77,11 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         weights: Collection[str] = (),
         literals: Sequence[float] = (),
         constants: ExactConstants | None = None,
+        wait_for: Await = all_there,
     ) -> None:
+        wait_for(Path(path), 0, _WHOLE)  # which holds its weights itself where they are not external
         super().__init__(path, threads=threads, optimised=False)
-        self._budget, self._wide = budget, wide
+        self._budget, self._wide, self._wait_for = budget, wide, wait_for
         self._light, self._shared = self._model, {}  # a piece takes its own weights
         self._sliced = Slices(widened(self._model) if wide else self._model)
         self._memory = Scratch(budget)
@@ -170,7 +177,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         for at, piece in enumerate(pieces):
             made = [n for i in piece.nodes for n in nodes[i].output if n and n not in given]
             leaving = [n for n in made if n in kept or last.get(n, at) > at]
-            self.read(sum(map(self._stored_size, piece.weights)))
+            self.read(sum(self._stored_size(self._sliced.initializers[n]) for n in piece.weights))
             runs = self._run_piece(piece, leaving, [live, *others])
             for name in piece.weights:
                 self.has_read(name)
@@ -221,9 +228,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         large = right is not None and len(right.dims) == 2 and self._size(right.name) > self._budget
         return right if large else None
 
-    def _stored_size(self, name: str) -> int:
+    def _stored_size(self, tensor: onnx.TensorProto) -> int:
         """Return the bytes of an initializer in the file."""
-        tensor = self._sliced.initializers[name]
         item = tensor_dtype_to_np_dtype(tensor.data_type).itemsize
         return int(np.prod(tensor.dims, dtype=np.int64)) * item
 
@@ -340,8 +346,10 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         file = _beside(self._folder, places.get("location", ""))
         if not np.prod(shape, dtype=np.int64):
             return np.zeros(shape, kind)
+        start = int(places.get("offset", 0))
+        self._wait_for(file, start, self._stored_size(tensor))
         try:
-            return np.memmap(file, kind, "r", int(places.get("offset", 0)), shape).view(np.ndarray)
+            return np.memmap(file, kind, "r", start, shape).view(np.ndarray)
         except (OSError, ValueError) as error:
             raise ModelError("E101", f"cannot read `{tensor.name}`: {error}", place=str(file)) from error
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...backends.written_behind import Await
 from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
 from ..structure.sharing import Held
@@ -52,6 +53,7 @@ def target_in_pieces(
     weights: Collection[str],
     literals: Sequence[float],
     constants: ExactConstants,
+    wait_for: Await,
 ) -> PiecesTarget:
     """Return a runner of a target.
 
@@ -63,6 +65,7 @@ def target_in_pieces(
         weights: names of the source's tensors in the target.
         literals: numbers of the source, which constants of the target may be rounded from.
         constants: arrays of the source, likewise.
+        wait_for: called before bytes of its files are read, which may still be written.
     """
     runtime = runtime_of_output(path)
     assert runtime is not None
@@ -77,9 +80,16 @@ def target_in_pieces(
             weights=weights,
             literals=literals,
             constants=constants,
+            wait_for=wait_for,
         )
     from .mindspore_pieces import MindSporePieces
 
     return MindSporePieces.of_output(
-        path, wide=wide, budget=budget, weights=weights, literals=literals, constants=constants
+        path,
+        wide=wide,
+        budget=budget,
+        weights=weights,
+        literals=literals,
+        constants=constants,
+        wait_for=wait_for,
     )

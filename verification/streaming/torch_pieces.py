@@ -74,10 +74,8 @@ class TorchPieces(FixedWeights, TorchRunner):
         import torch
 
         threads = torch.get_num_threads()
-        with self._ready(), warnings.catch_warnings():
+        with self._ready(), _without_warnings():
             torch.set_num_threads(1)  # one thread a run
-            # torch's own, about an input that is wider than a weight
-            warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
             try:
                 yield
             finally:
@@ -111,7 +109,8 @@ class TorchPieces(FixedWeights, TorchRunner):
         parameters = {name: p.to("meta") for name, p in self._model.named_parameters()}
         with self._ready():
             arguments, keywords = _on_meta(self._bind(inputs))
-            with suppress(Exception), in_wide(torch.float32), recording_constants(found):
+            wide = in_wide(torch.float32)
+            with suppress(Exception), _without_warnings(), wide, recording_constants(found):
                 functional_call(self._model, parameters, tuple(arguments), keywords)
         return found
 
@@ -129,6 +128,14 @@ class TorchPieces(FixedWeights, TorchRunner):
         from ..runners.torch_double import in_wide
 
         return in_wide(getattr(torch, self._real))
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """A with block without torch's warning about an input that is wider than a weight."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
+        yield
 
 
 def _release(module: Any, _arguments: Any, _result: Any) -> None:

@@ -75,8 +75,9 @@ def widen_array(array: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """
     if array.dtype.name == "bfloat16":
         wide = np.empty(array.shape, np.uint32) if out is None else out.view(np.uint32)
-        np.copyto(wide, array.view(np.uint16))
-        np.left_shift(wide, np.uint32(16), out=wide)
+        np.left_shift(
+            array.view(np.uint16), 16, out=wide, dtype=np.uint32
+        )  # cast in small buffers on the way
         return wide.view(np.float32)
     return array.astype(np.float32) if array.dtype == np.float16 else array
 

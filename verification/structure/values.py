@@ -19,8 +19,8 @@ from ...ir.provenance import Provenance
 from .report import ValueRow
 from .sharing import Held
 
-_BLOCK = 256
-"""Rows and columns of a matrix that are compared at once: they stay in the processor's cache."""
+_ROWS, _COLUMNS, _APART = 128, 512, 32
+"""The block of a matrix that is compared at a time: a second-level cache holds it."""
 
 _RUN = 1 << 20
 """Elements that are compared at once where they lie in order on both sides."""
@@ -223,13 +223,29 @@ def same_bits(a: TensorData, b: TensorData) -> bool:
         one, two = first.reshape(-1), second.reshape(-1)
         starts = range(0, one.size, _RUN)
         return all(np.array_equal(one[at : at + _RUN], two[at : at + _RUN]) for at in starts)
-    if first.ndim != 2:
-        return False
-    rows, columns = (range(0, size, _BLOCK) for size in first.shape)  # one may be the other transposed
+    return first.ndim == 2 and _same_matrices(first, second)  # one may be the other transposed
+
+
+def _same_matrices(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether two matrices are equal, whichever axis of them lies in order.
+
+    What lies by columns is copied first, to rows that are not a power of two of bytes apart: those lie in one
+    set of the cache.
+    """
+    held = [np.empty((_COLUMNS, _ROWS + _APART), first.dtype) for _ in range(2)]
+
+    def block(matrix: np.ndarray, near: np.ndarray, row: int, column: int) -> np.ndarray:
+        part = matrix[row : row + _ROWS, column : column + _COLUMNS]
+        if matrix.flags.c_contiguous:
+            return part
+        copied = near[: part.shape[1], : part.shape[0]]
+        copied[...] = part.T
+        return copied.T
+
     return all(
-        np.array_equal(first[i : i + _BLOCK, j : j + _BLOCK], second[i : i + _BLOCK, j : j + _BLOCK])
-        for i in rows
-        for j in columns
+        np.array_equal(block(first, held[0], row, column), block(second, held[1], row, column))
+        for row in range(0, first.shape[0], _ROWS)
+        for column in range(0, first.shape[1], _COLUMNS)
     )
 
 

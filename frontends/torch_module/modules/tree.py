@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
 from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of
+from ..given_values import place_of
 from ..symbols import dtype_of
 from .initializers import initial_laws
 from .lazy import uninitialised_error
@@ -203,7 +204,12 @@ def _add_parameter(
     role: str,
 ) -> int:
     data = TensorData(
-        dtype_of(tensor.dtype), tuple(tensor.shape), lambda: array_of(tensor), storage_of(tensor)
+        dtype_of(tensor.dtype),
+        tuple(tensor.shape),
+        lambda: array_of(tensor),
+        storage_of(tensor),
+        place=place_of(tensor),
+        stays=lambda: tensor._version == 0,
     )
     return tree.graph.add_parameter(
         Parameter(

@@ -1,6 +1,6 @@
 """What runs in pieces is judged as what runs whole is, fault by fault and module by module."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import regraft
+from regraft.backends.elements import ElementWriters
 from regraft.ir import Graph, UsageError
 from regraft.verification.streaming import deciding
 from regraft.verification.streaming.torch_pieces import TorchPieces
@@ -243,3 +244,85 @@ def test_pieces_are_for_the_forward_pass_of_torch_alone(tmp_path: Path) -> None:
         regraft.verify(graph, path, pieces=True, train=True)
     with pytest.raises(UsageError, match="sides that run in pieces, got a graph as the target"):
         regraft.verify(graph, regraft.rewrite(graph).graph, pieces=True)
+
+
+class Wide(nn.Module):
+    """Dense layers whose outputs are computed some at a time: with a bias and without, of any batch axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(12, 37), nn.Linear(37, 12, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(F.relu(self.first(x)))
+
+
+NETS["wide"] = (Wide, "2x3x12")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_large_dense_layer_is_computed_some_rows_at_a_time(
+    dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regraft.verification.streaming import mindspore_reading
+
+    graph, folder = written("wide", tmp_path / "net", dtype)
+    monkeypatch.setattr(mindspore_reading, "_BLOCK", 60)
+    read: list[slice] = []
+    blocks = mindspore_reading.CheckpointReader.blocks
+
+    def told(self: mindspore_reading.CheckpointReader, parameter: object) -> Iterator[tuple[slice, object]]:
+        for rows, block in blocks(self, parameter):
+            read.append(rows)
+            yield rows, block
+
+    monkeypatch.setattr(mindspore_reading.CheckpointReader, "blocks", told)
+    report = regraft.verify(graph, folder, pieces=True)
+    assert report.passed, report.render()
+    assert max(row.max_rel for row in report.outputs) < 1e-5
+    assert len(read) == 8 + 12  # 5 of 37 rows at a time, then 1 of 12
+    assert max(rows.stop for rows in read) == 37
+
+
+@pytest.mark.parametrize("file", ["net.onnx", "net"])
+def test_a_rewrite_in_pieces_is_verified_while_it_is_written(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regraft.backends import elements, written_behind
+
+    monkeypatch.setattr(elements, "_SMALL", 0)
+    monkeypatch.setattr(written_behind, "_AHEAD", 1)  # one tensor at most is written before it is read
+    read: list[bool] = []
+    wait_for = written_behind.WritingBehind.wait_for
+
+    def told(self: written_behind.WritingBehind, path: Path, start: int, size: int) -> None:
+        parts = self._parts.get(path.resolve(), [])
+        read.append(any(part.start == start and not part.begun for part in parts))
+        wait_for(self, path, start, size)
+
+    monkeypatch.setattr(written_behind.WritingBehind, "wait_for", told)
+    graph, path = loaded("tied"), tmp_path / "out" / file
+    target = None if path.suffix else "mindspore"
+    files, report = regraft.rewrite_file(graph, regraft.rewrite(graph), path, target, pieces=True)
+    assert report is not None
+    assert report.passed
+    assert any(read)  # weights that nobody had begun to write
+    assert sorted(files) == sorted((tmp_path / "out").rglob("*.*"))
+    again = regraft.verify(graph, path, pieces=False)
+    assert again.passed, again.render()
+
+
+def test_a_rewrite_that_cannot_be_written_while_it_is_verified_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regraft.backends import elements
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(elements, "_SMALL", 1 << 10)
+    monkeypatch.setattr(ElementWriters, "write", refuse)
+    graph = loaded("tied")
+    with pytest.raises(regraft.RegraftError, match="no space left"):
+        regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net.onnx", pieces=True)
+    assert not list(tmp_path.iterdir())

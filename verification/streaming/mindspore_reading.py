@@ -1,0 +1,170 @@
+"""Gives Cells Tensors of a checkpoint in place of their Parameters, those of large layers by rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ...ir import TensorData
+from .pace import Read
+from .widening import Recycled, widen_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BLOCK = 1 << 21
+"""Elements of the weight of a dense layer that are in memory at a time."""
+
+
+class _Watched(Protocol):
+    """What is told of parameters that are read."""
+
+    read: Read
+    has_read: Callable[[str], None]
+
+
+class CheckpointReader:
+    """Gives Tensors of a checkpoint in place of Parameters, of which the last ones stay in memory.
+
+    Args:
+        watched: is told of each parameter before and after it is read.
+        values: name -> stored values.
+        names: id of a Parameter -> its name in `values`.
+        exact: name -> values to be taken in place of those stored.
+        budget: bytes of parameters that stay in memory.
+        wide: whether to widen to float32 what is narrower.
+    """
+
+    def __init__(
+        self,
+        watched: _Watched,
+        values: Mapping[str, TensorData],
+        names: Mapping[int, str],
+        exact: Mapping[str, np.ndarray],
+        *,
+        budget: int,
+        wide: bool,
+    ) -> None:
+        self._watched, self._values, self._names, self._exact = watched, values, names, exact
+        self._budget, self._wide = budget, wide
+        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._memory = Recycled(max(budget, 8 * _BLOCK))
+
+    def __call__(self, parameter: Any) -> Any:
+        """Return a Tensor with the values of a Parameter; itself where it is none of the net's."""
+        name = self._names.get(id(parameter))
+        if name is None:
+            return parameter
+        if name in self._kept:
+            self._kept.move_to_end(name)
+            return self._kept[name][0]
+        self._watched.read(self._values[name].nbytes)
+        stored = self._values[name].numpy()
+        array = self._exact.get(name, stored)
+        size = array.nbytes * (2 if self._widens(array) else 1)
+        while self._kept and sum(s for _, s in self._kept.values()) + size > self._budget:
+            self._kept.popitem(last=False)
+        tensor = self._tensor(array)
+        self._watched.has_read(name)
+        self._kept[name] = tensor, size
+        return tensor
+
+    def is_large(self, parameter: Any) -> bool:
+        """Whether a Parameter is a matrix of the net's that is read some rows at a time."""
+        name = self._names.get(id(parameter))
+        if name is None or name in self._exact or name in self._kept:
+            return False
+        shape = self._values[name].shape
+        return len(shape) == 2 and shape[0] > 1 and shape[0] * shape[1] > _BLOCK
+
+    def blocks(self, parameter: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield the rows of a large Parameter in order: which they are, and a Tensor of them."""
+        name = self._names[id(parameter)]
+        self._watched.read(self._values[name].nbytes)
+        array = self._values[name].numpy()
+        many = max(1, _BLOCK // array.shape[1])
+        for first in range(0, len(array), many):
+            rows = slice(first, min(first + many, len(array)))
+            yield rows, self._tensor(array[rows])
+        self._watched.has_read(name)
+
+    def _widens(self, array: np.ndarray) -> bool:
+        return self._wide and array.dtype.name == "bfloat16"
+
+    def _tensor(self, array: np.ndarray) -> Any:
+        from mindspore import Tensor
+
+        if not self._widens(array):
+            return Tensor(np.ascontiguousarray(widen_array(array) if self._wide else array))
+        own = self._memory.take(array.shape)  # as long as a Tensor is on it
+        widen_array(array, own)
+        return Tensor.from_numpy(own)
+
+
+@contextmanager
+def reading(read: CheckpointReader) -> Iterator[None]:
+    """Make Cells find Tensors of a checkpoint in place of their Parameters in a with block.
+
+    A dense layer with a large weight computes some of its outputs at a time, by its own code.
+    """
+    from mindspore import Parameter, ParameterTuple, nn, ops
+    from mindspore.nn import Cell
+
+    original: Any = Cell.__getattr__
+    construct: Any = nn.Dense.construct
+    parts: dict[int, Any] = {}
+
+    def look_up(cell: Any, name: str) -> Any:
+        found = original(cell, name)
+        if isinstance(found, Parameter):
+            return parts[id(found)] if id(found) in parts else read(found)
+        if isinstance(found, ParameterTuple):
+            return tuple(map(read, found))
+        return found
+
+    def construct_in_blocks(cell: Any, x: Any) -> Any:
+        weight, bias = (cell._params.get(name) for name in ("weight", "bias"))
+        # an activation may look at all outputs, as Softmax does
+        if cell.activation_flag or not read.is_large(weight):
+            return construct(cell, x)
+        whole = read(bias) if bias is not None else None
+        found: list[Any] = []
+        try:
+            for rows, block in read.blocks(weight):
+                parts[id(weight)] = block
+                if whole is not None:
+                    parts[id(bias)] = whole[rows]
+                found.append(construct(cell, x))
+        finally:
+            parts.clear()
+        return ops.cat(found, -1)
+
+    Cell.__getattr__ = look_up  # type: ignore[method-assign]
+    nn.Dense.construct = construct_in_blocks  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Cell.__getattr__ = original
+        nn.Dense.construct = construct
+
+
+@contextmanager
+def waiting_for_operators() -> Iterator[None]:
+    """Make PyNative mode compute each operator before the next in a with block.
+
+    Otherwise a thread waits for them by asking again and again, which costs as much as they do.
+    """
+    from mindspore._c_expression import MSContext, ms_ctx_param
+
+    # mindspore.runtime.launch_blocking() cannot be taken back, and set_context warns
+    context, name = MSContext.get_instance(), ms_ctx_param.pynative_synchronize
+    before = context.get_param(name)
+    context.set_param(name, True)
+    try:
+        yield
+    finally:
+        context.set_param(name, before)
