@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -120,8 +121,8 @@ class Cost:
         return self.user + self.system
 
 
-def run(command: Sequence[str], held: int | None = None) -> Cost:
-    """Run a command, held to so many bytes of private memory.
+def run(command: Sequence[str], held: int | None = None, out: IO[str] | None = None) -> Cost:
+    """Run a command, held to so many bytes of private memory; its standard output goes to `out`.
 
     Raises:
         SystemExit: when it fails.
@@ -132,7 +133,7 @@ def run(command: Sequence[str], held: int | None = None) -> Cost:
             resource.setrlimit(resource.RLIMIT_DATA, (held, held))
 
     start, before, most = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN), 0
-    with subprocess.Popen(command, preexec_fn=hold) as process:
+    with subprocess.Popen(command, preexec_fn=hold, stdout=out) as process:
         status = Path(f"/proc/{process.pid}/status")
         while process.poll() is None:
             try:
@@ -177,20 +178,34 @@ def measure(size: Size, held: int, targets: Sequence[str], folder: Path, *, apar
     copied = run(["cp", "-r", str(weights), str(out)])
     shutil.rmtree(out)
     report("copy", copied, copied)
-    source = [f"{MODEL}:Llama", "--meta", "--params", str(weights), "--input", "ids=1x8:int64[0,32000)"]
-    source += [f"--arg={n}={getattr(size, n)}" for n in ("width", "inner", "layers")]
-    python = [sys.executable, "-m", "regraft"]
     for to in targets:
         target = out / "llama.onnx" if to == "onnx" else out
-        command = [*python, "rewrite", *source, "--to", to, "-o", str(target), "--max-shard-size", str(SHARD)]
+        command = [*rewriting(size, weights, to, target), "--max-shard-size", str(SHARD)]
         report(f"to {to}", run([*command, "--no-verify"], held), copied)
         if apart:
-            command = [*python, "verify", *source[:1], str(target), *source[1:], "--stream"]
-            report("verified alone", run(command, held), copied)
+            report("verified alone", run(verifying(size, weights, target), held), copied)
         shutil.rmtree(out)
         if not apart:
             report("and verified", run([*command, "--stream"], held), copied)
             shutil.rmtree(out)
+
+
+def rewriting(size: Size, weights: Path, to: str, target: Path) -> list[str]:
+    """Return the command that rewrites a decoder of a size for a target."""
+    return [*_PYTHON, "rewrite", f"{MODEL}:Llama", *_options(size, weights), "--to", to, "-o", str(target)]
+
+
+def verifying(size: Size, weights: Path, target: Path) -> list[str]:
+    """Return the command that verifies what was written of it, in pieces."""
+    return [*_PYTHON, "verify", f"{MODEL}:Llama", str(target), *_options(size, weights), "--stream"]
+
+
+_PYTHON = [sys.executable, "-m", "regraft"]
+
+
+def _options(size: Size, weights: Path) -> list[str]:
+    sizes = [f"--arg={name}={getattr(size, name)}" for name in ("width", "inner", "layers")]
+    return ["--meta", "--params", str(weights), "--input", "ids=1x8:int64[0,32000)", *sizes]
 
 
 def report(name: str, cost: Cost, copied: Cost) -> None:

@@ -1,6 +1,7 @@
 """Weights that are larger than the memory that a process may use: written in shards, read back and proved."""
 
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
+from regraft.benchmarks import large
 from regraft.checkpoints import read_checkpoint
 
 WIDTH, LAYERS = 4096, 6
@@ -71,6 +73,8 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_DATA, (held, held))
     verify(graph, folder / "out")
 """
+
+GIGABYTE = 1_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +161,31 @@ def test_weights_are_written_in_less_memory_than_they_are(source: Path) -> None:
     assert sorted(found) == sorted(values)
     for name, data in found.items():
         assert_sampled(data.numpy(), values[name].numpy())
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The weights of a Llama-like decoder of 3 GB, in bfloat16."""
+    folder = tmp_path_factory.mktemp("decoder") / "weights"
+    assert large.make_weights(large.Size.of(3), folder) > 3 * GIGABYTE
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("larger_than_memory")
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts private memory on Linux alone")
+@pytest.mark.parametrize("to", ["onnx", "mindspore"])
+def test_3_gb_of_weights_are_converted_and_proved_in_1_gb(decoder: Path, to: str, tmp_path: Path) -> None:
+    size, said = large.Size.of(3), tmp_path / "said"
+    target = tmp_path / "out" / "llama.onnx" if to == "onnx" else tmp_path / "out"
+    command = [*large.rewriting(size, decoder, to, target), "--stream"]
+    with said.open("w") as file:
+        large.run(command, GIGABYTE, file)
+    first, *_ = said.read_text().splitlines()
+    count = 3 + 12 * size.layers  # the model, its embedding, norm and head, and those of each layer
+    assert first.startswith("equal in the forward pass in pieces, in float32: 1 output and ")
+    assert f" {count} of {count} module calls compared" in first
+    written = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    shutil.rmtree(tmp_path / "out")
+    assert written > 3 * GIGABYTE
