@@ -176,8 +176,11 @@ def measure(size: Size, held: int, targets: Sequence[str], folder: Path, *, apar
     total = make_weights(size, weights)
     print(f"{total / 1e9:.2f} GB of weights: {size}", flush=True)
     copied = run(["cp", "-r", str(weights), str(out)])
-    shutil.rmtree(out)
     report("copy", copied, copied)
+    shutil.rmtree(out)
+    on_disk = run(["sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*', "copy", str(weights), str(out)])
+    report("copy, on the disk", on_disk, copied)  # as what regraft writes is
+    shutil.rmtree(out)
     for to in targets:
         target = out / "llama.onnx" if to == "onnx" else out
         command = [*rewriting(size, weights, to, target), "--max-shard-size", str(SHARD)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 
 import regraft
 from regraft.backends.elements import ElementWriters
-from regraft.ir import Graph, UsageError
+from regraft.ir import Graph, MismatchError, TensorData, UsageError
 from regraft.verification.streaming import deciding
 from regraft.verification.streaming.torch_pieces import TorchPieces
 
@@ -325,4 +326,28 @@ def test_a_rewrite_that_cannot_be_written_while_it_is_verified_leaves_nothing(
     graph = loaded("tied")
     with pytest.raises(regraft.RegraftError, match="no space left"):
         regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net.onnx", pieces=True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["net.onnx", "net"])
+def test_what_is_written_wrongly_is_not_kept(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regraft.backends import elements
+
+    wrong = ElementWriters.write
+
+    def write(self: ElementWriters, data: TensorData, raw: Any, at: int) -> None:
+        if data.shape in ((12, 36), (36, 12)):
+            data = TensorData.of(np.nextafter(data.numpy(), np.float32(9)))
+        wrong(self, data, raw, at)
+
+    monkeypatch.setattr(elements, "_SMALL", 0)
+    monkeypatch.setattr(ElementWriters, "write", write)
+    graph, path = loaded("tied"), tmp_path / file
+    target = None if path.suffix else "mindspore"
+    with pytest.raises(MismatchError) as refused:
+        regraft.rewrite_file(graph, regraft.rewrite(graph), path, target, pieces=True)
+    structure = refused.value.report.structure  # type: ignore[attr-defined]
+    assert sorted(row.source for row in structure.values) == ["blocks.0.qkv.weight", "blocks.1.qkv.weight"]
     assert not list(tmp_path.iterdir())
