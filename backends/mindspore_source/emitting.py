@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -255,8 +255,8 @@ class EmitterTable:
 
 def first_element(array: np.ndarray) -> float:
     """Return the first element; one of float64 stays NumPy's, so that it is written exactly."""
-    element = array.reshape(-1)[0]
-    return element if isinstance(element, np.float64) else element.item()
+    element: Any = array.reshape(-1)[0]
+    return element if array.dtype == np.float64 else element.item()
 
 
 def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argument, ...]:

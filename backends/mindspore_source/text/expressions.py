@@ -230,7 +230,7 @@ def literal_source(value: object) -> str:
     if isinstance(value, (float, np.floating)):
         if not np.isfinite(value):
             return f'float("{float(value)}")'
-        if isinstance(value, np.float64):  # an element of a tensor of that type
+        if getattr(value, "dtype", None) == np.float64:  # an element of a tensor of that type
             return repr(float(value))
         exact, single = repr(float(value)), repr(float(str(np.float32(value))))
         return min(exact, single, key=len) if np.float32(value) == np.float32(float(single)) else exact
