@@ -221,7 +221,7 @@ def _run(command: list[str], step: int, count: Path | None) -> int:
     from regraft.cli import invoke
     from regraft.ir.outside import own_folders
 
-    own_folders._swept_once.cache_clear()  # a process of its own would not have swept yet
+    own_folders._sweep_once.cache_clear()  # a process of its own would not have swept yet
     seen = 0
 
     def watch(event: str, _: object) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _LOCAL = struct.Struct("<26xHH")
 """The local header of a record in a zip archive; the lengths of its name and of its extra fields end it."""
 
+_REPEATED, _SMALL = 1024, 2**30
+"""How many times over a view may read its storage, and how many bytes any view may have: a file of 1,000
+bytes can state one of terabytes, while masks and positions that are expanded are a few megabytes."""
+
 
 class TorchRecords:
     """The storages of an archive of ``torch.save``, for tensors that torch made of it on the device ``meta``.
@@ -52,6 +56,8 @@ class TorchRecords:
         if prod(shape) and (found is None or first < 0 or extent * kind.itemsize > found):
             what = "no storage" if found is None else f"a storage of {found} bytes"
             raise self._expected(name, dtype, shape, what, begin)
+        if found is not None and prod(shape) * kind.itemsize > max(_REPEATED * found, _SMALL):
+            raise self._expected(name, dtype, shape, f"a storage of {found} bytes, repeated", begin)
         start = begin + first * kind.itemsize
         conjugate, negative = tensor.is_conj(), tensor.is_neg()
 

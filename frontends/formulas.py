@@ -31,12 +31,12 @@ def reciprocal_root(call: Call, x: Value) -> Value:
 
 
 def log_plus_one(call: Call, x: Value) -> Value:
-    """Build ``log(1 + x)``."""
+    """Build ``log(1 + x)``, which MindSpore's Log1p is on CPU; `regraft.Log1p` is accurate near zero."""
     return call.op("Log", call.op("Add", x, call.scalar_like(1, x)))
 
 
 def exp_minus_one(call: Call, x: Value) -> Value:
-    """Build ``exp(x) - 1``."""
+    """Build ``exp(x) - 1``, which MindSpore's Expm1 is on CPU; `regraft.Expm1` is accurate near zero."""
     return call.op("Sub", call.op("Exp", x), call.scalar_like(1, x))
 
 

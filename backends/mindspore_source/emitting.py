@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ..emitter_table import Rows
@@ -191,7 +193,7 @@ class View(OperatorView):
         found = self.constant(slot)
         if found is None or found.size != 1:
             raise Refused
-        return found.reshape(-1)[0].item()
+        return first_element(found)
 
     def parameter(self, slot: int) -> Parameter:
         """Return the parameter in a slot.
@@ -249,6 +251,12 @@ class EmitterTable:
             merged.layers.claim_all(table.layers)
             merged.calls.claim_all(table.calls)
         return merged
+
+
+def first_element(array: np.ndarray) -> float:
+    """Return the first element; one of float64 stays NumPy's, so that it is written exactly."""
+    element: Any = array.reshape(-1)[0]
+    return element if array.dtype == np.float64 else element.item()
 
 
 def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argument, ...]:

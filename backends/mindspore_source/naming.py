@@ -55,6 +55,8 @@ MODULE_NAMES = frozenset(
         "softmax",
         "log_softmax",
         "ON_CPU",
+        "log1p",
+        "expm1",
         "modulo",
         "fmod",
         "nearest_pixels",

@@ -84,7 +84,8 @@ def parse_json(raw: bytes, place: str = "") -> object:
         return json.loads(text)
     except json.JSONDecodeError as error:
         byte = len(text[: error.pos].encode())
-        raise ModelError("E101", f"expected JSON: {error.msg.lower()}", place=at(byte)) from error
+        what = error.msg.lower().removesuffix(" at").removesuffix(" starting")  # the place says where
+        raise ModelError("E101", f"expected JSON: {what}", place=at(byte)) from error
     except (RecursionError, ValueError) as error:
         message = "expected JSON, got it nested too deep or with a number too long"
         raise ModelError("E101", message, place=place) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -643,3 +644,38 @@ def test_parameters_of_modules_with_chinese_names_have_names_that_mindspore_take
     model.add_module("名", torch.nn.Linear(4, 3))
     source = assert_same(model, tmp_path, floats(2, 4))
     assert "self.u540d = nn.Dense(" in source
+
+
+def test_constants_of_float64_have_all_their_digits(tmp_path: Path) -> None:
+    """Rounded to float32 they are 1e-8 off, which inputs of float32 would hide from a verification."""
+    x = floats(2, 3).astype(np.float64)
+    rows = torch.tensor([1 / 3, 2 / 3, 1 / 7], dtype=torch.float64)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * math.pi + rows, F.pad(x, (1, 0), value=1 / 3), x.masked_fill(x > 0, 1 / 7)
+
+    assert_same(model, tmp_path, x)
+    import mindspore as ms
+
+    with mode_of(ms.PYNATIVE_MODE):
+        got = load_emitted(tmp_path).build()(ms.Tensor(x))
+    for g, w in zip(got, model(torch.from_numpy(x)), strict=True):
+        np.testing.assert_allclose(g.asnumpy(), w.numpy(), rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("function", [torch.log1p, torch.expm1])
+def test_logarithms_and_exponentials_near_zero(tmp_path: Path, function: Callable[..., object]) -> None:
+    """MindSpore's kernels have no right digit there on CPU; in both modes, and gradients."""
+    import mindspore as ms
+
+    x = np.array([[1e-7, -1e-7, 1e-12, -1e-12, 0.3, -0.3, 0, 20]], np.float32)
+    assert_same(function, tmp_path, x, batches=(1,))
+    net = load_emitted(tmp_path).build()
+    given = torch.from_numpy(x).requires_grad_()
+    want = function(given)
+    want.sum().backward()
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        with mode_of(mode):
+            np.testing.assert_allclose(net(ms.Tensor(x)).asnumpy(), want.detach().numpy(), rtol=1e-6)
+            gradient = ms.grad(net)(ms.Tensor(x)).asnumpy()
+            np.testing.assert_allclose(gradient, given.grad.numpy(), rtol=1e-5)

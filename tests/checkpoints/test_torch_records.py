@@ -89,3 +89,11 @@ def test_a_storage_that_is_shorter_than_the_pickle_says_is_one_error(tmp_path: P
             archive.writestr(name, raw[:100] if name.endswith("data/0") else raw)
     with pytest.raises(ModelError, match=r"elements of `w`, float32 \[200\], got a storage of 100 bytes"):
         read_checkpoint(tmp_path / "x.pth")
+
+
+def test_a_view_that_repeats_its_storage_without_end_is_one_error(tmp_path: Path) -> None:
+    torch.save({"mask": torch.ones(1, 8).expand(64, 8)}, tmp_path / "x.pth")
+    assert read_checkpoint(tmp_path / "x.pth")["mask"].numpy().shape == (64, 8)
+    torch.save({"w": torch.ones(1).as_strided((10**6, 10**6), (0, 0))}, tmp_path / "x.pth")
+    with pytest.raises(ModelError, match="a storage of 4 bytes, repeated"):
+        read_checkpoint(tmp_path / "x.pth")

@@ -56,6 +56,8 @@ VARIABLE = {"op": "null", "name": "data", "inputs": []}
     [
         ("", "expected JSON"),
         ('{"nodes": [', "byte 11"),
+        ('{"nodes": "a\n"}', "expected JSON: invalid control character - at "),
+        ('{"nodes": "a', "expected JSON: unterminated string - at "),
         ("[]", "an object with a list of `nodes`"),
         ({"nodes": {}}, "list of `nodes`"),
         ({"nodes": [], "heads": []}, "at least one node"),

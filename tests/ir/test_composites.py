@@ -243,6 +243,7 @@ def polynomial(family, **attributes):
 OF_ALL = {
     "Lgamma": "lgamma",
     "Digamma": "digamma",
+    "Expm1": "expm1",
     "Erfc": "erfc",
     "Erfcx": "special_erfcx",
     "Exp2": "exp2",
@@ -264,6 +265,7 @@ WHOLE = np.random.default_rng(0).integers(-90, 90, (2, 2, 3, 4))
 SPECIAL = [
     *(Case(name, [draw(2, 3, 4) * 3], oracle=of_torch(torchs)) for name, torchs in OF_ALL.items()),
     *(Case(n, [np.tanh(abs(draw(2, 3, 4)) + 0.05)], oracle=of_torch(t)) for n, t in OF_POSITIVE.items()),
+    Case("Log1p", [abs(draw(2, 3, 4)) - 0.9], oracle=of_torch("log1p")),
     Case("Gamma", [draw(2, 3, 4) * 3], oracle=np.vectorize(math.gamma, otypes="f")),
     *(Case("Polygamma", [abs(draw(2, 3)) + 0.1], {"n": n}, of_torch("polygamma")) for n in (0, 1, 4)),
     Case("Zeta", [abs(draw(2, 3)) + 1.5, abs(draw(2, 3)) + 0.1], oracle=of_torch("special_zeta")),

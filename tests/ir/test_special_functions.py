@@ -28,6 +28,8 @@ def normal_quantile(p):
 
 
 FUNCTIONS = {
+    "Log1p": (mp.log1p, [*abs(ANY), *SIGNED]),
+    "Expm1": (mp.expm1, ANY[ANY < 9]),
     "Lgamma": (lambda x: mp.re(mp.loggamma(x)), [*ANY, *POLES]),
     "Gamma": (mp.gamma, POLES),
     "Digamma": (mp.digamma, [*ANY, *POLES]),
@@ -89,6 +91,20 @@ def test_how_far_off_a_function_is(name):
     assert half.dtype == np.float16
 
 
+@pytest.mark.parametrize(("dtype", "bound"), [(np.float32, 4e-7), (np.float64, 1e-15), (np.float16, 1e-3)])
+@pytest.mark.parametrize(("name", "function"), [("Log1p", mp.log1p), ("Expm1", mp.expm1)])
+def test_near_zero_all_digits_are_right(name, function, dtype, bound):
+    tiny = 4 if dtype is np.float16 else 20
+    points = np.array([s * 10.0**e for e in np.linspace(-tiny, -0.1, 200) for s in (1, -1)]).astype(dtype)
+    exact = exactly(function, points)
+    np.testing.assert_array_less(abs(run(name, points).astype(float) - exact), bound * abs(exact))
+
+
+def test_lgamma_is_zero_where_it_should_be():
+    np.testing.assert_array_equal(run("Lgamma", np.array([1, 2, 1, 2], np.float32)), 0)
+    np.testing.assert_array_equal(run("Lgamma", np.array([1.0, 2.0])), 0)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_polygamma_on_both_sides_of_zero(n):
     found = run("Polygamma", POLES, n=n)
@@ -104,6 +120,8 @@ def test_zeta_of_a_vector_and_a_column():
 
 INF, NAN = np.inf, np.nan
 EDGES = {
+    "Log1p": ([0, -1, INF, -2, -INF, NAN, 1, 3e38], [0, -INF, INF, NAN, NAN, NAN, np.log(2), np.log(3e38)]),
+    "Expm1": ([0, INF, -INF, NAN, 100, -100], [0, INF, -1, NAN, INF, -1]),
     "Lgamma": ([0, -1, -2, INF, -INF, NAN, 1, 2], [INF, INF, INF, INF, INF, NAN, 0, 0]),
     "Gamma": ([0, -1, -2, INF, NAN, 40], [INF, NAN, NAN, INF, NAN, INF]),
     "Digamma": ([0, -0.0, -1, INF, NAN], [-INF, INF, NAN, INF, NAN]),

@@ -143,4 +143,10 @@ def tensor(array: np.ndarray, dtype: str) -> Call:
     if not array.size:
         shape = Literal(array.shape, "shape")
         return Call("ops.zeros", (Argument("", shape), Argument("", ms_dtype(dtype))))
-    return Call("Tensor", (Argument("", Literal(array.tolist(), "values")), Argument("", ms_dtype(dtype))))
+    values = _exact(array) if dtype == "float64" else array.tolist()
+    return Call("Tensor", (Argument("", Literal(values, "values")), Argument("", ms_dtype(dtype))))
+
+
+def _exact(array: np.ndarray) -> object:
+    """Return nested lists of NumPy's elements, which are written with all their digits."""
+    return [_exact(row) for row in array] if array.ndim else array[()]

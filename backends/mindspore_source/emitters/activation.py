@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
 
 import numpy as np
 
@@ -53,57 +52,6 @@ def _row(op_type: str, layer: str, function: str, is_light: bool) -> None:
 
 for _op_type, _columns in _ROWS.items():
     _row(_op_type, *_columns)
-
-
-ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
-"""The lines that precede the helpers below in a file."""
-
-PRECISE_FUNCTIONS = {
-    "sigmoid": '''def sigmoid(x):
-    """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
-    if ON_CPU:
-        return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
-    return ops.sigmoid(x)
-''',
-    "tanh": '''def tanh(x):
-    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
-    if ON_CPU:
-        return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
-    return ops.tanh(x)
-''',
-    "softmax": '''def softmax(x):
-    """ops.softmax of rows, but on CPU, where one of -inf spoils those behind it, over another axis."""
-    if ON_CPU:
-        return ops.softmax(x.expand_dims(-1), axis=-2).squeeze(-1)
-    return ops.softmax(x, axis=-1)
-''',
-    "log_softmax": '''def log_softmax(x, axis):
-    """ops.log_softmax, but on CPU, where it is 4e-6 off near 0, by ops.logsumexp."""
-    if ON_CPU:
-        x = x - ops.amax(x, axis, keepdims=True)
-        return x - ops.logsumexp(x, axis, keepdim=True)
-    return ops.log_softmax(x, axis)
-''',
-}
-"""Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
-
-PRECISE_LAYER = '''class {layer}(nn.Cell):
-    """nn.{layer}, by that function."""
-
-    def construct(self, x):
-        return {function}(x)
-'''
-"""A layer that calls such a function."""
-
-
-def precise_helpers(called: Set[str]) -> list[str]:
-    """Return the precise functions and layers of this file that classes calling these names need."""
-    found: list[str] = []
-    for function, text in PRECISE_FUNCTIONS.items():
-        layer = function.capitalize()
-        found += [text] if layer in called or function in called else []
-        found += [PRECISE_LAYER.format(layer=layer, function=function)] if layer in called else []
-    return [ON_CPU, *found] if found else []
 
 
 @TABLE.layer("Sigmoid", "Tanh")

@@ -1,6 +1,8 @@
-"""Functions of an emitted file's own, for operators that MindSpore has no function for, or a wrong one.
+"""Functions of an emitted file's own, where MindSpore has none, or one that is wrong or coarse.
 
-Each is written once, into files that call it.
+Each is written once, into files that call it. Measured on CPU: `ops.log1p` and `ops.expm1` are 6e-8 off in
+float32 and 1e-16 in float64, however close to 0; those here are within a unit in the last place of float32,
+and two of float64.
 """
 
 from __future__ import annotations
@@ -142,3 +144,74 @@ def own_functions(called: Set[str]) -> list[str]:
         needed |= waiting
         waiting = names_of("".join(_FUNCTIONS[name] for name in waiting))[1] & _FUNCTIONS.keys()
     return [text for name, text in _FUNCTIONS.items() if name in needed]
+
+
+# -- precise on CPU -----------------------------------------------------------------------------------------
+
+ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
+"""The lines that precede the helpers below in a file."""
+
+PRECISE_FUNCTIONS = {
+    "sigmoid": '''def sigmoid(x):
+    """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
+    if ON_CPU:
+        return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
+    return ops.sigmoid(x)
+''',
+    "tanh": '''def tanh(x):
+    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
+    if ON_CPU:
+        return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
+    return ops.tanh(x)
+''',
+    "softmax": '''def softmax(x):
+    """ops.softmax of rows, but on CPU, where one of -inf spoils those behind it, over another axis."""
+    if ON_CPU:
+        return ops.softmax(x.expand_dims(-1), axis=-2).squeeze(-1)
+    return ops.softmax(x, axis=-1)
+''',
+    "log_softmax": '''def log_softmax(x, axis):
+    """ops.log_softmax, but on CPU, where it is 4e-6 off near 0, by ops.logsumexp."""
+    if ON_CPU:
+        x = x - ops.amax(x, axis, keepdims=True)
+        return x - ops.logsumexp(x, axis, keepdim=True)
+    return ops.log_softmax(x, axis)
+''',
+    "log1p": '''def log1p(x):
+    """ops.log1p, but on CPU, where that is ops.log(1 + x), in float64, with what the sum has lost."""
+    if ON_CPU:
+        wide = x.astype(ms.float64)
+        total = wide + 1
+        found = ops.log(total)
+        return ops.where(ops.abs(wide) < 1, found + (wide - (total - 1)) / total, found).astype(x.dtype)
+    return ops.log1p(x)
+''',
+    "expm1": '''def expm1(x):
+    """ops.expm1, but on CPU, where that is ops.exp(x) - 1, in float64, as a product that cancels nothing."""
+    if ON_CPU:
+        wide = x.astype(ms.float64)
+        return (ops.tanh(wide / 2) * (ops.exp(wide) + 1)).astype(x.dtype)
+    return ops.expm1(x)
+''',
+}
+"""Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
+
+_LAYERS = ("sigmoid", "tanh", "softmax")
+
+PRECISE_LAYER = '''class {layer}(nn.Cell):
+    """nn.{layer}, by that function."""
+
+    def construct(self, x):
+        return {function}(x)
+'''
+"""A layer that calls such a function."""
+
+
+def precise_helpers(called: Set[str]) -> list[str]:
+    """Return the precise functions and layers of this file that classes calling these names need."""
+    found: list[str] = []
+    for function, text in PRECISE_FUNCTIONS.items():
+        layer = function.capitalize() if function in _LAYERS else ""
+        found += [text] if layer in called or function in called else []
+        found += [PRECISE_LAYER.format(layer=layer, function=function)] if layer in called else []
+    return [ON_CPU, *found] if found else []

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Input
-from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
+from ..emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    View,
+    first_element,
+)
 from ..text.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
 from .initializers import ms_dtype
 from .run_time.settings import numbers
@@ -183,7 +194,7 @@ def expand(view: View) -> Expression:
     target, fill, to = view.constant(1), view.constant(0), view.output_type()
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
         size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
-        return call("ops.full", size, fill.reshape(-1)[0].item(), dtype=Expression((ms_dtype(to.dtype),)))
+        return call("ops.full", size, first_element(fill), dtype=Expression((ms_dtype(to.dtype),)))
     if view.host(0) == "int" and to is not None:
         size = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))
         return call("ops.full", size, view.use(0), dtype=Expression((ms_dtype(to.dtype),)))
@@ -276,7 +287,7 @@ def constant_of_shape(view: View) -> Expression:
     value, to = view.operator.attribute("value"), view.output_type()
     if to is None:
         raise Refused
-    fill = 0.0 if value is None else value.reshape(-1)[0].item()  # type: ignore[attr-defined]
+    fill = 0.0 if value is None else first_element(value)  # type: ignore[arg-type]
     return call("ops.full", numbers(view, 0, "shape"), fill, dtype=Expression((ms_dtype(to.dtype),)))
 
 

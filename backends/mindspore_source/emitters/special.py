@@ -43,6 +43,12 @@ def unary(view: View) -> Expression:
     return call(f"ops.{_FLOATING[view.operator.op_type]}", view.tensor(0))
 
 
+@TABLE.call("regraft.Log1p", "regraft.Expm1")
+def near_zero(view: View) -> Expression:
+    """Emit a call of the emitted file's own log1p, expm1."""
+    return call(view.operator.op_type.lower(), view.tensor(0))
+
+
 @TABLE.call(*(f"regraft.{name}" for name in _WHOLE))
 def divisors(view: View) -> Expression:
     """Emit ops.gcd, ops.lcm."""

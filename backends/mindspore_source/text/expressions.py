@@ -224,12 +224,14 @@ ABSENT = _Absent()
 
 
 def literal_source(value: object) -> str:
-    """Return the Python source of a literal; floats in their shortest float32-exact form."""
+    """Return the Python source of a literal; floats with float32's digits, NumPy's float64 exactly."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
     if isinstance(value, (float, np.floating)):
         if not np.isfinite(value):
             return f'float("{float(value)}")'
+        if getattr(value, "dtype", None) == np.float64:  # an element of a tensor of that type
+            return repr(float(value))
         exact, single = repr(float(value)), repr(float(str(np.float32(value))))
         return min(exact, single, key=len) if np.float32(value) == np.float32(float(single)) else exact
     if isinstance(value, (int, np.integer)):

@@ -16,10 +16,9 @@ from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
 from ..cells.contraction import Contraction
 from ..classes.shared_classes import define_classes
-from ..emitters.activation import precise_helpers
 from ..emitters.indexing import PADDED_EMBEDDING
 from ..emitters.initializers import law_of
-from ..emitters.own_functions import own_functions
+from ..emitters.own_functions import own_functions, precise_helpers
 from ..emitters.recurrent import REDRAWN, recurrent_helpers
 from ..emitters.stub import STUB
 from ..emitting import Extra

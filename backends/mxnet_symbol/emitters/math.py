@@ -24,6 +24,8 @@ TABLE.direct(
         "regraft.Erfinv": "erfinv",
         "regraft.Gamma": "gamma",
         "regraft.Lgamma": "gammaln",
+        "regraft.Log1p": "log1p",
+        "regraft.Expm1": "expm1",
         "Sin": "sin",
         "Cos": "cos",
         "Tan": "tan",

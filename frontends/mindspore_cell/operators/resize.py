@@ -82,7 +82,9 @@ def _upsample(call: Call, **attributes: Any) -> Value:
     wanted = [d for d in (call.type.shape or ())[2:] if isinstance(d, int)]
     is_aligned = attributes["coordinate_transformation_mode"] == "align_corners"
     is_known = len(wanted) == len(factors)
-    if is_aligned and is_known and not scales_make_sizes(factors, call.shape(x)[2:], wanted):
+    is_whole = is_known and scales_make_sizes(factors, call.shape(x)[2:], wanted)
+    is_rounded = any(np.float32(factor) != factor for factor in factors)  # float32 may take a place away
+    if is_known and (is_rounded if is_whole else is_aligned):
         return _resize_to(call, wanted, **attributes)
     return call.op("Resize", x, None, call.constant([1.0, 1.0, *factors], "float32"), **attributes)
 

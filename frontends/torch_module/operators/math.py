@@ -95,13 +95,13 @@ def square(call: Call) -> Value:
 @TABLE.op("aten.log1p.default")
 def log1p(call: Call) -> Value:
     """``log(1 + x)``."""
-    return formulas.log_plus_one(call, call.operand("self", call.dtype))
+    return call.op("regraft.Log1p", call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.expm1.default")
 def expm1(call: Call) -> Value:
     """``exp(x) - 1``."""
-    return formulas.exp_minus_one(call, call.operand("self", call.dtype))
+    return call.op("regraft.Expm1", call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.log2.default", "aten.log10.default")

@@ -22,9 +22,11 @@ def _resized(call: Call, x: Value, scales: list[float] | None, **attributes: Any
     if scales is None:
         return _resized_to_size(call, x, **attributes)
     is_aligned = attributes["coordinate_transformation_mode"] == "align_corners"
-    if is_aligned and not scales_make_sizes(scales, sizes, wanted):
-        return _resized_to_size(call, x, **attributes)
+    is_whole = scales_make_sizes(scales, sizes, wanted)
     factors = [_factor(*row) for row in zip(scales, sizes, wanted, strict=True)]
+    is_rounded = any(factor != np.float32(scale) for factor, scale in zip(factors, scales, strict=True))
+    if is_rounded if is_whole else is_aligned:  # of whole sizes the ratio is the scale, rounded once
+        return _resized_to_size(call, x, **attributes)
     found = [_scaled(*row) for row in zip(factors, sizes, wanted, strict=True)]
     given = call.type.with_shape(tuple(as_dim(s) for s in (*call.result_shape[:2], *found)))
     scale = call.constant([1.0, 1.0, *factors], "float32")

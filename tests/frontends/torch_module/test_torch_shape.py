@@ -169,6 +169,12 @@ def test_aligned_corners_do_not_depend_on_the_fraction_of_a_scale(check, mode, s
     assert graph.operands(operator.key)[2] is None  # it has sizes, and no scales
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_a_scale_that_float32_rounds_down_reads_the_same_places(check, mode):
+    """1.4 times 5 is 7, and less in float32; by the next number, place 7 of 14 is that of 4 and not 5."""
+    check(lambda x: F.interpolate(x, scale_factor=1.4, mode=mode), floats(2, 3, 5, 10), atol=1e-5)
+
+
 def test_interpolate_1d_and_3d(check):
     check(lambda x: F.interpolate(x, scale_factor=2, mode="linear"), floats(2, 3, 6))
     check(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), floats(2, 3, 4, 3, 2))

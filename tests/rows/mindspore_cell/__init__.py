@@ -283,6 +283,8 @@ IMAGES = Group(
         " ms.mint.nn.functional.interpolate(x, scale_factor=2.0, mode='nearest'))",
         "UpsampleTrilinear3D": "(ops.interpolate(box, size=(5, 8, 8), mode='trilinear'),"
         " ops.interpolate(box, size=(5, 8, 8), mode='trilinear', align_corners=True),"
+        " ops.interpolate(ops.cat((box, box), 3)[:, :, :, :5], scale_factor=(2.0, 1.4, 1.5),"
+        " mode='trilinear'),"
         " ops.interpolate(box, scale_factor=(1.5, 1.7, 2.0), mode='trilinear', align_corners=True))",
         "UpsampleNearest1D": "ms.mint.nn.functional.interpolate(line, size=8, mode='nearest')",
         "UpsampleNearest3D": "ms.mint.nn.functional.interpolate(box, size=(5, 8, 8), mode='nearest')",

@@ -8,7 +8,7 @@ X = Input(floats(2, 3, 4) * 2)
 P = Input(np.abs(floats(2, 3, 4)) + 0.1)
 U = Input(np.tanh(floats(2, 3, 4)) * 0.9)
 J, K = Input(integers(2, 3, 4, high=60) - 30), Input(integers(2, 3, 4, high=9) - 4)
-_ANY = "BesselI0 BesselI1 BesselI0e BesselI1e BesselJ0 BesselJ1 Erfc Exp2 Lgamma"
+_ANY = "BesselI0 BesselI1 BesselI0e BesselI1e BesselJ0 BesselJ1 Erfc Exp2 Expm1 Lgamma"
 _POSITIVE = "BesselK0 BesselK1 BesselK0e BesselK1e BesselY0"
 
 _FOUR = Input(floats(2, 5, 8)), Input(floats(2, 5, 8, seed=1))
@@ -28,5 +28,6 @@ CASES = [
     *(Case("regraft.Polygamma", P, n=n) for n in (1, 4)),
     *(Case(f"regraft.{name}", J, K) for name in ("Gcd", "Lcm")),
     Case("regraft.Gamma", X),
+    Case("regraft.Log1p", P),
     Case("regraft.Erfinv", U),
 ]

@@ -5,7 +5,7 @@ An emitter here is asked where that of the family refuses. Functions without `op
 
 from __future__ import annotations
 
-from ...emitting import EmitterTable, Expression, Literal, Refused, View
+from ...emitting import EmitterTable, Expression, Literal, Refused, View, first_element
 from ...text.expressions import Part, Quoted, call, method
 from .settings import count_of, number, numbers
 
@@ -43,7 +43,7 @@ def pad(view: View) -> Expression:
     value: object = False if view.type(0).dtype == "bool" else None
     if mode == "constant" and view.has(2):
         known = view.constant(2)
-        value = view.tensor(2) if known is None else known.reshape(-1)[0].item()
+        value = view.tensor(2) if known is None else first_element(known)
     axes = view.tensor(3) if view.has(3) else None
     return call("padded", view.tensor(0), view.tensor(1), Quoted(mode), value=value, axes=axes)
 
